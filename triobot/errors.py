@@ -1,0 +1,270 @@
+"""Every exception that triobot raises on purpose.
+
+    TriobotError
+      ProtocolError
+        LocalProtocolError       we were about to send what the interface forbids
+        RemoteProtocolError      they sent what nobody can read
+      RefusedError               the platform said no
+        BadRequestError            400: a parameter
+        ForbiddenError             403: the token, or this chat
+      TransportError
+        NotDeliveredError        the request never left: safe to repeat
+        DeliveryUnknownError     it may have arrived: nobody knows
+      ConversationError
+        ConversationEndedError   the conversation this handle belongs to is over
+        ForeignTaskError         a chat operation from a task the conversation doesn't know
+        NonDurableCancelError    a plain Trio scope cancelled a chat operation
+        StepError                a step failed with an error that can't be recorded as itself
+      PaymentError
+        PaymentDeclinedError     not paid, and the platform agreed that it wasn't
+        AmountMismatchError      paid, but another amount
+        DuplicateRefIdError      this ref_id has been used
+        PaymentHandedOverError   the money went to the aside that takes late payments
+      StoreError
+        StoreLockedError         another process has it open
+        StoreVersionError        made by another version of triobot
+        StoreCorruptError        the file is damaged
+        StoreFullError           a write did not reach the disk, and nothing of it is stored
+        LeaseLostError           another node took this chat over
+      ConfigError                a setting or a declaration is wrong
+
+Each says whose fault it is and whether repeating helps. All are picklable; none carries the token, a
+phone number or a message's text in its arguments, and raw bytes stay out of `str` and `repr`.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+
+class TriobotError(Exception):
+    """The root: catch it to catch whatever triobot raises on purpose."""
+
+
+class ProtocolError(TriobotError):
+    """Bytes or values that break the platform's interface."""
+
+
+@final
+class LocalProtocolError(ProtocolError):
+    """We built what the interface forbids. Your program's fault; repeating never helps.
+
+    Attributes:
+        field: the field that broke the rule.
+        rule: the rule, in words, without the value.
+    """
+
+    def __init__(self, field: str, rule: str) -> None:
+        super().__init__(field, rule)
+        self.field = field
+        self.rule = rule
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.rule}"
+
+
+@final
+class RemoteProtocolError(ProtocolError):
+    """They sent what nobody can read. The sender's fault.
+
+    Attributes:
+        field: what could not be read, such as ``data.message_id``, or ``body`` for the whole.
+        rule: what was expected, in words, without the value.
+        raw: the bytes as they came; never part of `str`, `repr` or a pickle.
+    """
+
+    def __init__(self, field: str, rule: str, *, raw: bytes = b"") -> None:
+        super().__init__(field, rule)
+        self.field = field
+        self.rule = rule
+        self.raw = raw
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.rule}"
+
+    def __reduce__(self) -> tuple[type[RemoteProtocolError], tuple[str, str]]:
+        return (RemoteProtocolError, (self.field, self.rule))
+
+
+class RefusedError(TriobotError):
+    """The platform answered, and said no (interface section 7).
+
+    Attributes:
+        operation: the operation's path, such as ``sendMessage``.
+        status: the HTTP status.
+        reason: the platform's own words, shortened; may be empty.
+        trace_id: the platform's reference for its support, if it gave one.
+    """
+
+    def __init__(self, operation: str, status: int, reason: str = "", trace_id: str | None = None) -> None:
+        super().__init__(operation, status, reason, trace_id)
+        self.operation = operation
+        self.status = status
+        self.reason = reason
+        self.trace_id = trace_id
+
+    def __str__(self) -> str:
+        said = f": {self.reason}" if self.reason else ""
+        trace = f" (trace_id {self.trace_id})" if self.trace_id else ""
+        return f"{self.operation} was refused with status {self.status}{said}{trace}{self._advice()}"
+
+    def _advice(self) -> str:
+        return ""
+
+
+@final
+class BadRequestError(RefusedError):
+    """400: the platform found a parameter invalid. Repeating the same request never helps."""
+
+
+@final
+class ForbiddenError(RefusedError):
+    """403: the token is not valid, **or** this bot may not write to this chat. The status is the same."""
+
+    def _advice(self) -> str:
+        return "; either the token is not valid, or the bot may not write to this chat"
+
+
+class TransportError(TriobotError):
+    """No answer that could be read.
+
+    Attributes:
+        operation: the operation's path, such as ``sendMessage``.
+    """
+
+    def __init__(self, operation: str, what: str) -> None:
+        super().__init__(operation, what)
+        self.operation = operation
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.operation}: {self.what}"
+
+
+@final
+class NotDeliveredError(TransportError):
+    """The request never left this machine, or never reached the platform. Safe to repeat."""
+
+
+@final
+class DeliveryUnknownError(TransportError):
+    """The request may have taken effect: it was being written, or its answer was lost."""
+
+
+class ConversationError(TriobotError):
+    """Something went wrong between an author's code and its chat."""
+
+
+@final
+class ConversationEndedError(ConversationError):
+    """The conversation that this handle belongs to is over. Your program's fault."""
+
+
+@final
+class ForeignTaskError(ConversationError):
+    """A chat operation came from a task that the conversation doesn't know. Your program's fault."""
+
+
+@final
+class NonDurableCancelError(ConversationError):
+    """A plain Trio cancel scope cancelled a chat operation; use the chat's own scopes."""
+
+
+@final
+class StepError(ConversationError):
+    """A step failed with an error that can't be recorded as itself.
+
+    Attributes:
+        kind: the original error's type name.
+        text: its text.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(kind, text)
+        self.kind = kind
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}" if self.text else self.kind
+
+
+class PaymentError(TriobotError):
+    """A payment did not end with verified money in the conversation's hands."""
+
+
+@final
+class PaymentDeclinedError(PaymentError):
+    """Not paid: the platform said so, and verify and inquiry agreed (interface section 6).
+
+    Attributes:
+        code: the payCallback code, or None for an invoice.
+    """
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(code)
+        self.code = code
+
+    def __str__(self) -> str:
+        return "the payment was declined" + (f" with code {self.code}" if self.code is not None else "")
+
+
+@final
+class AmountMismatchError(PaymentError):
+    """The platform captured another amount than was asked for; nothing was granted.
+
+    Attributes:
+        asked: the amount of the charge.
+        captured: what the platform said it took.
+    """
+
+    def __init__(self, asked: int, captured: int) -> None:
+        super().__init__(asked, captured)
+        self.asked = asked
+        self.captured = captured
+
+    def __str__(self) -> str:
+        return f"asked for {self.asked}, the platform captured {self.captured}"
+
+
+@final
+class DuplicateRefIdError(PaymentError):
+    """This ref_id has been used before."""
+
+
+@final
+class PaymentHandedOverError(PaymentError):
+    """The money of this charge went to the aside that takes late payments."""
+
+
+class StoreError(TriobotError):
+    """The store did not do what was asked; what it acknowledged before is safe."""
+
+
+@final
+class StoreLockedError(StoreError):
+    """Another process has this store open."""
+
+
+@final
+class StoreVersionError(StoreError):
+    """The store was made by a version of triobot that this one can't read."""
+
+
+@final
+class StoreCorruptError(StoreError):
+    """The store's file is damaged or is not a store."""
+
+
+@final
+class StoreFullError(StoreError):
+    """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
+
+
+@final
+class LeaseLostError(StoreError):
+    """Another node has taken over the chats that this write belongs to."""
+
+
+@final
+class ConfigError(TriobotError):
+    """A setting or a declaration is wrong. Your program's or the operator's fault; nothing was started."""

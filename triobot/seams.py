@@ -1,0 +1,378 @@
+"""The protocols through which the packages meet; none of them imports another.
+
+webhook, conversations, outbox, payments, client, store and emulator know `triobot.wire`, these protocols
+and memory channels. Only `triobot.bot` knows them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from enum import Enum, IntEnum
+from typing import Literal, Protocol, TypeAlias, final
+
+import attrs
+from typing_extensions import TypeVar
+
+from .wire.events import Press
+from .wire.ids import ChatId, Recipient, SenderId
+from .wire.operations import Operation
+
+R = TypeVar("R")
+
+
+class WallClock(Protocol):
+    """The time of day. Trio's clock is for waiting; this one is for what is written down."""
+
+    def now(self) -> int:
+        """Milliseconds since 1970 in UTC, as an integer."""
+        ...
+
+
+class Platform(Protocol):
+    """The platform as the client sees it: one operation in, its result out."""
+
+    async def perform(self, operation: Operation[R], /) -> R:
+        """Perform one operation, once.
+
+        Raises:
+            LocalProtocolError: the operation can't be sent; nothing was.
+            RefusedError: the platform answered, and said no.
+            NotDeliveredError: the request never left.
+            DeliveryUnknownError: it may have taken effect.
+
+        Cancellation: *ambiguous* once the request is being written.
+        """
+        ...
+
+
+# --- outbox
+
+
+class Urgency(IntEnum):
+    """Who goes first when the platform is slower than we are; smaller goes earlier."""
+
+    MONEY = 0
+    REPLY = 1
+    BROADCAST = 2
+    TYPING = 3
+
+
+class OnUnknown(Enum):
+    """What to do with a send whose outcome nobody knows."""
+
+    RESEND = "resend"
+    RAISE = "raise"
+
+
+class Outbox(Protocol):
+    """What a chat sends: in order per recipient, one in flight each."""
+
+    async def perform(
+        self,
+        operation: Operation[R],
+        *,
+        urgency: Urgency = Urgency.REPLY,
+        on_unknown: OnUnknown = OnUnknown.RESEND,
+    ) -> R:
+        """Queue an operation in its recipient's lane, and wait for its result.
+
+        The place in the lane is taken by the call itself, before its first checkpoint. Media that has no
+        descriptor yet is uploaded first, within the lane.
+
+        Raises: as `Platform.perform`; failures that a repeat may mend are repeated here first.
+
+        Cancellation: *atomic* while queued (the operation is withdrawn); *ambiguous* while in flight: the
+        request goes on and its result is dropped.
+        """
+        ...
+
+    def typing(self, chat: Recipient) -> AbstractAsyncContextManager[None]:
+        """Show typing while the block runs. Never raises on the platform's account."""
+        ...
+
+    def press_taken(self, press: Press[object]) -> None:
+        """A conversation took this press: it is answered within a second, by the author or by itself."""
+        ...
+
+    def press_due(self, press: Press[object]) -> None:
+        """Answer this press now, without a word, unless it has been answered."""
+        ...
+
+    async def answer(self, press: Press[object], text: str, *, alert: bool) -> bool:
+        """Answer a press with the author's words; False if it had been answered."""
+        ...
+
+    def refuse_press(self, press: Press[object], text: str) -> None:
+        """Answer a press that nobody takes."""
+        ...
+
+    def drop(self, chat: Recipient) -> None:
+        """Forget what is still queued for a chat that was left; whoever waits for it gets ForbiddenError."""
+        ...
+
+
+# --- store
+
+
+@final
+@attrs.frozen
+class Arrival:
+    """An event on its way into the inbox.
+
+    Attributes:
+        chat_id: the chat it belongs to.
+        sender_id: who sent it, if told; makes a chat a group once two were seen.
+        at: when it arrived, in wall milliseconds.
+        content_type, body: the request as it came.
+        key: what makes two deliveries the same one, or None: a callback's id, or a digest of the event.
+        once: the key is unique in itself: a second arrival is dropped for seven days, acknowledged or not.
+            Without it, an equal key is a redelivery only within a minute of one that wasn't acknowledged.
+    """
+
+    chat_id: ChatId
+    sender_id: SenderId | None
+    at: int
+    content_type: str
+    body: bytes = attrs.field(repr=False)
+    key: str | None = attrs.field(default=None, repr=False)
+    once: bool = False
+
+
+@final
+@attrs.frozen
+class InboxRow:
+    """An event in the inbox: accepted, durable, not consumed yet."""
+
+    seq: int
+    chat_id: ChatId
+    at: int
+    content_type: str
+    body: bytes = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class Accepted:
+    """It is stored; `row` is durable."""
+
+    row: InboxRow
+
+
+@final
+@attrs.frozen
+class Redelivered:
+    """It is here already; answer 200, dispatch nothing."""
+
+
+@final
+@attrs.frozen
+class OverQuota:
+    """Not stored: too much is waiting, in this chat or altogether; answer 503."""
+
+    whole: bool
+
+
+Acceptance: TypeAlias = Accepted | Redelivered | OverQuota
+
+
+@final
+@attrs.frozen
+class Quota:
+    """How much may wait in the inbox before events are refused."""
+
+    events_per_chat: int = 1_000
+    bytes_in_all: int = 256 * 1024 * 1024
+
+
+@final
+@attrs.frozen
+class Consume:
+    """These inbox rows have been dealt with; they are deleted."""
+
+    seqs: tuple[int, ...]
+
+
+@final
+@attrs.frozen
+class Acknowledge:
+    """The 200 of these deliveries was fully written (`Arrival.key`)."""
+
+    keys: tuple[str, ...] = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class Intent:
+    """An effect that is about to leave; without `Settle` after it, its outcome is unknown.
+
+    Attributes:
+        id: unique in the store.
+        recipient: whom it is for.
+        kind: the operation's path.
+        at: wall milliseconds.
+        detail: what a person or a restart needs to know of it: JSON text.
+    """
+
+    id: str
+    recipient: str = attrs.field(repr=False)
+    kind: str
+    at: int
+    detail: str = attrs.field(default="{}", repr=False)
+
+
+@final
+@attrs.frozen
+class Settle:
+    """The outcome of these intents is known; they are deleted."""
+
+    ids: tuple[str, ...]
+
+
+@final
+@attrs.frozen
+class KeepRaw:
+    """Keep a request that could not be read, in a bounded ring: the oldest go first."""
+
+    at: int
+    reason: str
+    content_type: str
+    body: bytes = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class PutSetting:
+    """Remember a small fact of this store, such as the webhook's secret."""
+
+    name: str
+    value: str = attrs.field(repr=False)
+
+
+Write: TypeAlias = Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting
+
+
+@final
+@attrs.frozen
+class StoreStatistics:
+    """Where a store stands.
+
+    Attributes:
+        inbox: events that wait.
+        inbox_bytes: their size.
+        intents: effects whose outcome is not known yet.
+        raw: unreadable requests kept.
+    """
+
+    inbox: int
+    inbox_bytes: int
+    intents: int
+    raw: int
+
+
+class Store(Protocol):
+    """What outlives the process. Every method that writes returns when the write is durable.
+
+    Raises, from every method:
+        StoreFullError: nothing of this call was stored; repeat it once there is room.
+        StoreCorruptError: the file is damaged.
+
+    Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.
+    """
+
+    async def accept(
+        self,
+        arrival: Arrival,
+        *,
+        quota: Quota,
+        also: Sequence[Write] = (),
+        on_commit: Callable[[InboxRow], None] | None = None,
+    ) -> Acceptance:
+        """Store an event, with `also` in the same transaction, unless it is here or there is no room.
+
+        `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns,
+        even when nobody waits any more. It must be quick and must not raise.
+        """
+        ...
+
+    async def commit(self, *writes: Write) -> None:
+        """Store all of these or none, durably."""
+        ...
+
+    async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
+        """The chat's rows behind `after`, in the order of acceptance."""
+        ...
+
+    async def waiting(self, *, after: int, limit: int) -> Sequence[tuple[int, ChatId]]:
+        """Chats with rows in the inbox, each with its first row's `seq` behind `after`, oldest first."""
+        ...
+
+    async def is_group(self, chat_id: ChatId) -> bool:
+        """Whether two different senders were ever seen in this chat."""
+        ...
+
+    async def intents(self) -> Sequence[Intent]:
+        """The effects whose outcome is not known, oldest first."""
+        ...
+
+    async def setting(self, name: str) -> str | None:
+        """A small fact of this store."""
+        ...
+
+    async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
+        """The newest unreadable requests."""
+        ...
+
+    async def check(self) -> None:
+        """Write and fsync something, to see whether the store still can."""
+        ...
+
+    def statistics(self) -> StoreStatistics:
+        """Where the store stands, without waiting."""
+        ...
+
+
+# --- payments
+
+
+@final
+@attrs.frozen
+class Hint:
+    """A payment callback: go and look. `code` is the platform's word for why not, if it gave one."""
+
+    code: int | None
+    charge_url: str | None = attrs.field(default=None, repr=False)
+
+
+# --- alarms
+
+AlarmKind: TypeAlias = Literal[
+    "conversation_crashed",
+    "token_refused",
+    "outbox_held",
+    "store_unwritable",
+    "inbox_half_full",
+    "amount_mismatch",
+    "foreign_payment",
+    "payment_unverified",
+]
+
+
+@final
+@attrs.frozen
+class Alarm:
+    """Something that an operator should know, without content, token or phone number.
+
+    Attributes:
+        kind: one of a closed list.
+        key: one alarm a kind and key.
+        text: what is at risk, until when, and what to do.
+    """
+
+    kind: AlarmKind
+    key: str
+    text: str
+
+
+RaiseAlarm: TypeAlias = Callable[[Alarm], None]
+OnAlarm: TypeAlias = Callable[[Alarm], Awaitable[None]]

@@ -1,0 +1,280 @@
+"""What a message holds; the same classes for what is sent and what is received.
+
+`Content` is text or one of the classes here. A media value either has a `Descriptor` (the platform has the
+bytes: received, or uploaded before) or names a source that is still on this side; the outbox uploads that
+before it sends. Descriptors are kept whole and go back unchanged (interface section 2.8).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, final
+
+import attrs
+
+from ..errors import LocalProtocolError
+from .rules import JsonValue, check_text, compact_json, is_text
+
+MediaKind: TypeAlias = Literal["image", "video", "audio", "voice", "file"]
+
+_DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,4}(\.[0-9]{1,32})?", re.ASCII)
+_PHONE: Final = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
+
+
+def _is_descriptor(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    try:
+        fields: object = json.loads(check_text("descriptor", value))
+    except (ValueError, RecursionError):
+        raise LocalProtocolError("descriptor", "must be a JSON object") from None
+    path = cast("dict[str, object]", fields).get("path") if isinstance(fields, dict) else None
+    if not isinstance(path, str) or not path:
+        raise LocalProtocolError("descriptor", "must be a JSON object with the key 'path'")
+
+
+@final
+@attrs.frozen
+class Descriptor:
+    """What the platform knows of an uploaded file: its JSON object, whole, without ``desc``.
+
+    It may be stored and sent again without another upload. Unknown keys are kept. Build one with
+    `from_object`, so that equal objects are equal descriptors.
+    """
+
+    json: str = attrs.field(validator=_is_descriptor, repr=False)
+
+    @classmethod
+    def from_object(cls, fields: Mapping[str, JsonValue]) -> Self:
+        """Take a decoded descriptor; ``desc`` is the caption's business and is left out."""
+        try:
+            return cls(compact_json({key: value for key, value in fields.items() if key != "desc"}))
+        except (ValueError, RecursionError):
+            raise LocalProtocolError("descriptor", "must be a JSON object") from None
+
+    @property
+    def fields(self) -> Mapping[str, JsonValue]:
+        """The object, decoded afresh: changing it changes nothing here."""
+        fields: dict[str, JsonValue] = json.loads(self.json)
+        return fields
+
+
+@final
+@attrs.frozen
+class LocalFile:
+    """A file on this machine that is still to be uploaded; it is read while it is sent."""
+
+    path: Path = attrs.field(converter=Path, repr=False)
+    filename: str = attrs.field(validator=is_text())
+
+
+@final
+@attrs.frozen
+class Blob:
+    """Bytes in memory that are still to be uploaded."""
+
+    data: bytes = attrs.field(repr=False)
+    filename: str = attrs.field(validator=is_text())
+
+
+Source: TypeAlias = Descriptor | LocalFile | Blob
+
+
+def _is_source(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, Descriptor | LocalFile | Blob):
+        raise LocalProtocolError("source", "must be a Descriptor, a LocalFile or a Blob; see open()")
+
+
+@attrs.frozen
+class Media:
+    """A file of some kind with an optional caption; use one of its five classes.
+
+    Attributes:
+        source: a `Descriptor` when the platform has the bytes, else where they are on this side.
+        caption: shown under the file; empty for none.
+    """
+
+    kind: ClassVar[MediaKind]
+
+    source: Source = attrs.field(validator=_is_source)
+    caption: str = attrs.field(default="", validator=is_text(empty=True), repr=False)
+
+    @classmethod
+    def open(cls, path: str | Path, caption: str = "", *, filename: str | None = None) -> Self:
+        """Name a file on disk. Nothing is read until it is sent, and then in pieces."""
+        place = Path(path)
+        return cls(LocalFile(place, filename or place.name), caption)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, filename: str, caption: str = "") -> Self:
+        """Take bytes from memory; `filename` is what the receiver sees."""
+        return cls(Blob(data, filename), caption)
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The platform's descriptor.
+
+        Raises:
+            LocalProtocolError: the file has not been uploaded yet.
+        """
+        if not isinstance(self.source, Descriptor):
+            raise LocalProtocolError("source", "has not been uploaded yet")
+        return self.source
+
+    @property
+    def url(self) -> str:
+        """Where the platform serves the bytes."""
+        return str(self.descriptor.fields["path"])
+
+    @property
+    def filename(self) -> str:
+        """The name as the sender's device gave it: display data, never a path to write to."""
+        if isinstance(self.source, Descriptor):
+            return str(self.source.fields.get("filename") or "")
+        return self.source.filename
+
+    @property
+    def filesize(self) -> int | None:
+        """Size in bytes as the platform states it, or None."""
+        return _integer(self.descriptor.fields.get("filesize"))
+
+    @property
+    def duration(self) -> float | None:
+        """Length in seconds of a video, audio or voice, or None."""
+        value = self.descriptor.fields.get("duration")
+        return float(value) if isinstance(value, int | float) else None
+
+    @property
+    def width(self) -> int | None:
+        """Width in pixels of an image or video, or None."""
+        return _integer(self.descriptor.fields.get("width"))
+
+    @property
+    def height(self) -> int | None:
+        """Height in pixels of an image or video, or None."""
+        return _integer(self.descriptor.fields.get("height"))
+
+    @property
+    def screenshots(self) -> Mapping[str, str]:
+        """Addresses of the resized images, by their size: ``"64"``, ``"128"``, ``"256"``, ``"512"``."""
+        value = self.descriptor.fields.get("screenshots")
+        if not isinstance(value, dict):
+            return {}
+        return {size: address for size, address in value.items() if isinstance(address, str)}
+
+
+def _integer(value: JsonValue | None) -> int | None:
+    return value if type(value) is int else None
+
+
+@final
+@attrs.frozen
+class Image(Media):
+    """A picture; the platform makes four resized ones (`screenshots`)."""
+
+    kind: ClassVar[MediaKind] = "image"
+
+
+@final
+@attrs.frozen
+class Video(Media):
+    """A film with preview images."""
+
+    kind: ClassVar[MediaKind] = "video"
+
+
+@final
+@attrs.frozen
+class Audio(Media):
+    """A piece of music; its tags are in ``descriptor.fields["tags"]``."""
+
+    kind: ClassVar[MediaKind] = "audio"
+
+
+@final
+@attrs.frozen
+class Voice(Media):
+    """A recorded voice message."""
+
+    kind: ClassVar[MediaKind] = "voice"
+
+
+@final
+@attrs.frozen
+class File(Media):
+    """Any other file."""
+
+    kind: ClassVar[MediaKind] = "file"
+
+
+MEDIA: Final[Mapping[MediaKind, type[Image | Video | Audio | Voice | File]]] = {
+    "image": Image,
+    "video": Video,
+    "audio": Audio,
+    "voice": Voice,
+    "file": File,
+}
+
+
+def _is_phone(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not _PHONE.fullmatch(check_text("phone", value)):
+        raise LocalProtocolError("phone", "must be an international number with a leading plus sign")
+
+
+@final
+@attrs.frozen
+class Contact:
+    """A shared phone number (interface section 2.6)."""
+
+    phone: str = attrs.field(validator=_is_phone, repr=False)
+    name: str = attrs.field(default="", validator=is_text(empty=True), repr=False)
+
+
+def _degrees(value: float | int | str) -> str:
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int) else f"{value:.12f}".rstrip("0").rstrip(".")
+
+
+def _is_latitude(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    _check_degrees("lat", value, 90)
+
+
+def _is_longitude(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    _check_degrees("long", value, 180)
+
+
+@final
+@attrs.frozen
+class Location:
+    """A place on the map (interface section 2.7).
+
+    Attributes:
+        lat, long: degrees as decimal text, exactly as they travel; numbers are accepted too.
+        desc: a description; may be empty.
+    """
+
+    lat: str = attrs.field(converter=_degrees, validator=_is_latitude, repr=False)
+    long: str = attrs.field(converter=_degrees, validator=_is_longitude, repr=False)
+    desc: str = attrs.field(default="", validator=is_text(empty=True), repr=False)
+
+    @property
+    def latitude(self) -> float:
+        """Degrees north."""
+        return float(self.lat)
+
+    @property
+    def longitude(self) -> float:
+        """Degrees east."""
+        return float(self.long)
+
+
+def _check_degrees(field: str, value: object, most: int) -> None:
+    degrees = check_text(field, value)
+    if not _DECIMAL.fullmatch(degrees) or abs(float(degrees)) > most:
+        raise LocalProtocolError(field, f"must be decimal degrees from -{most} to {most}")
+
+
+Content: TypeAlias = str | Image | Video | Audio | Voice | File | Contact | Location
+CONTENT_CLASSES: Final = (str, Image, Video, Audio, Voice, File, Contact, Location)

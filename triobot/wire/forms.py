@@ -1,0 +1,125 @@
+"""Native forms (interface section 2.11): fields of seven types, and the values that come back."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias, final
+
+import attrs
+
+from ..errors import LocalProtocolError
+from .rules import check_text, check_tuple, is_one_of, is_optional_text, is_text
+
+Option: TypeAlias = tuple[str, str]
+"""An option's value, and the label that is seen."""
+
+
+def _options(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    seen: set[str] = set()
+    for option in check_tuple("options", value):
+        pair = check_tuple("options", option)
+        if len(pair) != 2:
+            raise LocalProtocolError("options", "must hold pairs (value, label)")
+        check_text("options", pair[1])
+        if (key := check_text("options", pair[0])) in seen:
+            raise LocalProtocolError("options", "must not repeat a value")
+        seen.add(key)
+    if not seen:
+        raise LocalProtocolError("options", "must hold at least one option")
+
+
+@final
+@attrs.frozen
+class TextField:
+    """One line of text; `value` is what stands in it at first (gap 12)."""
+
+    name: str = attrs.field(validator=is_text())
+    label: str = attrs.field(validator=is_text())
+    value: str | None = attrs.field(default=None, validator=is_optional_text)
+
+
+@final
+@attrs.frozen
+class TextArea:
+    """Several lines of text; `value` is what stands in it at first (gap 12)."""
+
+    name: str = attrs.field(validator=is_text())
+    label: str = attrs.field(validator=is_text())
+    value: str | None = attrs.field(default=None, validator=is_optional_text)
+
+
+@final
+@attrs.frozen
+class Radio:
+    """One of several options, all of them in sight."""
+
+    name: str = attrs.field(validator=is_text())
+    label: str = attrs.field(validator=is_text())
+    options: tuple[Option, ...] = attrs.field(validator=_options)
+
+
+@final
+@attrs.frozen
+class Select:
+    """One of several options, in a list that opens."""
+
+    name: str = attrs.field(validator=is_text())
+    label: str = attrs.field(validator=is_text())
+    options: tuple[Option, ...] = attrs.field(validator=_options)
+
+
+@final
+@attrs.frozen
+class Checkbox:
+    """Yes or no; comes back as ``true`` when ticked."""
+
+    name: str = attrs.field(validator=is_text())
+    label: str = attrs.field(validator=is_text())
+
+
+@final
+@attrs.frozen
+class Inbuilt:
+    """A code reader of the app."""
+
+    name: str = attrs.field(validator=is_text())
+    label: str = attrs.field(validator=is_text())
+    reader: Literal["barcode", "qrcode"] = attrs.field(validator=is_one_of("barcode", "qrcode"))
+
+
+@final
+@attrs.frozen
+class Submit:
+    """The button that sends the form; it has no name."""
+
+    label: str = attrs.field(validator=is_text())
+
+
+NamedField: TypeAlias = TextField | TextArea | Radio | Select | Checkbox | Inbuilt
+FormField: TypeAlias = NamedField | Submit
+FIELD_CLASSES: Final = (TextField, TextArea, Radio, Select, Checkbox, Inbuilt, Submit)
+
+
+def _is_form(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    names: set[str] = set()
+    submits = 0
+    for field in check_tuple("form", value):
+        if not isinstance(field, FIELD_CLASSES):
+            raise LocalProtocolError("form", "holds something that is no field")
+        if isinstance(field, Submit):
+            submits += 1
+        elif field.name in names:
+            raise LocalProtocolError("form", f"two fields have the name {field.name!r}")
+        else:
+            names.add(field.name)
+    if not names:
+        raise LocalProtocolError("form", "has no field")
+    if submits != 1:
+        raise LocalProtocolError("form", "needs exactly one submit button")
+
+
+@final
+@attrs.frozen
+class Form:
+    """A form under a message: fields with unique names, and one submit button, last or not."""
+
+    fields: tuple[FormField, ...] = attrs.field(validator=_is_form)

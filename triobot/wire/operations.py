@@ -1,0 +1,252 @@
+"""What we ask of the platform (interface section 4): one frozen class an operation.
+
+`Operation[R]` carries the type of its result and nothing else, so that
+``await platform.perform(SendMessage(...))`` is known to be a `Sent`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, Literal, final
+
+import attrs
+from typing_extensions import TypeVar
+
+from ..errors import LocalProtocolError
+from .content import CONTENT_CLASSES, Blob, Content, Descriptor, LocalFile, Media, MediaKind
+from .forms import Form
+from .ids import (
+    CallbackId,
+    ChatId,
+    InvoiceId,
+    MessageId,
+    Recipient,
+    RefId,
+    as_callback_id,
+    as_chat_id,
+    as_invoice_id,
+    as_message_id,
+    as_recipient,
+    as_ref_id,
+)
+from .markup import InlineKeyboard, ReplyKeyboard
+from .results import InvoiceCreated, PaymentState, Sent
+from .rules import check_integer, check_text, is_a, is_amount, is_one_of, is_optional, is_text
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Operation(Generic[R_co]):
+    """The sealed base of all operations; `R_co` is the type of the platform's answer.
+
+    Attributes:
+        path: appended to the base URL.
+    """
+
+    __slots__ = ()
+    path: ClassVar[str]
+
+
+def check_content(field: str, value: object) -> None:
+    """Refuse what is no content, and text that is empty."""
+    if not isinstance(value, CONTENT_CLASSES):
+        raise LocalProtocolError(field, "must be text, a media value, a Contact or a Location")
+    if isinstance(value, str):
+        check_text(field, value)
+
+
+def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    check_content("data", value)
+
+
+@final
+@attrs.frozen
+class SendMessage(Operation[Sent]):
+    """Send text, media, a contact or a location (interface section 4.3). Never repeatable by itself.
+
+    Media must have its descriptor before this is encoded.
+    """
+
+    path: ClassVar[str] = "sendMessage"
+
+    chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
+    content: Content = attrs.field(validator=_is_content, repr=False)
+    reply_keyboard: ReplyKeyboard | None = attrs.field(
+        default=None, validator=is_optional(is_a(ReplyKeyboard))
+    )
+    inline_keyboard: InlineKeyboard | None = attrs.field(
+        default=None, validator=is_optional(is_a(InlineKeyboard))
+    )
+    form: Form | None = attrs.field(default=None, validator=is_optional(is_a(Form)))
+
+
+def _is_new_content(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value is not None:
+        check_content("data", value)
+
+
+@final
+@attrs.frozen
+class EditMessage(Operation[None]):
+    """Replace a message's content, its inline keyboard, or both. Repeatable.
+
+    The interface requires ``data``; none is accepted with a keyboard, for those who know (gap 7).
+    """
+
+    path: ClassVar[str] = "editMessage"
+
+    chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
+    message_id: MessageId = attrs.field(converter=as_message_id)
+    content: Content | None = attrs.field(default=None, validator=_is_new_content, repr=False)
+    inline_keyboard: InlineKeyboard | None = attrs.field(
+        default=None, validator=is_optional(is_a(InlineKeyboard))
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.content is None and self.inline_keyboard is None:
+            raise LocalProtocolError("data", "an edit needs new content or an inline keyboard")
+
+
+@final
+@attrs.frozen
+class DeleteMessage(Operation[None]):
+    """Delete a message of ours. Repeatable: deleting what is gone is answered 200."""
+
+    path: ClassVar[str] = "deleteMessage"
+
+    chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
+    message_id: MessageId = attrs.field(converter=as_message_id)
+
+
+@final
+@attrs.frozen
+class SendAction(Operation[None]):
+    """Show that the bot is typing. Repeatable."""
+
+    path: ClassVar[str] = "sendAction"
+
+    chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
+    action: Literal["typing"] = "typing"
+
+
+@final
+@attrs.frozen
+class AnswerCallback(Operation[None]):
+    """Answer a press: a tooltip, or an alert. Repeatable, and worth nothing when late.
+
+    The interface requires `text`; the empty text ends the waiting state without a word (gap 8).
+    """
+
+    path: ClassVar[str] = "answerCallback"
+
+    chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
+    callback_id: CallbackId = attrs.field(converter=as_callback_id)
+    text: str = attrs.field(default="", validator=is_text(empty=True), repr=False)
+    show_alert: bool = attrs.field(default=False, validator=is_a(bool))
+
+
+@final
+@attrs.frozen
+class Upload(Operation[Descriptor]):
+    """Hand over a file's bytes; the descriptor that comes back may be sent often. Repeatable."""
+
+    path: ClassVar[str] = "upload"
+
+    kind: MediaKind = attrs.field(validator=is_one_of("image", "video", "audio", "voice", "file"))
+    source: LocalFile | Blob = attrs.field(validator=is_a(LocalFile, Blob))
+
+    @classmethod
+    def of(cls, media: Media) -> Upload:
+        """The upload that a media value still needs.
+
+        Raises:
+            LocalProtocolError: the platform has it already.
+        """
+        if isinstance(media.source, Descriptor):
+            raise LocalProtocolError("source", "has been uploaded already")
+        return cls(media.kind, media.source)
+
+
+def _is_expiry(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value is not None:
+        check_integer("expire_time", value, least=300, most=604_800)
+
+
+@final
+@attrs.frozen
+class CreateInvoice(Operation[InvoiceCreated]):
+    """Ask a user for money through the wallet page (interface section 4.1). **Never** repeated by itself.
+
+    Attributes:
+        amount: in rials, or in `currency` when that is given (outside the interface).
+        expire_time: seconds from 300 to 604,800 (outside the interface; gap 13).
+    """
+
+    path: ClassVar[str] = "invoice"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    amount: int = attrs.field(validator=is_amount)
+    description: str = attrs.field(validator=is_text(), repr=False)
+    currency: Literal["IRR", "coin"] | None = attrs.field(
+        default=None, validator=is_optional(is_one_of("IRR", "coin"))
+    )
+    expire_time: int | None = attrs.field(default=None, validator=_is_expiry)
+
+
+@final
+@attrs.frozen
+class VerifyInvoice(Operation[PaymentState]):
+    """Capture a paid invoice. What is not captured within its hour goes back to the user."""
+
+    path: ClassVar[str] = "invoice/verify"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id)
+
+
+@final
+@attrs.frozen
+class InquireInvoice(Operation[PaymentState]):
+    """Ask where an invoice stands; captures nothing."""
+
+    path: ClassVar[str] = "invoice/inquiry"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id)
+
+
+@final
+@attrs.frozen
+class VerifyPayment(Operation[PaymentState]):
+    """Capture an in-app payment (interface section 4.2)."""
+
+    path: ClassVar[str] = "payment/verify"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    ref_id: RefId = attrs.field(converter=as_ref_id)
+
+
+@final
+@attrs.frozen
+class InquirePayment(Operation[PaymentState]):
+    """Ask where an in-app payment stands; captures nothing."""
+
+    path: ClassVar[str] = "payment/inquiry"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    ref_id: RefId = attrs.field(converter=as_ref_id)
+
+
+def repeatable(operation: Operation[object]) -> bool:
+    """Whether doing it twice is as good as once, so that an unknown outcome may simply be repeated."""
+    return isinstance(
+        operation,
+        EditMessage
+        | DeleteMessage
+        | SendAction
+        | AnswerCallback
+        | Upload
+        | VerifyInvoice
+        | InquireInvoice
+        | VerifyPayment
+        | InquirePayment,
+    )

@@ -1,0 +1,114 @@
+"""The checks that the wire's values share, each with an error that names the field and the rule.
+
+No I/O, no state. A value that exists has passed its checks, so code that receives one never checks again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, cast
+
+from attrs import Attribute
+
+from ..errors import LocalProtocolError
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+
+# attrs offers no narrower type that both type checkers accept for a field of any type.
+Validator: TypeAlias = Callable[[Any, "Attribute[Any]", Any], None]
+
+# The platform's numbers travel through JSON readers that hold them as doubles; beyond this they would change.
+LARGEST_INTEGER: Final = 2**53 - 1
+
+_DIGITS: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+def is_digits(text: str) -> bool:
+    """Whether `text` is 1 to 18 ASCII digits: `int` alone would take ``"۱۲"``, ``"1_2"`` and ``" 12"``."""
+    return _DIGITS.fullmatch(text) is not None
+
+
+def check_text(field: str, value: object, *, empty: bool = False) -> str:
+    """Refuse what is not text, is empty, or holds a lone surrogate, which UTF-8 can't carry."""
+    if not isinstance(value, str):
+        raise LocalProtocolError(field, "must be text")
+    if not value and not empty:
+        raise LocalProtocolError(field, "must not be empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise LocalProtocolError(field, "holds half of a surrogate pair, which can't be sent") from None
+    return value
+
+
+def check_tuple(field: str, value: object) -> tuple[object, ...]:
+    """Refuse what is not a tuple."""
+    if not isinstance(value, tuple):
+        raise LocalProtocolError(field, "must be a tuple")
+    return cast("tuple[object, ...]", value)
+
+
+def check_integer(field: str, value: object, *, least: int, most: int = LARGEST_INTEGER) -> None:
+    """Refuse what is not an integer between the bounds; True and 1.0 are not integers here."""
+    if type(value) is not int:
+        raise LocalProtocolError(field, "must be an integer")
+    if not least <= value <= most:
+        raise LocalProtocolError(field, f"must be from {least} to {most}")
+
+
+def is_text(*, empty: bool = False) -> Validator:
+    """An attrs validator for text."""
+
+    def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
+        check_text(attribute.name, value, empty=empty)
+
+    return validate
+
+
+def is_optional_text(instance: object, attribute: Attribute[Any], value: object) -> None:
+    """An attrs validator for text that may be absent, but not empty."""
+    if value is not None:
+        check_text(attribute.name, value)
+
+
+def is_amount(instance: object, attribute: Attribute[Any], value: object) -> None:
+    """An attrs validator for money: an integer of at least 1, exact in every reader on the way."""
+    check_integer(attribute.name, value, least=1)
+
+
+def is_a(*types: type) -> Validator:
+    """An attrs validator for a value of one of these classes."""
+    names = " or ".join(kind.__name__ for kind in types)
+
+    def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
+        if not isinstance(value, types):
+            raise LocalProtocolError(attribute.name, f"must be {names}")
+
+    return validate
+
+
+def is_optional(validator: Validator) -> Validator:
+    """An attrs validator for a value that may be None."""
+
+    def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
+        if value is not None:
+            validator(instance, attribute, value)
+
+    return validate
+
+
+def is_one_of(*words: str) -> Validator:
+    """An attrs validator for one word of a closed list."""
+
+    def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
+        if value not in words:
+            raise LocalProtocolError(attribute.name, f"must be one of {', '.join(words)}")
+
+    return validate
+
+
+def compact_json(value: JsonValue) -> str:
+    """The one JSON text of a value: no spaces, raw UTF-8, no NaN."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

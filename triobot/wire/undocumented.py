@@ -1,0 +1,86 @@
+"""Operations outside the interface, known from public clients only: they may not exist any more.
+
+Each answers whatever the platform sends, unread (`Answer`). None of them is used by triobot itself.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, final
+
+import attrs
+
+from .ids import ChatId, as_chat_id
+from .operations import Operation
+from .results import Answer
+from .rules import is_a, is_one_of, is_text
+
+
+@final
+@attrs.frozen
+class RequestWalletCharge(Operation[Answer]):
+    """Ask the user to top up the wallet."""
+
+    path: ClassVar[str] = "requestWalletCharge"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    desc: str = attrs.field(validator=is_text(), repr=False)
+
+
+@final
+@attrs.frozen
+class GetGameData(Operation[Answer]):
+    """Read a user's game data of one type."""
+
+    path: ClassVar[str] = "getGameData"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    type: str = attrs.field(validator=is_text())
+
+
+@final
+@attrs.frozen
+class PutGameData(Operation[Answer]):
+    """Write a user's game data of one type; `force` overwrites a higher score."""
+
+    path: ClassVar[str] = "gameData"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    type: str = attrs.field(validator=is_text())
+    data: str = attrs.field(validator=is_text(empty=True), repr=False)
+    force: bool = attrs.field(default=False, validator=is_a(bool))
+
+
+@final
+@attrs.frozen
+class GetGameConfig(Operation[Answer]):
+    """Read a game's configuration."""
+
+    path: ClassVar[str] = "getGameConfig"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    key: str = attrs.field(validator=is_text())
+
+
+@final
+@attrs.frozen
+class SendGameEvent(Operation[Answer]):
+    """Record an event of a game."""
+
+    path: ClassVar[str] = "gameEvent"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    event: str = attrs.field(validator=is_text())
+    value: str = attrs.field(validator=is_text(empty=True), repr=False)
+
+
+@final
+@attrs.frozen
+class GetLeaderBoard(Operation[Answer]):
+    """Read a game's best players of a period (gap 14: the field's name)."""
+
+    path: ClassVar[str] = "leaderBoard"
+
+    chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
+    time: Literal["all", "month", "week", "day"] = attrs.field(
+        default="all", validator=is_one_of("all", "month", "week", "day")
+    )
