@@ -142,13 +142,18 @@ class Arrival:
 @final
 @attrs.frozen
 class InboxRow:
-    """An event in the inbox: accepted, durable, not consumed yet."""
+    """An event in the inbox: accepted, durable, not consumed yet.
+
+    Attributes:
+        group: two different senders have been seen in this chat.
+    """
 
     seq: int
     chat_id: ChatId
     at: int
     content_type: str
     body: bytes = attrs.field(repr=False)
+    group: bool = False
 
 
 @final
