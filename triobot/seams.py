@@ -308,12 +308,8 @@ class Store(Protocol):
         """The chat's rows behind `after`, in the order of acceptance."""
         ...
 
-    async def waiting(self, *, after: int, limit: int) -> Sequence[tuple[int, ChatId]]:
-        """Chats with rows in the inbox, each with its first row's `seq` behind `after`, oldest first."""
-        ...
-
-    async def is_group(self, chat_id: ChatId) -> bool:
-        """Whether two different senders were ever seen in this chat."""
+    async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
+        """The rows of all chats behind `after`, in the order of acceptance."""
         ...
 
     async def intents(self) -> Sequence[Intent]:
@@ -335,18 +331,6 @@ class Store(Protocol):
     def statistics(self) -> StoreStatistics:
         """Where the store stands, without waiting."""
         ...
-
-
-# --- payments
-
-
-@final
-@attrs.frozen
-class Hint:
-    """A payment callback: go and look. `code` is the platform's word for why not, if it gave one."""
-
-    code: int | None
-    charge_url: str | None = attrs.field(default=None, repr=False)
 
 
 # --- alarms
