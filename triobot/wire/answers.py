@@ -102,9 +102,10 @@ def _payment_state(fields: dict[str, JsonValue]) -> PaymentState:
         amount = int(amount)
     if amount is None and status == "error":
         return PaymentState(verified=False, amount=None)
-    if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
+    if not isinstance(amount, int):
         raise RemoteProtocolError("amount", "must be an integer, and is needed when verified")
-    return PaymentState(verified=status == "verified", amount=amount)
+    with their_fault():
+        return PaymentState(verified=status == "verified", amount=amount)
 
 
 def _answer(body: bytes) -> Answer:

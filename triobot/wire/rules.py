@@ -59,6 +59,12 @@ def check_integer(field: str, value: object, *, least: int, most: int = LARGEST_
         raise LocalProtocolError(field, f"must be from {least} to {most}")
 
 
+def check_word(field: str, value: object, *words: str) -> None:
+    """Refuse what is not one word of a closed list."""
+    if value not in words:
+        raise LocalProtocolError(field, f"must be one of {', '.join(words)}")
+
+
 def is_text(*, empty: bool = False) -> Validator:
     """An attrs validator for text."""
 
@@ -104,8 +110,7 @@ def is_one_of(*words: str) -> Validator:
     """An attrs validator for one word of a closed list."""
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
-        if value not in words:
-            raise LocalProtocolError(attribute.name, f"must be one of {', '.join(words)}")
+        check_word(attribute.name, value, *words)
 
     return validate
 
