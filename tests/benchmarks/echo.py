@@ -1,4 +1,4 @@
-"""CPU per echo, against aiogram in the same run: ``python tests/benchmarks/echo.py [--rounds N]``.
+"""CPU per echo, against aiogram in the same run: ``python -m tests.benchmarks.echo [--rounds N]``.
 
 One process is the platform and the load (this one); the system under test is another. Each connection posts
 an event, waits for its 200, waits until the echo has arrived, and goes on: a closed loop. What is compared is
@@ -24,10 +24,12 @@ import venv
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from pathlib import Path
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs
 
 import attrs
 import trio
+
+from tests.loopback import Line, text_event
 
 HERE = Path(__file__).parent
 SECRET = "benchmark-secret-0123456789abcdef"
@@ -75,9 +77,7 @@ class System:
 
 def gap_event(chat: int, number: int) -> tuple[str, bytes]:
     """A form body, as the platform sends it."""
-    sender = json.dumps({"id": chat + 1_000_000, "name": "Somebody", "user": "somebody"})
-    fields = {"chat_id": chat, "type": "text", "data": f"hello {number}", "from": sender}
-    return "application/x-www-form-urlencoded", urlencode(fields).encode()
+    return "application/x-www-form-urlencoded", text_event(chat, f"hello {number}")
 
 
 def telegram_event(chat: int, number: int) -> tuple[str, bytes]:
@@ -94,36 +94,6 @@ def telegram_event(chat: int, number: int) -> tuple[str, bytes]:
     return "application/json", json.dumps(update).encode()
 
 
-class Wire:
-    """Just enough HTTP/1.1 on one connection."""
-
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.stream = stream
-        self.buffer = b""
-
-    async def message(self) -> tuple[bytes, bytes]:
-        """The head and the body of the next message; empty at the end."""
-        while b"\r\n\r\n" not in self.buffer:
-            data = await self.stream.receive_some(65536)
-            if not data:
-                return b"", b""
-            self.buffer += data
-        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
-        lower = head.lower()
-        if b"transfer-encoding: chunked" in lower:
-            while b"0\r\n\r\n" not in self.buffer:
-                self.buffer += await self.stream.receive_some(65536)
-            body, self.buffer = self.buffer.split(b"0\r\n\r\n", 1)
-            return head, body
-        length = 0
-        if b"content-length:" in lower:
-            length = int(lower.split(b"content-length:")[1].split(b"\r\n")[0])
-        while len(self.buffer) < length:
-            self.buffer += await self.stream.receive_some(65536)
-        body, self.buffer = self.buffer[:length], self.buffer[length:]
-        return head, body
-
-
 class Platform:
     """Takes every sendMessage, of either kind, and wakes whoever waits for that chat's echo."""
 
@@ -133,10 +103,10 @@ class Platform:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Answer one connection for as long as it lives."""
-        wire = Wire(stream)
+        line = Line(stream)
         with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while True:
-                head, body = await wire.message()
+                head, body = await line.message()
                 if not head:
                     return
                 chat = chat_of(head, body)
@@ -145,11 +115,7 @@ class Platform:
                 if b"/bot" in head.split(b"\r\n")[0]:
                     message = {"message_id": self.sent, "date": 1, "chat": {"id": chat, "type": "private"}}
                     result = {"ok": True, "result": message}
-                answer = json.dumps(result).encode()
-                await stream.send_all(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-                    % (len(answer), answer)
-                )
+                await line.answer(b"200 OK", json.dumps(result).encode())
                 if chat in self.waiting:
                     self.waiting.pop(chat).set()
 
@@ -192,10 +158,12 @@ async def running(system: System, port: int, platform: str, folder: str) -> Asyn
         process.kill()
 
 
-async def converse(system: System, platform: Platform, port: int, chats: range, each: int, first: int) -> None:
+async def converse(
+    system: System, platform: Platform, port: int, chats: range, each: int, first: int
+) -> None:
     """One connection: `each` events for each of its chats, one after the other."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
-    wire = Wire(stream)
+    line = Line(stream)
     async with stream:
         for number in range(first, first + each):
             for chat in chats:
@@ -205,7 +173,7 @@ async def converse(system: System, platform: Platform, port: int, chats: range, 
                     b"POST /%s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
                     % (SECRET.encode(), kind.encode(), len(body), body)
                 )
-                head, _ = await wire.message()
+                head, _ = await line.message()
                 if b" 200" not in head.split(b"\r\n")[0]:
                     raise RuntimeError(f"{system.name} answered {head[:40]!r}")
                 await echoed.wait()
