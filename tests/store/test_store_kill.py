@@ -27,14 +27,16 @@ async def run_until_killed(path: Path, lines: int) -> set[int]:
     said = b""
     try:
         async with process.stdout as stdout:
+            while said.count(b"\n") < lines:
+                chunk = await stdout.receive_some()
+                assert chunk, "the child ended by itself"
+                said += chunk
+            with pytest.raises(StoreLockedError, match="another process"):
+                async with opened(path):
+                    pytest.fail("two processes at once")
+            process.send_signal(signal.SIGKILL)
             async for chunk in stdout:
                 said += chunk
-                if said.count(b"\n") >= lines and process.returncode is None:
-                    if lines % 2:
-                        with pytest.raises(StoreLockedError, match="another process"):
-                            async with opened(path):
-                                pytest.fail("two processes at once")
-                    process.send_signal(signal.SIGKILL)
     finally:
         process.kill()
         await process.wait()

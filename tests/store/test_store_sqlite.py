@@ -15,6 +15,7 @@ from sqlite_rig import STAMP, as_a_crash_leaves_it, fallible_disk, opened
 from triobot.errors import (
     ConfigError,
     StoreCorruptError,
+    StoreFullError,
     StoreLockedError,
     StoreVersionError,
 )
@@ -28,8 +29,9 @@ from triobot.seams import (
     PutSetting,
     Quota,
     Redelivered,
+    Store,
 )
-from triobot.store import Stamp, open_store, rebind_sqlite
+from triobot.store import Stamp, open_store, rebind_sqlite, writer
 from triobot.store.schema import MIGRATIONS, Migration
 from triobot.wire.ids import ChatId
 
@@ -85,6 +87,8 @@ async def test_after_a_crash_the_last_second_of_acknowledgements_is_doubted(
     path: Path, tmp_path: Path
 ) -> None:
     clock = SettableClock()
+    async with opened(path, clock=clock):
+        pass  # this stop was clean, and says nothing of the next one
     async with opened(path, clock=clock) as store:
         await accepted(store, arrival(key="early"))
         await store.commit(Acknowledge(("early",)))
@@ -126,8 +130,8 @@ async def test_what_was_handed_over_is_finished_when_the_program_is_cancelled(
 ) -> None:
     announced: list[InboxRow] = []
 
-    async def one(store: object, n: int) -> None:
-        await store.accept(arrival(n), quota=ROOMY, on_commit=announced.append)  # type: ignore[attr-defined]
+    async def one(store: Store, n: int) -> None:
+        await store.accept(arrival(n), quota=ROOMY, on_commit=announced.append)
 
     with trio.CancelScope() as program:
         async with opened(path) as store, trio.open_nursery() as nursery:
@@ -142,6 +146,31 @@ async def test_what_was_handed_over_is_finished_when_the_program_is_cancelled(
         stored = [seq for seq, _ in await store.waiting(after=0, limit=100)]
     assert stored == [row.seq for row in announced]
     assert patience < 3 or len(stored) == 30
+
+
+async def test_what_takes_too_long_at_the_end_is_given_up_and_told(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "GRACE", -1.0)
+    outcomes: list[str] = []
+
+    async def one(store: Store, n: int) -> None:
+        try:
+            await store.accept(arrival(n), quota=ROOMY)
+        except StoreFullError:
+            outcomes.append("given up")
+        else:
+            outcomes.append("stored")
+
+    async with trio.open_nursery() as nursery, opened(path) as store:
+        for n in range(10):
+            nursery.start_soon(one, store, n)
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+
+    assert len(outcomes) == 10
+    async with opened(path) as store:
+        assert store.statistics().inbox == outcomes.count("stored")
 
 
 async def test_a_cancelled_opening_leaves_no_lock(path: Path) -> None:
@@ -176,7 +205,7 @@ async def test_a_second_one_by_another_name_is_refused(path: Path, tmp_path: Pat
     other_name = tmp_path / "link.db"
     other_name.symlink_to(path)
     async with opened(path):
-        with pytest.raises(StoreLockedError):
+        with pytest.raises(StoreLockedError, match="another process"):
             async with opened(other_name):
                 pytest.fail("two at once")
 

@@ -108,29 +108,29 @@ def _checked_path(path: Path) -> Path:
 
 def _make_private(path: Path) -> None:
     """Create the file if need be, readable by its owner only; SQLite gives its companions the same mode."""
-    # No connection exists yet: closing a second descriptor later would drop SQLite's own locks.
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+        _check_and_restrict(path)
+        for suffix in ("-wal", "-shm", "-journal"):
+            companion = path.with_name(path.name + suffix)
+            if companion.exists():
+                companion.chmod(OWNER_ONLY)
+        _sync_folder(path.parent)
     except OSError as error:
-        raise ConfigError(f"the store {path} can't be opened: {error.strerror}") from None
+        raise ConfigError(f"the store {path} can't be used: {error.strerror}") from None
+
+
+def _check_and_restrict(path: Path) -> None:
+    # No connection exists yet: closing a second descriptor later would drop SQLite's own locks.
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
     try:
         head = os.read(fd, len(_MAGIC))
         if head and head != _MAGIC:
             raise StoreCorruptError(f"{path} is not a store, and was left alone")
-        _restrict(fd)
+        if stat.S_IMODE(os.fstat(fd).st_mode) != OWNER_ONLY:
+            os.fchmod(fd, OWNER_ONLY)
         os.fsync(fd)
     finally:
         os.close(fd)
-    for suffix in ("-wal", "-shm", "-journal"):
-        companion = path.with_name(path.name + suffix)
-        if companion.exists():
-            companion.chmod(OWNER_ONLY)
-    _sync_folder(path.parent)
-
-
-def _restrict(fd: int) -> None:
-    if stat.S_IMODE(os.fstat(fd).st_mode) != OWNER_ONLY:
-        os.fchmod(fd, OWNER_ONLY)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
@@ -49,16 +50,17 @@ def take_lock(database: Path) -> FileLock:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.fchmod(fd, OWNER_ONLY)
-        os.ftruncate(fd, 0)
-        os.write(fd, f"{os.getpid()}\n".encode())
     except BlockingIOError:
         os.close(fd)
         raise StoreLockedError(
             f"the store {database} is open in another process; one process at a time can use it"
         ) from None
-    except BaseException:
+    except OSError as error:
         os.close(fd)
-        raise
+        raise ConfigError(f"the store's lock file {path} can't be used: {error.strerror}") from None
+    with suppress(OSError):  # a full disk is no reason not to hold the lock
+        os.ftruncate(fd, 0)
+        os.write(fd, f"{os.getpid()}\n".encode())
     return FileLock(fd)
 
 

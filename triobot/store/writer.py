@@ -12,6 +12,7 @@ ends when the channel has been closed and emptied, and gives up what is left whe
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from .file import StoreFile
 from .statements import Tables
 
 R = TypeVar("R")
+
+_log: Final = logging.getLogger("triobot.store")
 
 MOST_IN_A_BATCH: Final = 512
 GRACE: Final = 30.0
@@ -107,6 +110,8 @@ class Writer:
         self._give_up_at = time.monotonic() + GRACE
         self._send.close()
 
+    # A Ctrl-C between the commit and the word to its callers would leave them waiting for ever.
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Serve until `close`. Raises nothing: what went wrong is in `crash`."""
         with trio.CancelScope(shield=True):
@@ -173,4 +178,7 @@ class Writer:
     def _crashed(self, error: Exception) -> None:
         if self.crash is None:
             self.crash = error
+            # A text that isn't ours may hold what is nobody's business.
+            what = str(error) if isinstance(error, StoreCorruptError) else type(error).__name__
+            _log.error("the store %s stops: %s", self._file.path, what)
             self._on_crash()
