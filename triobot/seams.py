@@ -275,7 +275,10 @@ class Store(Protocol):
 
     Raises, from every method:
         StoreFullError: nothing of this call was stored; repeat it once there is room.
-        StoreCorruptError: the file is damaged.
+        StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
+            may not be stored then. Every later call raises it too: the program should stop.
+        LocalProtocolError: a value that no engine can hold; nothing of this call was stored.
+        trio.ClosedResourceError: the store has been closed.
 
     Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.
     """
@@ -304,7 +307,11 @@ class Store(Protocol):
         ...
 
     async def waiting(self, *, after: int, limit: int) -> Sequence[tuple[int, ChatId]]:
-        """Chats with rows in the inbox, each with its first row's `seq` behind `after`, oldest first."""
+        """Chats by the `seq` of their first row in the inbox, of those whose first row lies behind `after`.
+
+        Oldest first; a chat whose first row lies at or before `after` isn't told again, so pages meet no
+        chat twice.
+        """
         ...
 
     async def is_group(self, chat_id: ChatId) -> bool:
