@@ -61,7 +61,7 @@ class AsgiBot:
             await send({"type": "http.response.body", "body": b""})
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        started = False
+        started, failure = False, ""
         await receive()
         try:
             async with self._bot.running() as intake:
@@ -72,12 +72,14 @@ class AsgiBot:
         except* TriobotError as errors:
             if started:
                 raise
-            # The server prints this and gives up: nothing was started.
-            await send({"type": "lifespan.startup.failed", "message": _words(errors)})
-            return
+            failure = _words(errors)
         finally:
             self._app = None
-        await send({"type": "lifespan.shutdown.complete"})
+        if failure:
+            # The server prints this and gives up: nothing was started.
+            await send({"type": "lifespan.startup.failed", "message": failure})
+        else:
+            await send({"type": "lifespan.shutdown.complete"})
 
 
 def _words(errors: BaseExceptionGroup[Any]) -> str:

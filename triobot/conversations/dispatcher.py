@@ -319,7 +319,9 @@ class Dispatcher:
         """
         task = trio.lowlevel.current_task()
         if any(conversation.owns(task) for conversation in self._running):
-            raise ForeignTaskError(f"{calling_line()}: {what} inside a conversation; use the chat's own methods")
+            raise ForeignTaskError(
+                f"{calling_line()}: {what} inside a conversation; use the chat's own methods"
+            )
 
     @property
     def lag(self) -> int:
