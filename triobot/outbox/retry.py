@@ -3,11 +3,12 @@
 | the attempt ended with | it | then |
 |---|---|---|
 | NotDeliveredError, 429 | took no effect | again, after a pause |
-| DeliveryUnknownError, 5xx, 408 | may have taken effect | again if repeatable, else as chosen; an invoice never |
+| DeliveryUnknownError, 5xx, 408 | may have taken effect | again if repeatable, else as chosen |
 | 401, 403 | took no effect | the breaker says whose fault it is |
 | any other refusal or error | is final | to the caller |
 
-Typing and answers to presses are worth nothing when late: they are never tried again.
+An invoice whose creation is in doubt is never created again, whatever was chosen. Typing and answers to
+presses are worth nothing when late: they are never tried again.
 """
 
 from __future__ import annotations

@@ -139,11 +139,7 @@ class Sender:
     def pump(self) -> None:
         """Start whatever may start now."""
         now = trio.current_time()
-        for chat in self._breaker.judge(now):
-            for place in self._refused.pop(chat, {}):
-                if self.lanes.withdraw(place, now):
-                    assert place.work.refusal is not None
-                    self._reject(place.work, place.work.refusal)
+        self._believe(self._breaker.judge(now), now)
         self._heed_breaker()
         while (place := self._take(now)) is not None:
             self._start(partial(self._carry, place))
@@ -335,6 +331,13 @@ class Sender:
         for chat in chats:
             for place in self._refused.pop(chat, {}):
                 self.lanes.resume(place, now)
+
+    def _believe(self, chats: Iterable[Hashable], now: float) -> None:
+        for chat in chats:
+            for place in self._refused.pop(chat, {}):
+                if self.lanes.withdraw(place, now):
+                    assert place.work.refusal is not None
+                    self._reject(place.work, place.work.refusal)
 
     def _cleared(self, place: Place[Delivery]) -> None:
         chat = place.work.address.chat
