@@ -8,7 +8,13 @@ from typing import Any
 
 import trio
 
-from triobot.errors import BadRequestError, DeliveryUnknownError, ForbiddenError, NotDeliveredError, RefusedError
+from triobot.errors import (
+    BadRequestError,
+    DeliveryUnknownError,
+    ForbiddenError,
+    NotDeliveredError,
+    RefusedError,
+)
 from triobot.seams import Alarm
 from triobot.wire.content import Descriptor
 from triobot.wire.operations import InquirePayment, Operation, SendMessage, Upload, VerifyPayment

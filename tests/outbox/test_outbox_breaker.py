@@ -114,8 +114,14 @@ def test_an_old_request_that_succeeds_does_not_release() -> None:
     assert breaker.held is not None
 
 
-@given(st.lists(st.tuples(st.sampled_from(["ok", "no", "judge"]), st.integers(0, 9), st.floats(0, 8)), max_size=60))
-def test_nothing_is_failed_in_a_bot_whose_every_request_is_refused(steps: list[tuple[str, int, float]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["ok", "no", "judge"]), st.integers(0, 9), st.floats(0, 8)), max_size=60
+    )
+)
+def test_nothing_is_failed_in_a_bot_whose_every_request_is_refused(
+    steps: list[tuple[str, int, float]],
+) -> None:
     """However the refusals come, a chat is only failed after something succeeded or a calm few seconds."""
     breaker = Breaker()
     now, succeeded = 0.0, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,16 +11,12 @@ from hypothesis import strategies as st
 from triobot.outbox.lanes import NEVER, PATIENCE, Lanes, Place, share_caps
 from triobot.seams import Urgency
 
+ACTIONS = (
+    "queue queue queue start start finish postpone limited suspend resume"
+    " withdraw later hold release probe drop"
+)
 STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["queue", "queue", "queue", "start", "start", "finish", "postpone", "suspend", "resume", "withdraw"]
-            + ["later", "limited", "hold", "release", "probe", "drop"]
-        ),
-        st.integers(0, 3),
-        st.sampled_from(Urgency),
-    ),
-    max_size=80,
+    st.tuples(st.sampled_from(ACTIONS.split()), st.integers(0, 3), st.sampled_from(Urgency)), max_size=80
 )
 
 
@@ -169,7 +166,7 @@ def test_no_class_starves_however_much_waits_above_it(classes: list[Urgency]) ->
 
     for urgency in classes:
         positions = [-1, *(at for at, other in enumerate(started) if other is urgency), starts]
-        longest = max(b - a for a, b in zip(positions, positions[1:], strict=False))
+        longest = max(b - a for a, b in pairwise(positions))
         bound = PATIENCE[urgency] if urgency is not min(classes) else 3
         assert longest <= bound + len(Urgency)
 

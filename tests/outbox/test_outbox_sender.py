@@ -37,7 +37,10 @@ from triobot.wire.operations import CreateInvoice, EditMessage, SendMessage, Ver
 
 def opened(platform: ScriptedPlatform, alarms: Alarms | None = None, rules: OutboxRules | None = None) -> Any:
     return open_outbox(
-        platform, raise_alarm=Alarms() if alarms is None else alarms, rules=rules, random=random.Random(7).random
+        platform,
+        raise_alarm=Alarms() if alarms is None else alarms,
+        rules=rules,
+        random=random.Random(7).random,
     )
 
 
@@ -403,7 +406,9 @@ async def test_held_operations_can_be_cancelled_and_dropped(autojump_clock: Any)
 # --- leaving
 
 
-async def test_drop_forgets_what_is_queued_and_what_is_in_flight_is_not_tried_again(autojump_clock: Any) -> None:
+async def test_drop_forgets_what_is_queued_and_what_is_in_flight_is_not_tried_again(
+    autojump_clock: Any,
+) -> None:
     async def script(operation: Any) -> None:
         raise unreachable(operation)
 
@@ -434,7 +439,9 @@ async def test_drain_waits_for_all_that_is_queued(autojump_clock: Any) -> None:
         await outbox.drain()
 
 
-async def test_at_the_end_what_is_in_flight_gets_a_grace_and_the_rest_is_told_apart(autojump_clock: Any) -> None:
+async def test_at_the_end_what_is_in_flight_gets_a_grace_and_the_rest_is_told_apart(
+    autojump_clock: Any,
+) -> None:
     async def script(operation: Any) -> None:
         if operation.chat_id == 2:
             await trio.sleep_forever()

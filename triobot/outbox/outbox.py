@@ -231,6 +231,8 @@ class LaneOutbox:
                 await self._wake.wait()
 
     def _look_again(self) -> float:
+        if self._closing.is_set():
+            return NEVER
         return min(self._sender.look_again(), self._typists.look_again(), self._answers.look_again())
 
     def _mind_the_time(self) -> None:
