@@ -1,12 +1,65 @@
-"""Values to bytes: operations to requests, events to the bodies that the platform posts, results to answers."""
+"""Values to bytes: operations to requests, events to what the platform posts, results to its answers.
+
+Our own direction is `encode_operation` with `encode_form`; the rest speaks for the platform, for the
+emulator and for tests. An upload becomes a `Request` with a file: whoever sends it makes the multipart body.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias, final
+from collections.abc import Iterable
+from typing import Final, TypeAlias, assert_never, final
+from urllib.parse import quote, urlencode
 
 import attrs
+from typing_extensions import TypeVar
 
-from .content import Blob, LocalFile
+from ..errors import LocalProtocolError
+from .content import Blob, Content, Descriptor, LocalFile
+from .content_text import encode_content as encode_content
+from .events import (
+    Event,
+    InvoiceCallback,
+    Join,
+    Leave,
+    Message,
+    PayCallback,
+    Press,
+    Sender,
+    Submission,
+    UnknownEvent,
+)
+from .markup_text import encode_form_fields, encode_inline_keyboard, encode_reply_keyboard
+from .operations import (
+    AnswerCallback,
+    CreateInvoice,
+    DeleteMessage,
+    EditMessage,
+    InquireInvoice,
+    InquirePayment,
+    Operation,
+    SendAction,
+    SendMessage,
+    Upload,
+    VerifyInvoice,
+    VerifyPayment,
+)
+from .results import Answer, InvoiceCreated, PaymentState, Sent
+from .rules import JsonValue, check_text, compact_json
+from .undocumented import (
+    GetGameConfig,
+    GetGameData,
+    GetLeaderBoard,
+    PutGameData,
+    RequestWalletCharge,
+    SendGameEvent,
+)
+
+R = TypeVar("R")
+
+Fields: TypeAlias = tuple[tuple[str, str], ...]
+
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
+JSON_TYPE: Final = "application/json"
 
 
 @final
@@ -24,7 +77,7 @@ class Request:
     """An operation, ready to be sent: a form body, or a multipart body when there is a file."""
 
     path: str
-    fields: tuple[tuple[str, str], ...] = attrs.field(repr=False)
+    fields: Fields = attrs.field(repr=False)
     file: FilePart | None = None
 
 
@@ -37,4 +90,233 @@ class Body:
     data: bytes = attrs.field(repr=False)
 
 
-Fields: TypeAlias = tuple[tuple[str, str], ...]
+# --- operations
+
+
+def encode_operation(operation: Operation[object]) -> Request:
+    """The request of an operation: form fields in the interface's order, structures as JSON text.
+
+    Fields that are unset are left out; booleans are ``true`` and ``false`` (gap 1).
+
+    Raises:
+        LocalProtocolError: media that has not been uploaded yet, or something that is no operation.
+
+    Platform: interface section 4.
+    """
+    if isinstance(operation, Upload):
+        return Request(operation.path, (), FilePart(operation.kind, operation.source))
+    return Request(operation.path, tuple(_operation_fields(operation)))
+
+
+def encode_form(fields: Iterable[tuple[str, str]]) -> bytes:
+    """The body ``application/x-www-form-urlencoded`` of some fields, in UTF-8.
+
+    Raises:
+        LocalProtocolError: a field holds half of a surrogate pair.
+    """
+    pairs = [(name, check_text(name, value, empty=True)) for name, value in fields]
+    return urlencode(pairs).encode("ascii")
+
+
+def _operation_fields(operation: Operation[object]) -> list[tuple[str, str]]:
+    match operation:
+        case SendMessage():
+            kind, data = encode_content(operation.content)
+            return [("chat_id", str(operation.chat_id)), ("type", kind), ("data", data), *_markup(operation)]
+        case EditMessage():
+            return [
+                *_of_message(operation),
+                *([] if operation.content is None else [("data", encode_content(operation.content)[1])]),
+                *_markup(operation),
+            ]
+        case DeleteMessage():
+            return _of_message(operation)
+        case SendAction():
+            return [("chat_id", str(operation.chat_id)), ("type", operation.action)]
+        case AnswerCallback():
+            return [
+                ("chat_id", str(operation.chat_id)),
+                ("callback_id", operation.callback_id),
+                ("text", operation.text),
+                ("show_alert", _boolean(operation.show_alert)),
+            ]
+        case CreateInvoice():
+            return [
+                ("chat_id", str(operation.chat_id)),
+                ("amount", str(operation.amount)),
+                ("description", operation.description),
+                *([] if operation.currency is None else [("currency", operation.currency)]),
+                *([] if operation.expire_time is None else [("expire_time", str(operation.expire_time))]),
+            ]
+        case VerifyInvoice() | InquireInvoice():
+            return [("chat_id", str(operation.chat_id)), ("ref_id", operation.invoice_id)]
+        case VerifyPayment() | InquirePayment():
+            return [("chat_id", str(operation.chat_id)), ("ref_id", operation.ref_id)]
+        case _:
+            return _undocumented_fields(operation)
+
+
+def _undocumented_fields(operation: Operation[object]) -> list[tuple[str, str]]:
+    match operation:
+        case RequestWalletCharge():
+            return [("chat_id", str(operation.chat_id)), ("desc", operation.desc)]
+        case GetGameData():
+            return [("chat_id", str(operation.chat_id)), ("type", operation.type)]
+        case PutGameData():
+            return [
+                ("chat_id", str(operation.chat_id)),
+                ("type", operation.type),
+                ("data", operation.data),
+                ("force", _boolean(operation.force)),
+            ]
+        case GetGameConfig():
+            return [("chat_id", str(operation.chat_id)), ("key", operation.key)]
+        case SendGameEvent():
+            return [
+                ("chat_id", str(operation.chat_id)),
+                ("event", operation.event),
+                ("value", operation.value),
+            ]
+        case GetLeaderBoard():
+            return [("chat_id", str(operation.chat_id)), ("time", operation.time)]
+        case _:
+            raise LocalProtocolError("operation", "must be an operation of this package")
+
+
+def _of_message(operation: EditMessage | DeleteMessage) -> list[tuple[str, str]]:
+    return [("chat_id", str(operation.chat_id)), ("message_id", str(operation.message_id))]
+
+
+def _markup(operation: SendMessage | EditMessage) -> list[tuple[str, str]]:
+    fields: list[tuple[str, str]] = []
+    if isinstance(operation, SendMessage) and operation.reply_keyboard is not None:
+        fields.append(("reply_keyboard", encode_reply_keyboard(operation.reply_keyboard)))
+    if operation.inline_keyboard is not None:
+        fields.append(("inline_keyboard", encode_inline_keyboard(operation.inline_keyboard)))
+    if isinstance(operation, SendMessage) and operation.form is not None:
+        fields.append(("form", encode_form_fields(operation.form)))
+    return fields
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+# --- events
+
+
+def encode_event(event: Event, *, as_json: bool = False, lower_case_callbacks: bool = False) -> Body:
+    """What the platform posts for an event (gap 2).
+
+    Args:
+        event: media in it must have its descriptor.
+        as_json: a JSON body, in which ``data`` is JSON text still and ``from`` an object; else a form.
+        lower_case_callbacks: write ``paycallback`` and ``invoicecallback``, the spelling that bots have met.
+
+    Raises:
+        LocalProtocolError: the event can't be written, such as a press whose value was decoded.
+    """
+    kind, data = encode_event_data(event)
+    if lower_case_callbacks and isinstance(event, PayCallback | InvoiceCallback):
+        kind = kind.lower()
+    sender = encode_sender(event.sender)
+    if as_json:
+        fields: dict[str, JsonValue] = {"chat_id": event.chat_id, "type": kind, "data": data}
+        if sender is not None:
+            fields["from"] = sender
+        return Body(JSON_TYPE, compact_json(fields).encode())
+    pairs = [("chat_id", str(event.chat_id)), ("type", kind), ("data", data)]
+    if sender is not None:
+        pairs.append(("from", compact_json(sender)))
+    return Body(FORM_TYPE, encode_form(pairs))
+
+
+def encode_event_data(event: Event) -> tuple[str, str]:
+    """The ``type`` and ``data`` of an event.
+
+    Raises:
+        LocalProtocolError: as `encode_event`.
+    """
+    match event:
+        case Join():
+            return "join", ""
+        case Leave():
+            return "leave", ""
+        case Message():
+            content: Content = event.content
+            return encode_content(content)
+        case Press():
+            return "triggerButton", compact_json(
+                {
+                    "data": check_text("data", event.value, empty=True),
+                    "message_id": event.message_id,
+                    "callback_id": event.callback_id,
+                }
+            )
+        case Submission():
+            filled: dict[str, JsonValue] = {
+                "data": urlencode(event.values, quote_via=quote, safe=""),
+                "message_id": event.message_id,
+            }
+            if event.callback_id is not None:
+                filled["callback_id"] = event.callback_id
+            return "submitForm", compact_json(filled)
+        case InvoiceCallback():
+            return "invoiceCallback", compact_json({"invoiceId": event.invoice_id})
+        case PayCallback():
+            told: dict[str, JsonValue] = {
+                "ref_id": event.ref_id,
+                "message_id": event.message_id,
+                "status": event.status,
+                "code": event.code,
+                "charge_url": event.charge_url,
+            }
+            return "payCallback", compact_json(
+                {key: value for key, value in told.items() if value is not None}
+            )
+        case UnknownEvent():
+            return event.type, event.data
+        case _:
+            assert_never(event)
+
+
+def encode_sender(sender: Sender | None) -> dict[str, JsonValue] | None:
+    """The object in ``from`` (gap 4)."""
+    if sender is None:
+        return None
+    return {"id": sender.id, "name": sender.name, "user": sender.username}
+
+
+# --- answers
+
+
+def encode_result(operation: Operation[R], result: R) -> bytes:
+    """The JSON body with which the platform answers 200.
+
+    Raises:
+        LocalProtocolError: the result is none that an operation has.
+    """
+    match result:
+        case None:
+            return b"{}"
+        case Sent():
+            return compact_json({"id": result.id}).encode()
+        case InvoiceCreated():
+            return compact_json({"id": result.id}).encode()
+        case PaymentState():
+            status = "verified" if result.verified else "error"
+            return compact_json({"amount": result.amount, "status": status}).encode()
+        case Descriptor():
+            return result.json.encode()
+        case Answer():
+            return b"" if result.value is None else compact_json(result.value).encode()
+        case _:
+            raise LocalProtocolError("result", f"is none that {operation.path} has")
+
+
+def encode_error(reason: str, trace_id: str | None = None) -> bytes:
+    """The JSON body with which the platform says no (gap 23)."""
+    fields: dict[str, JsonValue] = {"error": reason}
+    if trace_id is not None:
+        fields["trace_id"] = trace_id
+    return compact_json(fields).encode()

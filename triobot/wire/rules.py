@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, cast
 
 from attrs import Attribute
 
-from ..errors import LocalProtocolError
+from ..errors import LocalProtocolError, RemoteProtocolError
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -112,3 +113,21 @@ def is_one_of(*words: str) -> Validator:
 def compact_json(value: JsonValue) -> str:
     """The one JSON text of a value: no spaces, raw UTF-8, no NaN."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+@contextmanager
+def their_fault(field: str | None = None) -> Generator[None]:
+    """Build a value out of what they sent: a rule that it breaks is then broken by them.
+
+    Args:
+        field: where they sent it; None when the value's own name for the field is theirs, too.
+
+    Raises:
+        RemoteProtocolError: in place of a `LocalProtocolError`.
+    """
+    try:
+        yield
+    except LocalProtocolError as error:
+        if field is None or field == error.field:
+            raise RemoteProtocolError(error.field, error.rule) from None
+        raise RemoteProtocolError(field, f"{error.field} {error.rule}") from None

@@ -1,0 +1,155 @@
+"""The platform's answers to results and refusals (interface sections 4 and 7; gaps 22, 23 and 30)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, cast
+
+from typing_extensions import TypeVar
+
+from ..errors import BadRequestError, ForbiddenError, RefusedError, RemoteProtocolError
+from .content import Descriptor
+from .ids import as_invoice_id, as_message_id
+from .json_text import read_json, read_object
+from .operations import (
+    AnswerCallback,
+    CreateInvoice,
+    DeleteMessage,
+    EditMessage,
+    InquireInvoice,
+    InquirePayment,
+    Operation,
+    SendAction,
+    SendMessage,
+    Upload,
+    VerifyInvoice,
+    VerifyPayment,
+)
+from .results import Answer, InvoiceCreated, PaymentState, Sent
+from .rules import JsonValue, compact_json, is_digits, their_fault
+
+R = TypeVar("R")
+
+LONGEST_REASON: Final = 200
+LONGEST_TRACE_ID: Final = 100
+
+_PHONE: Final = re.compile(r"\+[0-9]{4,15}", re.ASCII)
+
+
+def decode_result(operation: Operation[R], status: int, body: bytes) -> R:
+    """Read the answer to an operation.
+
+    Raises:
+        BadRequestError: status 400.
+        ForbiddenError: status 403.
+        RefusedError: any other status but 200; or a 200 whose body names an error.
+        RemoteProtocolError: a 200 that isn't readable as this operation's result. Whether the operation
+            took effect is then unknown.
+
+    Platform: interface sections 4 and 7.
+    """
+    if status != 200:
+        raise _refusal(operation, status, body)
+    try:
+        answer = read_json(body)
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict) and answer.get("error"):
+        raise _refusal(operation, status, body)
+    try:
+        return cast("R", _read_result(operation, body))
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(error.field, error.rule, raw=body) from None
+
+
+def _read_result(operation: Operation[object], body: bytes) -> object:
+    match operation:
+        case EditMessage() | DeleteMessage() | SendAction() | AnswerCallback():
+            return None
+        case SendMessage():
+            id = _fields(body).get("id")
+            if not isinstance(id, int | str):
+                raise RemoteProtocolError("id", "must be an integer")
+            with their_fault("id"):
+                return Sent(operation.chat_id, as_message_id(id))
+        case CreateInvoice():
+            id = _fields(body).get("id")
+            if isinstance(id, bool) or not isinstance(id, int | str):
+                raise RemoteProtocolError("id", "must be text or an integer")
+            with their_fault("id"):
+                return InvoiceCreated(as_invoice_id(str(id)))
+        case VerifyInvoice() | InquireInvoice() | VerifyPayment() | InquirePayment():
+            return _payment_state(_fields(body))
+        case Upload():
+            with their_fault("descriptor"):
+                return Descriptor.from_object(_fields(body))
+        case _:
+            return _answer(body)
+
+
+def _fields(body: bytes) -> dict[str, JsonValue]:
+    try:
+        return read_object(body)
+    except ValueError:
+        raise RemoteProtocolError("body", "must be a JSON object") from None
+
+
+def _payment_state(fields: dict[str, JsonValue]) -> PaymentState:
+    status, amount = fields.get("status"), fields.get("amount")
+    if status != "verified" and status != "error":
+        raise RemoteProtocolError("status", "must be verified or error")
+    if isinstance(amount, str) and is_digits(amount):
+        amount = int(amount)
+    if amount is None and status == "error":
+        return PaymentState(verified=False, amount=None)
+    if not isinstance(amount, int):
+        raise RemoteProtocolError("amount", "must be an integer, and is needed when verified")
+    with their_fault():
+        return PaymentState(verified=status == "verified", amount=amount)
+
+
+def _answer(body: bytes) -> Answer:
+    if not body.strip():
+        return Answer(None)
+    try:
+        return Answer(read_json(body))
+    except ValueError:
+        raise RemoteProtocolError("body", "must be JSON") from None
+
+
+# --- refusals
+
+
+def _refusal(operation: Operation[object], status: int, body: bytes) -> RefusedError:
+    words, trace = _said(body)
+    reason = _short(words, LONGEST_REASON)
+    trace_id = _short(trace, LONGEST_TRACE_ID) or None
+    if status == 400:
+        return BadRequestError(operation.path, status, reason, trace_id)
+    if status == 403:
+        return ForbiddenError(operation.path, status, reason, trace_id)
+    return RefusedError(operation.path, status, reason, trace_id)
+
+
+def _said(body: bytes) -> tuple[str, str]:
+    """The platform's words and its trace id, out of JSON, plain text or nothing."""
+    try:
+        value = read_json(body)
+    except ValueError:
+        return body[: 16 * LONGEST_REASON].decode("utf-8", "replace"), ""
+    if not isinstance(value, dict):
+        return _plain(value), ""
+    return _plain(value.get("error")), _plain(value.get("trace_id"))
+
+
+def _plain(value: JsonValue) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else compact_json(value)
+
+
+def _short(text: str, most: int) -> str:
+    """Make the platform's words fit for a log: one line, and no phone number that it repeats to us."""
+    spaced = " ".join(text[: 16 * LONGEST_REASON].split())
+    plain = "".join(character for character in spaced if character.isprintable())
+    return _PHONE.sub("+...", plain)[:most].rstrip()

@@ -1,0 +1,202 @@
+"""A request's bytes to the four fields of an event, whatever the format (gap 2).
+
+The format is the one that the content type names; where the bytes can't be of that format, they are looked
+at instead. Text that UTF-8 can't carry passes through here with lone surrogates in it: whoever reads a
+field decides what that costs, so that a broken name doesn't lose an event.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final, TypeAlias, cast, final
+from urllib.parse import parse_qsl
+
+import attrs
+
+from ..errors import RemoteProtocolError
+from .ids import ChatId, as_chat_id
+from .json_text import LONGEST_INTEGER
+from .rules import JsonValue, their_fault
+
+MOST_FIELDS: Final = 1_000
+LONGEST_TYPE: Final = 64  # the platform's longest is 15; longer ones would only fill logs
+
+_BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]{1,70})"?', re.IGNORECASE)
+_PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+# A field that is given twice is kept apart: readers that take the first and readers that take the last
+# would see two different events.
+RawFields: TypeAlias = dict[str, JsonValue]
+
+
+@final
+@attrs.frozen
+class Envelope:
+    """An event's fields before its type is looked at.
+
+    Attributes:
+        chat_id: checked.
+        type: as it came, never empty, with no lone surrogate.
+        data: as it came; None when absent.
+        sender: what ``from`` held; None when absent.
+        repeated: the names that were given more than once.
+    """
+
+    chat_id: ChatId
+    type: str
+    data: JsonValue = attrs.field(repr=False)
+    sender: JsonValue = attrs.field(repr=False)
+    repeated: frozenset[str] = frozenset()
+
+
+def open_envelope(content_type: str, body: bytes) -> Envelope:
+    """Find the chat and the type of an event, and its other fields unread.
+
+    Raises:
+        RemoteProtocolError: there is no chat id or no type that can be used, or two of one of them.
+    """
+    fields, repeated = _read_fields(content_type, body)
+    try:
+        for name in ("chat_id", "type"):
+            if name in repeated:
+                raise RemoteProtocolError(name, "must be given once")
+        return Envelope(
+            _chat_id(fields.get("chat_id")),
+            _type(fields.get("type")),
+            fields.get("data"),
+            fields.get("from"),
+            repeated,
+        )
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(error.field, error.rule, raw=body) from None
+
+
+def mend(text: str) -> str:
+    """Replace what UTF-8 can't carry, so that the text can be stored and sent."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def read_loosely(text: str) -> JsonValue:
+    """Decode JSON of which only some parts will be looked at: what is odd elsewhere in it does no harm.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        return cast(
+            "JsonValue", json.loads(text, parse_int=_integer_or_text, object_pairs_hook=_object_of_pairs)
+        )
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def read_pairs(text: str) -> list[tuple[str, str]]:
+    """The pairs of a form body or a query string; what is no UTF-8 becomes lone surrogates.
+
+    Raises:
+        ValueError: it has more than `MOST_FIELDS` pairs.
+    """
+    return parse_qsl(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=MOST_FIELDS)
+
+
+def _chat_id(value: JsonValue) -> ChatId:
+    if value is None:
+        raise RemoteProtocolError("chat_id", "must be given")
+    with their_fault("chat_id"):
+        return as_chat_id(cast("int | str", value))
+
+
+def _type(value: JsonValue) -> str:
+    if not isinstance(value, str) or not value or len(value) > LONGEST_TYPE:
+        raise RemoteProtocolError("type", f"must be text of 1 to {LONGEST_TYPE} characters")
+    return mend(value)
+
+
+# --- formats
+
+
+def _read_fields(content_type: str, body: bytes) -> tuple[RawFields, frozenset[str]]:
+    text = body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    start = text[:64].lstrip()
+    media = content_type.partition(";")[0].strip().lower()
+    if media == "multipart/form-data" or start.startswith("--"):
+        boundary = _BOUNDARY.search(content_type)
+        return _distinct(_read_multipart(text, boundary[1] if boundary else None))
+    if media == "application/json" or media.endswith("+json") or start.startswith("{"):
+        fields = _read_json(text)
+        if fields is not None:
+            return fields
+    try:
+        return _distinct(read_pairs(text))
+    except ValueError:
+        raise RemoteProtocolError("body", f"has more than {MOST_FIELDS} fields", raw=body) from None
+
+
+def _distinct(pairs: list[tuple[str, str]]) -> tuple[RawFields, frozenset[str]]:
+    fields: RawFields = {}
+    repeated: set[str] = set()
+    for name, value in pairs:
+        if name in fields:
+            repeated.add(name)
+        fields[name] = value
+    return fields, frozenset(repeated)
+
+
+class _Repeating(dict[str, JsonValue]):
+    """A JSON object in which some names came twice."""
+
+    repeated: frozenset[str]
+
+
+def _read_json(text: str) -> tuple[RawFields, frozenset[str]] | None:
+    try:
+        value = read_loosely(text)
+    except ValueError:
+        return None
+    if not isinstance(value, dict):
+        return None
+    return value, value.repeated if isinstance(value, _Repeating) else frozenset()
+
+
+def _object_of_pairs(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    fields = dict(pairs)
+    if len(fields) == len(pairs):
+        return fields
+    repeating = _Repeating(fields)
+    names = [name for name, _ in pairs]
+    repeating.repeated = frozenset(name for name in fields if names.count(name) > 1)
+    return repeating
+
+
+def _integer_or_text(digits: str) -> int | str:
+    return int(digits) if len(digits) <= LONGEST_INTEGER else digits
+
+
+def _read_multipart(text: str, boundary: str | None) -> list[tuple[str, str]]:
+    first = text.lstrip().partition("\n")[0].rstrip("\r")
+    mark = f"--{boundary}" if boundary is not None else first
+    pairs: list[tuple[str, str]] = []
+    if len(mark) < 3:
+        return pairs
+    # The first piece is what stands before the first boundary; the last one follows the closing boundary.
+    for piece in f"\n{text}".split(f"\n{mark}", MOST_FIELDS)[1:]:
+        if piece.startswith("--"):
+            break
+        part = piece.removesuffix("\r")
+        head, gap, value = part.partition("\r\n\r\n")
+        if not gap:
+            head, gap, value = part.partition("\n\n")
+        name = _PART_NAME.search(_disposition(head))
+        if gap and name is not None:
+            pairs.append((name[1], value))
+    return pairs
+
+
+def _disposition(head: str) -> str:
+    for line in head.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip().lower() == "content-disposition":
+            return value
+    return ""

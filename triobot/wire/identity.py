@@ -1,0 +1,43 @@
+"""When two deliveries are the same event: there is no update id, so the content must tell (gap 28)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from .encode import encode_event_data, encode_sender
+from .events import Event, InvoiceCallback, PayCallback, Press, Submission, UnknownEvent
+from .rules import compact_json
+
+_PAYMENT_TYPES: Final = frozenset({"paycallback", "invoicecallback"})
+
+
+def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None, bool]:
+    """What makes two deliveries the same one, and whether that is unique in itself.
+
+    Args:
+        event: as it was read from `body`.
+        content_type, body: used only where the event could not be read: its bytes are compared then.
+
+    Returns:
+        For a press, and a form that came with a callback id: a key of it, and True: a second delivery is
+        never new. For payment callbacks: None and False: the first may tell of a failure and the second of
+        the payment, in the same bytes. For anything else: a digest of chat, type, data and sender, the same
+        in both body formats, and False: users do say the same thing twice.
+    """
+    match event:
+        case Press():
+            return f"press:{event.chat_id}:{event.callback_id}", True
+        case Submission() if event.callback_id is not None:
+            return f"submission:{event.chat_id}:{event.callback_id}", True
+        case PayCallback() | InvoiceCallback():
+            return None, False
+        case UnknownEvent() if event.type.lower() in _PAYMENT_TYPES:
+            return None, False
+        case UnknownEvent() if event.reason:
+            digest = hashlib.sha256(content_type.encode("utf-8", "replace") + b"\n" + body)
+            return f"bytes:{event.chat_id}:{digest.hexdigest()}", False
+        case _:
+            kind, data = encode_event_data(event)
+            told = compact_json([event.chat_id, kind, data, encode_sender(event.sender)])
+            return f"event:{event.chat_id}:{hashlib.sha256(told.encode()).hexdigest()}", False

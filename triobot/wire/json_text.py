@@ -1,0 +1,79 @@
+"""JSON text to values, strictly: what passes here can be stored, encoded again and read by anybody.
+
+Refused, always as `ValueError`: what is no JSON, NaN and infinities (also as ``1e999``), integers beyond the
+range of a double, lone surrogates, and nesting so deep that a later reader would run out of stack.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Final, NoReturn, cast
+
+from .rules import JsonValue
+
+DEEPEST: Final = 32
+LONGEST_INTEGER: Final = 309  # digits; the largest double has as many
+
+
+def read_json(text: str | bytes) -> JsonValue:
+    """Decode JSON text, or bytes in UTF-8.
+
+    Raises:
+        ValueError: it is no JSON, or it is JSON that some reader on its way would choke on.
+    """
+    try:
+        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
+        value = cast("JsonValue", json.loads(decoded, parse_int=_integer, parse_constant=_no_number))
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    _check(value)
+    return value
+
+
+def read_object(text: str | bytes) -> dict[str, JsonValue]:
+    """Decode a JSON object.
+
+    Raises:
+        ValueError: as `read_json`, or it is another value.
+    """
+    value = read_json(text)
+    if isinstance(value, dict):
+        return value
+    raise ValueError("is no JSON object")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > LONGEST_INTEGER:
+        raise ValueError("holds an integer that is too long")
+    return int(digits)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError("holds what is not a number")
+
+
+def _check(value: JsonValue) -> None:
+    # With a list of its own in place of recursion, so that it needs no stack.
+    waiting: list[tuple[JsonValue, int]] = [(value, 1)]
+    while waiting:
+        item, depth = waiting.pop()
+        if isinstance(item, str):
+            _check_text(item)
+        elif isinstance(item, float):
+            if not math.isfinite(item):
+                raise ValueError("holds what is not a number")
+        elif isinstance(item, list | dict):
+            if depth > DEEPEST:
+                raise ValueError("is nested too deeply")
+            if isinstance(item, dict):
+                for key in item:
+                    _check_text(key)
+                waiting.extend((child, depth + 1) for child in item.values())
+            else:
+                waiting.extend((child, depth + 1) for child in item)
+
+
+def _check_text(text: str) -> None:
+    if not text.isascii():
+        text.encode()  # UnicodeEncodeError, which is a ValueError, for half of a surrogate pair

@@ -1,0 +1,210 @@
+"""A request's path and fields to the operation, as the platform itself reads them (for the emulator)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Literal, TypeAlias, cast
+
+from typing_extensions import TypeVar
+
+from ..errors import RemoteProtocolError
+from .content_text import decode_content
+from .ids import as_chat_id
+from .markup import Currency
+from .markup_text import decode_form_fields, decode_inline_keyboard, decode_reply_keyboard
+from .operations import (
+    AnswerCallback,
+    CreateInvoice,
+    DeleteMessage,
+    EditMessage,
+    InquireInvoice,
+    InquirePayment,
+    Operation,
+    SendAction,
+    SendMessage,
+    VerifyInvoice,
+    VerifyPayment,
+)
+from .rules import is_digits, their_fault
+from .undocumented import (
+    GetGameConfig,
+    GetGameData,
+    GetLeaderBoard,
+    PutGameData,
+    RequestWalletCharge,
+    SendGameEvent,
+)
+
+V = TypeVar("V")
+
+Period: TypeAlias = Literal["all", "month", "week", "day"]
+_Reader: TypeAlias = "Callable[[_Form, str], Operation[object]]"
+
+
+def decode_operation(
+    path: str, fields: Sequence[tuple[str, str]], *, edited_type: str = "text"
+) -> Operation[object]:
+    """Read a request as the platform does. Unknown fields are ignored; known ones must be given once.
+
+    Args:
+        path: behind the base URL, with or without slashes around it.
+        fields: the form's pairs.
+        edited_type: for an edit, the type of the message that is edited: the request doesn't say (gap 20).
+
+    Raises:
+        RemoteProtocolError: with the interface's name of the parameter in `field`, or ``path``.
+
+    Platform: interface section 4. An upload is not read here: its body is multipart.
+    """
+    read = _READERS.get(path.strip("/"))
+    if read is None:
+        raise RemoteProtocolError("path", "must be an operation with a form body")
+    with their_fault():
+        return read(_Form(fields), edited_type)
+
+
+class _Form:
+    """The fields of one request."""
+
+    def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
+        self._values: dict[str, str] = {}
+        self._repeated: set[str] = set()
+        for name, value in fields:
+            if name in self._values:
+                self._repeated.add(name)
+            self._values[name] = value
+
+    def optional(self, name: str) -> str | None:
+        if name in self._repeated:
+            raise RemoteProtocolError(name, "must be given once")
+        return self._values.get(name)
+
+    def text(self, name: str) -> str:
+        value = self.optional(name)
+        if value is None:
+            raise RemoteProtocolError(name, "must be given")
+        return value
+
+    def integer(self, name: str) -> int:
+        value = self.text(name)
+        if not is_digits(value):
+            raise RemoteProtocolError(name, "must be an integer")
+        return int(value)
+
+    def boolean(self, name: str) -> bool:
+        """Absent is false: one live client leaves it out."""
+        value = self.optional(name)
+        if value not in (None, "true", "false"):
+            raise RemoteProtocolError(name, "must be true or false")
+        return value == "true"
+
+    def decoded(self, name: str, decode: Callable[[str], V]) -> V | None:
+        value = self.optional(name)
+        return None if value is None else decode(value)
+
+
+def _send_message(form: _Form, edited_type: str) -> Operation[object]:
+    return SendMessage(
+        form.text("chat_id"),
+        # Live tests of one client send the types capitalised.
+        decode_content(form.text("type").lower(), form.text("data")),
+        form.decoded("reply_keyboard", decode_reply_keyboard),
+        form.decoded("inline_keyboard", decode_inline_keyboard),
+        form.decoded("form", decode_form_fields),
+    )
+
+
+def _edit_message(form: _Form, edited_type: str) -> Operation[object]:
+    return EditMessage(
+        form.text("chat_id"),
+        form.text("message_id"),
+        form.decoded("data", partial(decode_content, edited_type)),
+        form.decoded("inline_keyboard", decode_inline_keyboard),
+    )
+
+
+def _delete_message(form: _Form, edited_type: str) -> Operation[object]:
+    return DeleteMessage(form.text("chat_id"), form.text("message_id"))
+
+
+def _send_action(form: _Form, edited_type: str) -> Operation[object]:
+    if form.text("type").lower() != "typing":
+        raise RemoteProtocolError("type", "must be typing")
+    return SendAction(form.text("chat_id"))
+
+
+def _answer_callback(form: _Form, edited_type: str) -> Operation[object]:
+    return AnswerCallback(
+        form.text("chat_id"), form.text("callback_id"), form.text("text"), form.boolean("show_alert")
+    )
+
+
+def _create_invoice(form: _Form, edited_type: str) -> Operation[object]:
+    return CreateInvoice(
+        form.text("chat_id"),
+        form.integer("amount"),
+        form.text("description"),
+        cast("Currency | None", form.optional("currency")),
+        None if form.optional("expire_time") is None else form.integer("expire_time"),
+    )
+
+
+def _about_invoice(make: type[VerifyInvoice | InquireInvoice]) -> _Reader:
+    def read(form: _Form, edited_type: str) -> Operation[object]:
+        chat_id = as_chat_id(form.text("chat_id"))
+        with their_fault("ref_id"):
+            return make(chat_id, form.text("ref_id"))
+
+    return read
+
+
+def _about_payment(make: type[VerifyPayment | InquirePayment]) -> _Reader:
+    def read(form: _Form, edited_type: str) -> Operation[object]:
+        return make(form.text("chat_id"), form.text("ref_id"))
+
+    return read
+
+
+def _request_wallet_charge(form: _Form, edited_type: str) -> Operation[object]:
+    return RequestWalletCharge(form.text("chat_id"), form.text("desc"))
+
+
+def _get_game_data(form: _Form, edited_type: str) -> Operation[object]:
+    return GetGameData(form.text("chat_id"), form.text("type"))
+
+
+def _put_game_data(form: _Form, edited_type: str) -> Operation[object]:
+    return PutGameData(form.text("chat_id"), form.text("type"), form.text("data"), form.boolean("force"))
+
+
+def _get_game_config(form: _Form, edited_type: str) -> Operation[object]:
+    return GetGameConfig(form.text("chat_id"), form.text("key"))
+
+
+def _send_game_event(form: _Form, edited_type: str) -> Operation[object]:
+    return SendGameEvent(form.text("chat_id"), form.text("event"), form.text("value"))
+
+
+def _get_leader_board(form: _Form, edited_type: str) -> Operation[object]:
+    return GetLeaderBoard(form.text("chat_id"), cast("Period", form.text("time")))
+
+
+_READERS: Final[Mapping[str, _Reader]] = {
+    SendMessage.path: _send_message,
+    EditMessage.path: _edit_message,
+    DeleteMessage.path: _delete_message,
+    SendAction.path: _send_action,
+    AnswerCallback.path: _answer_callback,
+    CreateInvoice.path: _create_invoice,
+    VerifyInvoice.path: _about_invoice(VerifyInvoice),
+    InquireInvoice.path: _about_invoice(InquireInvoice),
+    VerifyPayment.path: _about_payment(VerifyPayment),
+    InquirePayment.path: _about_payment(InquirePayment),
+    RequestWalletCharge.path: _request_wallet_charge,
+    GetGameData.path: _get_game_data,
+    PutGameData.path: _put_game_data,
+    GetGameConfig.path: _get_game_config,
+    SendGameEvent.path: _send_game_event,
+    GetLeaderBoard.path: _get_leader_board,
+}
