@@ -24,11 +24,12 @@ from .conversations.buttons import Buttons, Keyboard
 from .conversations.routes import Router
 from .conversations.texts import Texts
 from .errors import ConfigError
+from .fronts import AsgiBot, Mounted
 from .runtime import Intake, Statistics, Work, open_intake, open_work
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
-from .webhook import Bind, build_app, serve_app, webhook_routes
+from .webhook import Bind, build_app, serve_app
 from .wire.content import Content, Media
 from .wire.ids import Recipient, as_recipient
 from .wire.operations import DeleteMessage, EditMessage, SendMessage, Upload
@@ -179,9 +180,7 @@ class Bot(Router):
     async def _working(self, intake: Intake) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
-        work = open_work(
-            intake, self.table(), self._texts, on_alarm=self._hook, transport=self._transport
-        )
+        work = open_work(intake, self.table(), self._texts, on_alarm=self._hook, transport=self._transport)
         async with work as self._work:
             try:
                 yield
