@@ -31,6 +31,21 @@ def test_a_success_that_began_before_the_refusal_says_nothing() -> None:
     assert breaker.succeeded("b", 1.2, 1.3) == ("a",)
 
 
+def test_a_chat_that_takes_typing_and_refuses_texts_is_told() -> None:
+    breaker = working()
+    breaker.refused("a", 0.0)
+    assert breaker.succeeded("a", 0.5, 0.6) == ("a",), "the token works"
+    assert breaker.refused("a", 0.7)
+
+
+def test_a_chat_that_works_again_is_suspected_no_more() -> None:
+    breaker = working()
+    breaker.refused("a", 0.0)
+    breaker.succeeded("b", 0.5, 0.6)
+    breaker.succeeded("a", 0.7, 0.8)
+    assert not breaker.refused("a", 1.0), "a new refusal is judged afresh"
+
+
 def test_several_chats_within_seconds_hold_everything() -> None:
     breaker = working()
     for number in range(4):

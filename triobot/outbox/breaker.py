@@ -3,8 +3,8 @@
 The platform answers both with the same status. So a refused operation is not failed at once: its lane waits
 (it is *suspected*) until something else tells.
 
-- Another chat's success, begun after the refusal: the operation is tried once more; refused again, it is
-  that chat's own, and its caller is told.
+- A success elsewhere, begun after the refusal: the operation is tried once more; refused again, it is that
+  chat's own, and its caller is told.
 - Several chats refused within seconds and no success between: the token. Everything is **held**.
 - Nothing else happened for a few seconds: held if this chat worked minutes ago or if nothing ever worked
   in this process; else the chat's own.
@@ -65,7 +65,7 @@ class Held:
 class _Suspicion:
     refused_at: float
     worked: bool
-    others_work_since: float | None = None
+    cleared_at: float | None = None
 
 
 @final
@@ -97,15 +97,19 @@ class Breaker:
             if began < self.held.since:
                 return ()
             self.held = None
-            again = tuple(self._suspicions)
+            waiting = tuple(self._suspicions)
             self._suspicions.clear()
-            return again
-        again = (chat,) if self._suspicions.pop(chat, None) is not None else ()
+            return waiting
+        own = self._suspicions.get(chat)
+        if own is not None and own.cleared_at is not None and began >= own.cleared_at:
+            del self._suspicions[chat]
+        again: list[Hashable] = []
         for other, suspicion in self._suspicions.items():
-            if suspicion.others_work_since is None and began >= suspicion.refused_at:
-                suspicion.others_work_since = now
-                again += (other,)
-        return again
+            # Another operation of the same chat tells as much of the token as another chat's does.
+            if suspicion.cleared_at is None and began >= suspicion.refused_at:
+                suspicion.cleared_at = now
+                again.append(other)
+        return tuple(again)
 
     def refused(self, chat: Hashable, now: float) -> bool:
         """`chat` was answered 401 or 403.
@@ -114,7 +118,7 @@ class Breaker:
             True if that is the chat's own fault; False if its operation must wait, unfailed.
         """
         known = self._suspicions.get(chat)
-        if known is not None and known.others_work_since is not None and self.held is None:
+        if known is not None and known.cleared_at is not None and self.held is None:
             del self._suspicions[chat]
             return True
         if known is None:
@@ -122,7 +126,7 @@ class Breaker:
             self._suspicions[chat] = _Suspicion(now, now - worked_at <= self._rules.recently)
         if self.held is None:
             recent = sum(
-                suspicion.others_work_since is None and now - suspicion.refused_at <= self._rules.within
+                suspicion.cleared_at is None and now - suspicion.refused_at <= self._rules.within
                 for suspicion in self._suspicions.values()
             )
             if recent >= self._rules.chats:
@@ -141,9 +145,7 @@ class Breaker:
             return ()
         late = [chat for chat, suspicion in self._suspicions.items() if self._due(suspicion) <= now]
         doubtful = [self._suspicions[chat] for chat in late]
-        if any(
-            one.others_work_since is None and (one.worked or not self._anything_worked) for one in doubtful
-        ):
+        if any(one.cleared_at is None and (one.worked or not self._anything_worked) for one in doubtful):
             self._hold(now, sure=not self._anything_worked)
             return ()
         for chat in late:
@@ -176,8 +178,8 @@ class Breaker:
     def _due(self, suspicion: _Suspicion) -> float:
         # A chat that is being tried once more has nothing to wait for; its suspicion is kept for a while in
         # case that attempt has to wait for something else.
-        if suspicion.others_work_since is not None:
-            return suspicion.others_work_since + 60.0
+        if suspicion.cleared_at is not None:
+            return suspicion.cleared_at + 60.0
         return suspicion.refused_at + self._rules.patience
 
     def _hold(self, now: float, *, sure: bool) -> None:

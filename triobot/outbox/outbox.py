@@ -136,7 +136,7 @@ class LaneOutbox:
         """
         await trio.lowlevel.checkpoint()
         chat = chat_of(chat)
-        if self._typists.begin(chat, trio.current_time()):
+        if self._typists.begin(chat, trio.current_time()) and not self._closing.is_set():
             self._show_typing(chat)
             self._pump()
         try:
