@@ -207,6 +207,10 @@ class Conversation:
             )
         return branch
 
+    def owns(self, task: trio.lowlevel.Task) -> bool:
+        """Whether this task runs the conversation's code."""
+        return task in self._branches
+
     @contextmanager
     def branch(self, branch: Branch) -> Generator[None]:
         """Make the current task a branch while the block runs."""

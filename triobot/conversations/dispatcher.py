@@ -14,7 +14,7 @@ from typing import Final, final
 
 import trio
 
-from ..errors import ProtocolError, RefusedError, StoreFullError, TransportError
+from ..errors import ForeignTaskError, ProtocolError, RefusedError, StoreFullError, TransportError
 from ..seams import Alarm, Consume, InboxRow
 from ..wire.decode import decode_event
 from ..wire.events import Event
@@ -22,6 +22,7 @@ from ..wire.ids import ChatId
 from ..wire.operations import Operation
 from .conversation import Conversation, Services
 from .life import ChatLife
+from .lines import calling_line
 from .routes import Table
 from .waits import Delivery
 
@@ -309,6 +310,18 @@ class Dispatcher:
     def counts(self) -> Mapping[str, int]:
         """What happened so far, by word."""
         return dict(self._counts)
+
+    def refuse_conversations(self, what: str) -> None:
+        """Refuse a door that is not for a conversation's own code.
+
+        Raises:
+            ForeignTaskError: the current task is a conversation's.
+        """
+        task = trio.lowlevel.current_task()
+        if any(conversation.owns(task) for conversation in self._running):
+            raise ForeignTaskError(
+                f"{calling_line()}: {what} inside a conversation; use the chat's own methods"
+            )
 
     @property
     def lag(self) -> int:
