@@ -187,7 +187,7 @@ class Bot(Router):
     async def _working(self, intake: Intake) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
-        work = open_work(intake, self.table(), self._texts, on_alarm=self._hook, transport=self._transport)
+        work = open_work(intake, self.table(), self._texts, transport=self._transport)
         async with work as self._work:
             try:
                 yield
