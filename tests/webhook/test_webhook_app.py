@@ -54,7 +54,17 @@ async def test_every_format() -> None:
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "NONSENSE"])
 @pytest.mark.parametrize(
     "path",
-    ["/", "/x", ADDRESS + "/", ADDRESS[:-1], "//" + SECRET, "/%D8%B1%D9%85%D8%B2", "/%FF%00", "/static/x", "/metrics"],
+    [
+        "/",
+        "/x",
+        ADDRESS + "/",
+        ADDRESS[:-1],
+        "//" + SECRET,
+        "/%D8%B1%D9%85%D8%B2",
+        "/%FF%00",
+        "/static/x",
+        "/metrics",
+    ],
 )
 async def test_all_else_is_one_and_the_same_404(method: str, path: str) -> None:
     rig = make_rig()
@@ -99,7 +109,9 @@ async def test_rotation_accepts_old_and_new() -> None:
     assert rig.texts == ["0", "1"]
 
 
-@pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x1"])
+@pytest.mark.parametrize(
+    "content_type", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x1"]
+)
 async def test_one_limit_for_every_format(content_type: str) -> None:
     """Half a megabyte of form is fine: no framework's own form limit stands in the way."""
     rig = make_rig()
@@ -377,7 +389,10 @@ def scope_of(path: str) -> dict[str, object]:
         "raw_path": path.encode(),
         "query_string": b"",
         "root_path": "",
-        "headers": [(b"content-type", text_event("").content_type.encode()), (b"transfer-encoding", b"chunked")],
+        "headers": [
+            (b"content-type", text_event("").content_type.encode()),
+            (b"transfer-encoding", b"chunked"),
+        ],
         "client": None,
         "server": None,
         "extensions": {},

@@ -20,9 +20,9 @@ from triobot.wire.ids import CallbackId, ChatId, MessageId, RefId, SenderId
 
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = (
-    b"--x1\r\nContent-Disposition: form-data; name=\"chat_id\"\r\n\r\n7\r\n"
-    b"--x1\r\nContent-Disposition: form-data; name=\"type\"\r\n\r\ntext\r\n"
-    b"--x1\r\nContent-Disposition: form-data; name=\"data\"\r\n\r\nhello\r\n--x1--\r\n"
+    b'--x1\r\nContent-Disposition: form-data; name="chat_id"\r\n\r\n7\r\n'
+    b'--x1\r\nContent-Disposition: form-data; name="type"\r\n\r\ntext\r\n'
+    b'--x1\r\nContent-Disposition: form-data; name="data"\r\n\r\nhello\r\n--x1--\r\n'
 )
 
 

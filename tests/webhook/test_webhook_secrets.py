@@ -77,7 +77,9 @@ def test_address_to_register(base: str, address: str) -> None:
     assert webhook_address(base, Secrets.parse(SECRET)) == address
 
 
-@pytest.mark.parametrize("base", ["", "bot.example.com", "ftp://x", "https://", "https://x/?a", "https://u:p@x"])
+@pytest.mark.parametrize(
+    "base", ["", "bot.example.com", "ftp://x", "https://", "https://x/?a", "https://u:p@x"]
+)
 def test_address_needs_a_plain_base(base: str) -> None:
     with pytest.raises(ConfigError):
         webhook_address(base, Secrets.parse(SECRET))

@@ -85,9 +85,7 @@ class FakeStore:
             return OverQuota(whole=False)
         if sum(len(row.body) for row in self.rows) + len(arrival.body) > quota.bytes_in_all:
             return OverQuota(whole=True)
-        row = InboxRow(
-            len(self.rows) + 1, arrival.chat_id, arrival.at, arrival.content_type, arrival.body
-        )
+        row = InboxRow(len(self.rows) + 1, arrival.chat_id, arrival.at, arrival.content_type, arrival.body)
         self.rows.append(row)
         if arrival.key is not None:
             self._last[arrival.key] = (arrival.at, False)
@@ -131,9 +129,7 @@ class FakeStore:
         await self._turn()
 
     def statistics(self) -> StoreStatistics:
-        return StoreStatistics(
-            len(self.rows), sum(len(row.body) for row in self.rows), 0, len(self.kept)
-        )
+        return StoreStatistics(len(self.rows), sum(len(row.body) for row in self.rows), 0, len(self.kept))
 
     async def _turn(self) -> None:
         await trio.lowlevel.checkpoint()
