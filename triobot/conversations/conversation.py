@@ -20,7 +20,6 @@ from ..errors import ConversationEndedError, ForbiddenError, ForeignTaskError, S
 from ..seams import OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.events import Event, Press
 from ..wire.operations import Operation, SendMessage
-from .chat import Chat
 from .filters import Setting
 from .lines import calling_line, failing_line
 from .routes import Route
@@ -28,6 +27,7 @@ from .texts import Texts
 from .waits import Answer, Delivery, OtherwisePolicy, Taken, Wait
 
 if TYPE_CHECKING:
+    from .chat import Chat
     from .life import ChatLife
 
 T = TypeVar("T")
@@ -122,9 +122,8 @@ class Conversation:
 
     # --- life and death
 
-    async def run(self) -> None:
+    async def run(self, chat: Chat[Event]) -> None:
         """Run the coroutine to its end, whatever that is; never raises an author's error."""
-        chat: Chat[Event] = Chat(self)
         failure: BaseExceptionGroup[Exception] | None = None
         finished = False
         try:
