@@ -38,7 +38,9 @@ ALLOWED: dict[str, set[str]] = {
 
 # A codec that knew of a network, a clock or a file would no longer be one.
 SANS_IO = frozenset({"attrs", "typing_extensions"})
-WAITS = frozenset({"asyncio", "http", "select", "selectors", "socket", "socketserver", "subprocess", "threading"})
+WAITS = frozenset(
+    {"asyncio", "http", "select", "selectors", "socket", "socketserver", "subprocess", "threading"}
+)
 
 
 def part_of(module: Path) -> str:
@@ -79,7 +81,9 @@ def named(module: Path) -> str:
 
 def test_the_walk_sees_every_module() -> None:
     """A walk over nothing would prove nothing."""
-    assert {"errors", "wire", "seams", "conversations", "bot", "cli"} <= {part_of(module) for module in MODULES}
+    assert {"errors", "wire", "seams", "conversations", "bot", "cli"} <= {
+        part_of(module) for module in MODULES
+    }
     assert "wire" in parts_imported(HOUSE / "seams.py")
 
 

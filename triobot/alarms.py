@@ -37,7 +37,7 @@ class AlarmBell:
             try:
                 self._send.send_nowait(alarm)
             except trio.WouldBlock:
-                log.error("the alarm hook is behind: this alarm is in the log only")
+                log.warning("the alarm hook is behind: this alarm is in the log only")
 
     async def keep_telling(self) -> None:
         """Call the hook, one alarm at a time, until cancelled; its errors are logged."""

@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, final
 
@@ -29,7 +30,9 @@ from .runtime import Intake, Statistics, Work, open_intake, open_work
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
-from .webhook import Bind, build_app, serve_app
+from .webhook.app import build_app
+from .webhook.binding import FdBind, TcpBind
+from .webhook.serving import serve
 from .wire.content import Content, Media
 from .wire.ids import Recipient, as_recipient
 from .wire.operations import DeleteMessage, EditMessage, SendMessage, Upload
@@ -152,11 +155,14 @@ class Bot(Router):
         """
         settings = settings or self.settings()
         self._stop = trio.Event()
-        async with open_intake(settings, self._clock) as intake, trio.open_nursery() as listener:
+        bind = TcpBind(settings.host, settings.port) if settings.fd is None else FdBind(settings.fd)
+        closing = trio.Event()
+        async with (
+            open_intake(settings, self._clock, self._hook) as intake,
+            trio.open_nursery() as listener,
+        ):
             app = build_app(intake.inbox, intake.secrets, readiness=intake.readiness)
-            closing = trio.Event()
-            bind = Bind(settings.host, settings.port, settings.fd)
-            bound: list[str] = await listener.start(serve_app, app, bind, closing)
+            bound: list[str] = await listener.start(partial(serve, app, [bind], shutdown=closing))
             async with self._working(intake):
                 log.info("listening on %s", ", ".join(bound))
                 task_status.started(bound)
@@ -173,14 +179,15 @@ class Bot(Router):
 
         Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door.
         """
-        async with open_intake(settings or self.settings(), self._clock) as intake, self._working(intake):
+        settings = settings or self.settings()
+        async with open_intake(settings, self._clock, self._hook) as intake, self._working(intake):
             yield intake
 
     @asynccontextmanager
     async def _working(self, intake: Intake) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
-        work = open_work(intake, self.table(), self._texts, on_alarm=self._hook, transport=self._transport)
+        work = open_work(intake, self.table(), self._texts, transport=self._transport)
         async with work as self._work:
             try:
                 yield
@@ -191,9 +198,9 @@ class Bot(Router):
 
     @property
     def asgi(self) -> AsgiBot:
-        """An ASGI application for ``hypercorn --worker-class trio module:bot.asgi``; its lifespan runs the bot.
+        """An ASGI application, for ``hypercorn --worker-class trio module:bot.asgi``.
 
-        One worker only: each would be a bot of its own on the same store.
+        Its lifespan runs the bot. One worker only: each would be a bot of its own on the same store.
         """
         return AsgiBot(self)
 

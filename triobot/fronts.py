@@ -16,7 +16,9 @@ from quart_trio import QuartTrio
 from .errors import TriobotError
 from .runtime import Intake
 from .settings import Settings
-from .webhook import build_app, webhook_routes
+from .webhook.app import build_app, mount_endpoint
+from .webhook.endpoint import Endpoint
+from .webhook.limits import Limits
 
 log: Final = logging.getLogger("triobot")
 
@@ -97,13 +99,13 @@ class Mounted:
         self._bot = bot
         self._app = app
         self._prefix = prefix
-        self._intake: Intake | None = None
+        self._endpoint: Endpoint | None = None
         self._stop = trio.Event()
         self._stopped = trio.Event()
 
     def declare(self) -> None:
         """Register the routes, and the hooks that start and stop the bot."""
-        webhook_routes(self._app, self._prefix, lambda: self._intake)
+        mount_endpoint(self._app, self._prefix, lambda: self._endpoint)
         self._app.before_serving(self._start)
         self._app.after_serving(self._finish)
 
@@ -126,12 +128,19 @@ class Mounted:
                 shield = trio.CancelScope(shield=True)
                 nursery.start_soon(self._watch, shield, 2 * grace + 1)
                 with shield:
-                    async with self._bot.running() as self._intake:
+                    async with self._bot.running() as intake:
+                        self._endpoint = Endpoint(
+                            intake.inbox,
+                            intake.secrets,
+                            limits=Limits(),
+                            readiness=intake.readiness,
+                            prefix=self._prefix,
+                        )
                         task_status.started()
                         await self._stop.wait()
                 nursery.cancel_scope.cancel()
         finally:
-            self._intake = None
+            self._endpoint = None
             self._stopped.set()
 
     async def _watch(self, shield: trio.CancelScope, grace: float) -> None:

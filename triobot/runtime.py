@@ -28,7 +28,9 @@ from .outbox import LaneOutbox, OutboxStatistics, open_outbox
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, Store, StoreStatistics, WallClock
 from .settings import Settings
 from .store import Stamp, open_store
-from .webhook import Inbox, Readiness, WebhookSecrets
+from .webhook.answers import Readiness
+from .webhook.inbox import Inbox
+from .webhook.secrets import Secrets
 from .wire.events import Event
 
 log: Final = logging.getLogger("triobot")
@@ -56,28 +58,38 @@ class Statistics:
 class Intake:
     """The store and the inbox: events are accepted from the moment it is open until it closes."""
 
-    def __init__(self, settings: Settings, store: Store, secrets: WebhookSecrets, clock: WallClock) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, secrets: Secrets, clock: WallClock, bell: AlarmBell
+    ) -> None:
         self.settings = settings
         self.store = store
         self.secrets = secrets
         self.clock = clock
         self.work: Work | None = None
-        self.inbox = Inbox(store, clock=clock, quota=Quota(), deliver=self._deliver)
+        self.bell = bell
+        self.inbox = Inbox(store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring)
 
     def _deliver(self, row: InboxRow, event: Event) -> None:
         # Without a dispatcher the event is where it is safe, and the dispatcher begins by reading there.
         if self.work is not None:
             self.work.dispatcher.offer(row, event)
 
+    @property
+    def writable(self) -> bool:
+        """Whether the last event that came could be stored."""
+        return not self.inbox.failing
+
     def readiness(self) -> Readiness:
         """What ``/readyz`` says."""
         work = self.work
-        return Readiness(
-            {
-                "working": work is not None and not work.dispatcher.stopping,
-                "outbox": work is not None and not work.outbox.statistics().held,
-            }
-        )
+        working = work is not None and not work.dispatcher.stopping
+        held = work is not None and work.outbox.statistics().held
+        states = {
+            "store": "ok" if self.writable else "unwritable",
+            "conversations": "working" if working else "stopped",
+            "outbox": "held" if held else "ok",
+        }
+        return Readiness(working and not held and self.writable, states)
 
 
 @final
@@ -101,7 +113,9 @@ class Work:
 
 
 @asynccontextmanager
-async def open_intake(settings: Settings, clock: WallClock) -> AsyncGenerator[Intake]:
+async def open_intake(
+    settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
+) -> AsyncGenerator[Intake]:
     """Open the store and the inbox on top of it.
 
     Raises:
@@ -110,8 +124,10 @@ async def open_intake(settings: Settings, clock: WallClock) -> AsyncGenerator[In
     """
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     async with open_store(settings.store, stamp=stamp, clock=clock) as store:
-        intake = Intake(settings, store, await webhook_secrets(settings, store), clock)
+        secrets = await webhook_secrets(settings, store)
+        intake = Intake(settings, store, secrets, clock, AlarmBell(on_alarm))
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(intake.bell.keep_telling)
             nursery.start_soon(intake.inbox.run)
             try:
                 yield intake
@@ -119,15 +135,15 @@ async def open_intake(settings: Settings, clock: WallClock) -> AsyncGenerator[In
                 nursery.cancel_scope.cancel()
 
 
-async def webhook_secrets(settings: Settings, store: Store) -> WebhookSecrets:
+async def webhook_secrets(settings: Settings, store: Store) -> Secrets:
     """The secrets of the webhook's address: those that are set, else the one that the store keeps."""
     if settings.webhook_secret is not None:
-        return WebhookSecrets.parse(settings.webhook_secret.reveal())
+        return Secrets.parse(settings.webhook_secret.reveal())
     kept = await store.setting(_SECRET)
     if kept is None:
-        kept = WebhookSecrets.generate()
+        kept = Secrets.generate().current
         await store.commit(PutSetting(_SECRET, kept))
-    return WebhookSecrets.parse(kept)
+    return Secrets.parse(kept)
 
 
 @asynccontextmanager
@@ -136,12 +152,10 @@ async def open_work(
     table: Table,
     texts: Texts,
     *,
-    on_alarm: OnAlarm | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncGenerator[Work]:
     """Handle accepted events while the block runs; then come to rest, within the grace period."""
-    settings = intake.settings
-    bell = AlarmBell(on_alarm)
+    settings, bell = intake.settings, intake.bell
     client = PlatformClient(
         settings.base_url,
         settings.checked_token,
@@ -160,7 +174,6 @@ async def open_work(
         dispatcher = Dispatcher(services, table, username=settings.username)
         work = Work(platform, outbox, dispatcher, intake.store)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(bell.keep_telling)
             intake.work = work
             try:
                 await nursery.start(dispatcher.run)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-BOT = '''\
+BOT = """\
 from triobot import Bot, Chat
 
 bot = Bot()
@@ -16,7 +16,7 @@ other = "text"
 @bot.conversation
 async def hello(chat: Chat) -> None:
     await chat.send("Hello.")
-'''
+"""
 
 
 @attrs.frozen

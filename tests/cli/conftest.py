@@ -13,6 +13,7 @@ from cli_rig import BOT, Command, Ended
 
 from triobot.cli import main
 
+
 @pytest.fixture(autouse=True)
 def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty folder, no settings, and everything that a command changes put back."""

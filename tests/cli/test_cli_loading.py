@@ -68,7 +68,7 @@ def test_what_can_t_be_loaded_is_one_line(
 
     ended = triobot("run", target)
 
-    assert (1, "") == (ended.code, ended.out)
+    assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("triobot: ")
     assert says in ended.err
     assert ended.err.count("\n") == 1

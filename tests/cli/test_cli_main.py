@@ -56,7 +56,7 @@ def test_wrong_usage_is_exit_code_2(triobot: Command, arguments: tuple[str, ...]
     """A usage line, and nothing was started."""
     ended = triobot(*arguments)
 
-    assert (2, "") == (ended.code, ended.out)
+    assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("usage: triobot")
     assert "Traceback" not in ended.err
 

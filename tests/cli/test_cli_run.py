@@ -29,7 +29,7 @@ def token(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_token_says_what_to_set(triobot: Command, hello: Path) -> None:
     ended = triobot("run", "hello:bot", "--store", "memory:")
 
-    assert (1, "") == (ended.code, ended.out)
+    assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("triobot: no token: set TRIOBOT_TOKEN")
 
 
@@ -63,7 +63,9 @@ def test_a_locked_store_is_one_line(triobot: Command, hello: Path, token: None, 
     async def hold() -> None:
         stamp = Stamp("http://127.0.0.1:9", "a-token-of-tests")
         async with open_store("sqlite:held.db", stamp=stamp, clock=SystemClock()):
-            await trio.to_thread.run_sync(lambda: ended.append(triobot("run", "hello:bot", "--store", "sqlite:held.db")))
+            await trio.to_thread.run_sync(
+                lambda: ended.append(triobot("run", "hello:bot", "--store", "sqlite:held.db"))
+            )
 
     ended: list[object] = []
     trio.run(hold)
@@ -127,7 +129,17 @@ def test_it_serves_an_inherited_socket_and_stops_at_a_signal(hello: Path) -> Non
             "TRIOBOT_WEBHOOK_SECRET": SECRET,
         }
         bot = subprocess.Popen(
-            [sys.executable, "-m", "triobot.cli", "run", "hello.py:bot", "--store", "memory:", "--fd", str(fd)],
+            [
+                sys.executable,
+                "-m",
+                "triobot.cli",
+                "run",
+                "hello.py:bot",
+                "--store",
+                "memory:",
+                "--fd",
+                str(fd),
+            ],
             cwd=hello.parent,
             env=environ,
             pass_fds=[fd],

@@ -62,18 +62,20 @@ def test_a_running_bot_s_store_can_t_be_read(triobot: Command, hello: Path) -> N
 
     trio.run(while_running)
 
-    assert (1, "") == (ended[0].code, ended[0].out)
+    assert (ended[0].code, ended[0].out) == (1, "")
     assert "stop the bot for a moment, or set TRIOBOT_WEBHOOK_SECRET" in ended[0].err
 
 
 def test_a_store_in_memory_keeps_nothing(triobot: Command, hello: Path) -> None:
     ended = triobot("webhook-url", "hello:bot", "--public-url", PUBLIC, "--store", "memory:")
 
-    assert (1, "") == (ended.code, ended.out)
+    assert (ended.code, ended.out) == (1, "")
     assert "set TRIOBOT_WEBHOOK_SECRET" in ended.err
 
 
-@pytest.mark.parametrize("public", ["bot.example.com", "ftp://bot.example.com", "https://me:pass@host", "https://h/?q"])
+@pytest.mark.parametrize(
+    "public", ["bot.example.com", "ftp://bot.example.com", "https://me:pass@host", "https://h/?q"]
+)
 def test_the_public_address_must_be_one(
     triobot: Command, monkeypatch: pytest.MonkeyPatch, public: str
 ) -> None:
@@ -81,12 +83,12 @@ def test_the_public_address_must_be_one(
 
     ended = triobot("webhook-url", "--public-url", public)
 
-    assert (1, "") == (ended.code, ended.out)
+    assert (ended.code, ended.out) == (1, "")
     assert "https://bot.example.com" in ended.err
 
 
 def test_without_a_public_address_it_asks_for_one(triobot: Command) -> None:
     ended = triobot("webhook-url")
 
-    assert (1, "") == (ended.code, ended.out)
+    assert (ended.code, ended.out) == (1, "")
     assert "--public-url" in ended.err

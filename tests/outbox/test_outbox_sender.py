@@ -403,6 +403,23 @@ async def test_held_operations_can_be_cancelled_and_dropped(autojump_clock: Any)
     assert (outbox.statistics().queued, outbox.statistics().suspended) == (0, 0)
 
 
+async def test_no_phone_number_or_text_in_reprs_and_logs(autojump_clock: Any, caplog: Any) -> None:
+    caplog.set_level("DEBUG")
+
+    async def script(operation: Any) -> None:
+        raise forbidden(operation)
+
+    platform, alarms = ScriptedPlatform(script), Alarms()
+    async with opened(platform, alarms) as outbox, trio.open_nursery() as nursery:
+        for number in range(6):
+            nursery.start_soon(outbox.perform, SendMessage(PhoneNumber(f"+9891200000{number}"), "a secret"))
+        await trio.sleep(1)
+        said = f"{list(outbox._sender.lanes.places())} {alarms} {caplog.text} {outbox.statistics()}"
+        assert alarms and "Place(" in said
+        assert "98912" not in said and "a secret" not in said
+        nursery.cancel_scope.cancel()
+
+
 # --- leaving
 
 

@@ -91,10 +91,13 @@ async def _until_ready(popen: subprocess.Popen[bytes], port: int) -> None:
     # The socket takes connections before the bot does: the first answer is what tells.
     with trio.fail_after(30):
         while popen.poll() is None:
-            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-                await stream.send_all(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-                if b" 200 " in await stream.receive_some(64):
-                    return
+            with trio.move_on_after(1):
+                async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                    await stream.send_all(
+                        b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+                    )
+                    if b" 200 " in await stream.receive_some(64):
+                        return
             await trio.sleep(0.05)
     raise RuntimeError(f"the bot did not start: exit code {popen.poll()}")
 

@@ -27,7 +27,9 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--debug", action="store_true", help="show tracebacks and the runtime's own debug log")
+    parser.add_argument(
+        "--debug", action="store_true", help="show tracebacks and the runtime's own debug log"
+    )
     parser.set_defaults(command=command)
     return parser
 

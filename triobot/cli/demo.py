@@ -44,7 +44,9 @@ class DemoError(TriobotError):
 def declare(commands: Commands) -> None:
     """Add the command to the grammar."""
     parser = add_command(commands, "demo", demo, summary="see a bot at work", details=_DETAILS)
-    parser.add_argument("--port", metavar="N", type=port, default=0, help="the platform's port (default: a free one)")
+    parser.add_argument(
+        "--port", metavar="N", type=port, default=0, help="the platform's port (default: a free one)"
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing unless it fails")
 
 

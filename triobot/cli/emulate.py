@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from ..errors import ConfigError
 from .arguments import Commands, add_command, port
-from .terminal import harmless, set_up_logging
 
 _DETAILS: Final = """\
 A bot in any language talks to it as to the platform, with the token that is printed. People come to life
@@ -28,9 +27,13 @@ examples:
 def declare(commands: Commands) -> None:
     """Add the command to the grammar."""
     parser = add_command(commands, "emulate", emulate, summary="be the platform", details=_DETAILS)
-    parser.add_argument("--port", metavar="N", type=port, default=8081, help="0 for a free one (default 8081)")
+    parser.add_argument(
+        "--port", metavar="N", type=port, default=8081, help="0 for a free one (default 8081)"
+    )
     parser.add_argument("--bot-url", metavar="URL", help="where events are posted to, secret and all")
-    parser.add_argument("--token", metavar="TOKEN", help="the token that the bot must send (default: a new one)")
+    parser.add_argument(
+        "--token", metavar="TOKEN", help="the token that the bot must send (default: a new one)"
+    )
     parser.add_argument("--json", action="store_true", help="post events as JSON, not as forms")
     parser.add_argument(
         "--lower-case-callbacks",

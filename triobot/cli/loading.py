@@ -94,5 +94,7 @@ def _is_of(module: ModuleType, path: Path) -> bool:
 
 def _failed(name: str, error: Exception) -> ConfigError:
     frames = traceback.extract_tb(error.__traceback__)
-    where = "" if isinstance(error, SyntaxError) else f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    where = (
+        "" if isinstance(error, SyntaxError) else f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    )
     return ConfigError(f"importing {name} failed{where}: {type(error).__name__}: {error}")

@@ -22,7 +22,9 @@ accident. After the token was replaced, or the platform has moved, say that it i
 def declare(commands: Commands) -> None:
     """Add the command to the grammar."""
     parser = add_command(commands, "store", rebind, summary="look after a bot's store", details=_DETAILS)
-    parser.add_argument("action", choices=["rebind"], help="rebind: bind the store to the present token and platform")
+    parser.add_argument(
+        "action", choices=["rebind"], help="rebind: bind the store to the present token and platform"
+    )
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot whose settings count")
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
 

@@ -46,14 +46,14 @@ class PlainFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+    def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = harmless(record.message)
         return super().formatMessage(record)
 
-    def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802
+    def formatException(self, ei: logging._SysExcInfoType) -> str:
         return _marked(super().formatException(ei))
 
-    def formatStack(self, stack_info: str) -> str:  # noqa: N802
+    def formatStack(self, stack_info: str) -> str:
         return _marked(super().formatStack(stack_info))
 
 

@@ -61,7 +61,9 @@ def frame(*, boundary: str, fields: Iterable[tuple[str, str]], name: str, filena
         f'Content-Disposition: form-data; name="{escape(name)}"; filename="{escape(filename)}"\r\n'
         f"Content-Type: {media_type(filename)}\r\n\r\n"
     )
-    return Frame(f"multipart/form-data; boundary={boundary}", head.encode(), f"\r\n--{boundary}--\r\n".encode())
+    return Frame(
+        f"multipart/form-data; boundary={boundary}", head.encode(), f"\r\n--{boundary}--\r\n".encode()
+    )
 
 
 def escape(text: str) -> str:

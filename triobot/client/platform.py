@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-import secrets
 from collections.abc import Collection
 from contextlib import AsyncExitStack
-from importlib import metadata
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, final
 
@@ -16,17 +13,12 @@ import httpx
 import trio
 from typing_extensions import TypeVar
 
-from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError, RemoteProtocolError
+from ..errors import ConfigError
 from ..secrets import Secret
-from ..wire.content import Media
-from ..wire.decode import decode_result
-from ..wire.encode import FilePart, Request, encode_form, encode_operation
-from ..wire.operations import Operation, Upload
+from ..wire.encode import encode_operation
+from ..wire.operations import Operation
 from .address import allowed_domains, parse_base_url
-from .exchange import Answer, Patience, exchange
-from .media import DownloadProgress, MediaFetcher
-from .multipart import frame
-from .upload import Uploaded, UploadBody, UploadProgress, open_source
+from .media import MediaFetcher
 
 R = TypeVar("R")
 
@@ -93,7 +85,11 @@ class PlatformClient:
             raise ConfigError("connections must be at least 1")
         self._patience = patience
         user_agent = f"triobot/{_version()}"
-        self._headers = {"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "identity"}
+        self._headers = {
+            "User-Agent": user_agent,
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+        }
         # httpcore's pool looks at every connection for every request and again for every connection:
         # hundreds would make it slower, not faster. Its queue is never used, since `_slots` is as long.
         self._transport = transport or httpx.AsyncHTTPTransport(

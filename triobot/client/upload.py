@@ -163,7 +163,12 @@ class UploadBody(httpx.AsyncByteStream):
     """
 
     def __init__(
-        self, frame: Frame, reader: Reader, *, on_written: Callable[[], None], on_progress: UploadProgress | None
+        self,
+        frame: Frame,
+        reader: Reader,
+        *,
+        on_written: Callable[[], None],
+        on_progress: UploadProgress | None,
     ) -> None:
         self._frame = frame
         self._reader = reader

@@ -20,15 +20,14 @@ from ..errors import ConversationEndedError, ForbiddenError, ForeignTaskError, S
 from ..seams import OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.events import Event, Press
 from ..wire.operations import Operation, SendMessage
-from .chat import Chat
 from .filters import Setting
 from .lines import calling_line, failing_line
-from .routes import Route
 from .texts import Texts
 from .waits import Answer, Delivery, OtherwisePolicy, Taken, Wait
 
 if TYPE_CHECKING:
     from .life import ChatLife
+    from .routes import Route
 
 T = TypeVar("T")
 OperationId = NewType("OperationId", str)
@@ -124,13 +123,12 @@ class Conversation:
 
     async def run(self) -> None:
         """Run the coroutine to its end, whatever that is; never raises an author's error."""
-        chat: Chat[Event] = Chat(self)
         failure: BaseExceptionGroup[Exception] | None = None
         finished = False
         try:
             with self._scope, self.branch(self._main):
                 try:
-                    await self.route.handler(chat)
+                    await self.route.run(self)
                     finished = True
                 except* Exception as group:
                     failure = group

@@ -75,7 +75,8 @@ class EventFault:
     drop: bool = False
     delay: float = attrs.field(default=0.0, validator=_is_seconds)
     duplicates: int = attrs.field(
-        default=0, validator=[attrs.validators.instance_of(int), attrs.validators.ge(0), attrs.validators.le(100)]
+        default=0,
+        validator=[attrs.validators.instance_of(int), attrs.validators.ge(0), attrs.validators.le(100)],
     )
     behind: bool = False
     times: int | None = attrs.field(default=None, validator=_is_times)

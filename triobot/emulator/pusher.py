@@ -16,6 +16,7 @@ import httpx
 import trio
 
 from ..errors import TriobotError
+from ..wire.content import Contact, Location, Media
 from ..wire.encode import Body
 from ..wire.events import (
     Event,
@@ -28,7 +29,6 @@ from ..wire.events import (
     Submission,
     UnknownEvent,
 )
-from ..wire.content import Contact, Location, Media
 from .faults import EventFault
 
 Post: TypeAlias = Callable[[Body], Awaitable[int | None]]

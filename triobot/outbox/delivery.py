@@ -51,8 +51,8 @@ class Address:
         chat: stands for the chat, whichever lane it is.
     """
 
-    lane: Hashable
-    chat: Hashable
+    lane: Hashable = attrs.field(repr=False)
+    chat: Hashable = attrs.field(repr=False)
 
     @property
     def speaks(self) -> bool:

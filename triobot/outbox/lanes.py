@@ -49,7 +49,7 @@ def share_caps(parallel: int) -> dict[Urgency, int]:
 class Place(Generic[W]):
     """A place in a lane, and what waits there."""
 
-    key: Hashable
+    key: Hashable = attrs.field(repr=False)
     work: W
     urgency: Urgency
 
@@ -57,7 +57,7 @@ class Place(Generic[W]):
 @final
 @attrs.define(eq=False)
 class _Lane(Generic[W]):
-    key: Hashable
+    key: Hashable = attrs.field(repr=False)
     head: Place[W] | None = None  # started at least once: in flight, or put back
     in_flight: Urgency | None = None  # the class whose share it uses
     suspended: bool = False

@@ -16,8 +16,9 @@ from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from quart_trio import QuartTrio
 
 from ..errors import ConfigError
-from .answers import Readiness
-from .endpoint import Endpoint
+from .answers import Readiness, try_later
+from .endpoint import Endpoint, hide_path, is_below
+from .exchange import Exchange
 from .inbox import Inbox
 from .limits import Limits
 from .secrets import Secrets
@@ -81,6 +82,37 @@ def webhook_routes(
         inbox, secrets, limits=limits or Limits(), readiness=readiness, prefix=prefix, traffic=traffic
     )
     _put_in_front(app, endpoint)
+
+
+def mount_endpoint(app: QuartTrio, prefix: str, find: Callable[[], Endpoint | None]) -> None:
+    """Put a webhook that comes and goes into an existing application, under a prefix of its own.
+
+    While there is none, whatever is below the prefix is answered 503: it was not accepted.
+
+    Args:
+        find: the endpoint of this prefix, or None.
+
+    Raises:
+        ConfigError: the prefix is empty, or not made of plain segments.
+    """
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
+    behind = app.asgi_app
+
+    async def front(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] == "http" and is_below(scope, prefix):
+            if (endpoint := find()) is not None:
+                await endpoint(scope, receive, send)
+            else:
+                hide_path(scope)
+                await Exchange(receive, send, closable=True).refuse(try_later(1), unread=True, linger=0)
+        elif scope["type"] == "websocket" and is_below(scope, prefix):
+            if (endpoint := find()) is not None:
+                await endpoint.refuse_websocket(scope, receive, send)
+        else:
+            await behind(scope, receive, send)
+
+    app.asgi_app = front  # type: ignore[method-assign]  # Quart's documented place for a middleware
 
 
 def _put_in_front(app: QuartTrio, endpoint: Endpoint) -> None:

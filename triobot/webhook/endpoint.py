@@ -71,8 +71,7 @@ class Endpoint:
 
     def owns(self, scope: HTTPScope | WebsocketScope) -> bool:
         """Whether this path is the webhook's to answer: the prefix, and all below it."""
-        path = _local_path(scope)
-        return not self._prefix or path == self._prefix or path.startswith(self._prefix + "/")
+        return not self._prefix or is_below(scope, self._prefix)
 
     async def __call__(self, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Answer one request.
@@ -179,6 +178,12 @@ class Endpoint:
                 return answers.UNSTORABLE
             case _ as never:
                 assert_never(never)
+
+
+def is_below(scope: HTTPScope | WebsocketScope, prefix: str) -> bool:
+    """Whether a request's path is this prefix or below it."""
+    path = _local_path(scope)
+    return path == prefix or path.startswith(prefix + "/")
 
 
 def hide_path(scope: HTTPScope | WebsocketScope) -> None:

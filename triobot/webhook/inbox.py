@@ -214,6 +214,11 @@ class Inbox:
         """
         await self._marks.run()
 
+    @property
+    def failing(self) -> bool:
+        """Whether the store could not write what came last."""
+        return self._failing
+
     def statistics(self) -> InboxStatistics:
         """What has arrived since the start."""
         return InboxStatistics(
