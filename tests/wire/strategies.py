@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from triobot.wire.content import (
     MEDIA,
     Audio,
+    Blob,
     Contact,
     Content,
     Descriptor,
@@ -94,19 +95,9 @@ from triobot.wire.undocumented import (
 
 # --- text and JSON
 
-_AWKWARD = [
-    "123",
-    "null",
-    '{"a":1}',
-    "a+b c%20&=?",
-    "\n",
-    "\x00",
-    "سلام دنیا",
-    "می\u200cشود",
-    "👩‍🚀",
-    "\ufeff",
-    "true",
-]
+_LIKE_JSON = ["123", "null", "true", '{"a":1}', "[1]"]
+_LIKE_FORM = ["a+b c%20&=?", "%", "+98"]
+_AWKWARD = [*_LIKE_JSON, *_LIKE_FORM, "\n", "\x00", "سلام دنیا", "می\u200cشود", "👩\u200d🚀", "\ufeff"]
 _characters = st.characters(exclude_categories=("Cs",))
 
 
@@ -333,16 +324,11 @@ def events() -> st.SearchStrategy[Event]:
 
 def form_operations() -> st.SearchStrategy[Operation[Any]]:
     """Every operation that travels as a form, those outside the interface among them."""
+    reply = st.none() | reply_keyboards()
     keyboard = st.none() | inline_keyboards()
+    form = st.none() | forms()
     return st.one_of(
-        st.builds(
-            SendMessage,
-            recipients(),
-            contents(),
-            st.none() | reply_keyboards(),
-            keyboard,
-            st.none() | forms(),
-        ),
+        st.builds(SendMessage, recipients(), contents(), reply, keyboard, form),
         st.builds(EditMessage, recipients(), message_ids(), contents(), keyboard),
         st.builds(EditMessage, recipients(), message_ids(), st.none(), inline_keyboards()),
         st.builds(DeleteMessage, recipients(), message_ids()),
@@ -371,8 +357,6 @@ def form_operations() -> st.SearchStrategy[Operation[Any]]:
 
 def uploads() -> st.SearchStrategy[Upload]:
     """Uploads from memory."""
-    from triobot.wire.content import Blob
-
     return st.builds(Upload, st.sampled_from(sorted(MEDIA)), st.builds(Blob, st.binary(max_size=40), words()))
 
 

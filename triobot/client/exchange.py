@@ -6,8 +6,8 @@ environment, no second opinion on the headers.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Final, final
 
 import attrs
@@ -106,7 +106,7 @@ async def send(
 
 
 @asynccontextmanager
-async def reading(response: httpx.Response) -> AsyncIterator[AsyncIterator[bytes]]:
+async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[bytes], None]:
     """The pieces of a body, and its connection given back or closed however the block ends.
 
     The transports' streams are generators within generators. Left half read, the inner ones would be
@@ -123,15 +123,11 @@ async def reading(response: httpx.Response) -> AsyncIterator[AsyncIterator[bytes
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
             with trio.CancelScope() as ended:
                 ended.cancel()
-                try:
+                with suppress(*FAILURES):
                     async for _ in pieces:
                         pass
-                except FAILURES:
-                    pass
-            try:
+            with suppress(*FAILURES):
                 await response.aclose()
-            except FAILURES:
-                pass
 
 
 async def _body(response: httpx.Response) -> bytes:

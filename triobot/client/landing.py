@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
@@ -41,7 +41,7 @@ def harmless_suffix(name: str) -> str:
 
 
 @asynccontextmanager
-async def new_file(place: Path) -> AsyncIterator[BinaryIO]:
+async def new_file(place: Path) -> AsyncGenerator[BinaryIO, None]:
     """A file to write to, which takes `place` when the block ends well and is gone when it doesn't.
 
     Only the owner can read it. What was at `place` before is replaced; a link there is replaced, not

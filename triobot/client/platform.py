@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+import secrets
 from collections.abc import Collection
 from contextlib import AsyncExitStack
+from importlib import metadata
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, final
 
@@ -13,12 +16,17 @@ import httpx
 import trio
 from typing_extensions import TypeVar
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError, RemoteProtocolError
 from ..secrets import Secret
-from ..wire.encode import encode_operation
-from ..wire.operations import Operation
+from ..wire.content import Media
+from ..wire.decode import decode_result
+from ..wire.encode import FilePart, Request, encode_form, encode_operation
+from ..wire.operations import Operation, Upload
 from .address import allowed_domains, parse_base_url
-from .media import MediaFetcher
+from .exchange import Answer, Patience, exchange
+from .media import DownloadProgress, MediaFetcher
+from .multipart import frame
+from .upload import UploadBody, Uploaded, UploadProgress, open_source
 
 R = TypeVar("R")
 
@@ -29,6 +37,8 @@ _HEADER_SAFE: Final = re.compile(r"[\x21-\x7e]+", re.ASCII)
 _KEEP_ALIVE_SECONDS: Final = 4
 
 _CLOSING_SECONDS: Final = 2
+
+_SHORTEST_TOKEN: Final = 16
 
 
 @final
@@ -109,12 +119,13 @@ class PlatformClient:
             patience=patience,
         )
         self._open: AsyncExitStack | None = None
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"PlatformClient({str(self._base.root)!r})"
 
     async def __aenter__(self) -> Self:
-        if self._open is not None:
+        if self._open is not None or self._closed:
             raise RuntimeError("a PlatformClient can be entered once; make another one")
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._transport)
@@ -132,6 +143,14 @@ class PlatformClient:
 
         Cancellation: *forceful*: they are closed anyway.
         """
+        stack, self._open = self._open, None
+        self._closed = True
+        if stack is not None:
+            # Shielded, so that sockets are closed on the way out of a cancelled program; with a deadline,
+            # because a transport is somebody else's code.
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
+                await stack.aclose()
+        await trio.lowlevel.checkpoint()
 
     async def perform(self, operation: Operation[R], /) -> R:
         """Perform one operation, once.
@@ -151,6 +170,147 @@ class PlatformClient:
         """
         request = encode_operation(operation)
         if request.file is None:
-            return _result(operation, await self._post_form(request))
+            return self._result(operation, await self._post_form(request))
         answer, _ = await self._post_file(request, request.file, None)
-        return _result(operation, answer)
+        return self._result(operation, answer)
+
+    async def upload(self, operation: Upload, on_progress: UploadProgress | None = None) -> Uploaded:
+        """Perform an upload and learn what was sent, for those who keep descriptors.
+
+        The file is read in pieces while it is sent; memory holds one of them.
+
+        Args:
+            on_progress: called with the bytes sent so far and the file's size, from 0 to the end. It must
+                be quick; what it raises ends the upload.
+
+        Raises: as `perform`.
+
+        Cancellation: *ambiguous*, and harmless: uploads may be repeated.
+        """
+        request = encode_operation(operation)
+        if request.file is None:
+            raise LocalProtocolError("source", "must be a file")
+        answer, (digest, size) = await self._post_file(request, request.file, on_progress)
+        return Uploaded(self._result(operation, answer), digest, size)
+
+    async def download(
+        self,
+        source: Media | str,
+        to: Path,
+        *,
+        limit: int = 100 * 1024 * 1024,
+        on_progress: DownloadProgress | None = None,
+    ) -> Path:
+        """Fetch a file that the platform serves, without the token.
+
+        Only https, only from the base URL's registered domain and `media_hosts`, only from public
+        addresses, no redirects; a base URL on this machine, or one that `allow_insecure` let through, may
+        lead to cleartext and to its own network. The file appears at its place whole or not at all, readable
+        by its owner only. The sender's filename is never used.
+
+        Args:
+            source: media with a descriptor, or one of its `screenshots`.
+            to: the file's place, which is replaced; or a directory, where it gets a random name with at
+                most a harmless ending.
+            limit: the most bytes that it may have.
+            on_progress: called with the bytes received so far, and how many there will be if that is known.
+
+        Returns: where the file is.
+
+        Raises:
+            LocalProtocolError: the media has no descriptor. Your program's fault.
+            RemoteProtocolError: the address or the file breaks these rules. Sender's fault; repeating never
+                helps.
+            RefusedError: the answer was not 200.
+            NotDeliveredError: the connection failed, or stood still. Safe to repeat.
+            OSError: your disk refused, as it is.
+
+        Cancellation: *atomic*: nothing is left behind.
+        """
+        self._check_open()
+        return await self._media.fetch(source, to, limit=limit, on_progress=on_progress)
+
+    async def _post_form(self, request: Request) -> Answer:
+        body = encode_form(request.fields)
+        headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
+        return await self._post(request.path, headers, body, Patience(self._patience))
+
+    async def _post_file(
+        self, request: Request, file: FilePart, on_progress: UploadProgress | None
+    ) -> tuple[Answer, tuple[str, int]]:
+        edges = frame(
+            boundary=secrets.token_hex(16),
+            fields=request.fields,
+            name=file.name,
+            filename=file.source.filename,
+        )
+        patience = Patience(self._patience)
+        async with open_source(file.source) as reader:
+            body = UploadBody(edges, reader, on_written=patience.renew, on_progress=on_progress)
+            headers = {
+                **self._headers,
+                "Content-Type": edges.content_type,
+                "Content-Length": str(body.length),
+            }
+            try:
+                answer = await self._post(request.path, headers, body, patience)
+            except Exception:
+                # A transport may have wrapped it.
+                if body.failure is not None:
+                    raise body.failure from None
+                raise
+            if body.failure is not None:
+                raise body.failure
+            if answer.status == 200 and not body.whole:
+                raise DeliveryUnknownError(request.path, "it was answered before the file was sent")
+            return answer, (body.digest, reader.size)
+
+    async def _post(
+        self, path: str, headers: dict[str, str], body: bytes | httpx.AsyncByteStream, patience: Patience
+    ) -> Answer:
+        self._check_open()
+        request = httpx.Request(
+            "POST",
+            self._base.operation(path),
+            headers={**headers, "token": self._token.reveal()},
+            content=body,
+        )
+        async with self._slots:
+            return await exchange(self._transport, request, operation=path, patience=patience)
+
+    def _result(self, operation: Operation[R], answer: Answer) -> R:
+        # An error page may show the request, and its words go into our errors. A token shorter than this is
+        # somebody's test, and could stand in any word.
+        token = self._token.reveal().encode("ascii")
+        body = answer.body.replace(token, b"***") if len(token) >= _SHORTEST_TOKEN else answer.body
+        try:
+            return decode_result(operation, answer.status, body)
+        except RemoteProtocolError as error:
+            what = "it was answered, but the answer can't be read; it may have taken effect"
+            raise DeliveryUnknownError(operation.path, what) from error
+
+    def _check_open(self) -> None:
+        if self._open is None:
+            raise trio.ClosedResourceError("use a PlatformClient inside its `async with`")
+
+
+def _check_token(token: str | Secret) -> Secret:
+    secret = token if isinstance(token, Secret) else Secret(token)
+    if not _fits_header(secret.reveal()):
+        raise ConfigError(
+            "token must be printable ASCII without spaces or line ends, as the developer portal shows it"
+        )
+    return secret
+
+
+def _fits_header(token: object) -> bool:
+    # An unset environment variable comes as None, whatever the types say.
+    return isinstance(token, str) and _HEADER_SAFE.fullmatch(token) is not None
+
+
+def _version() -> str:
+    try:
+        return metadata.version("triobot")
+    except metadata.PackageNotFoundError:
+        # Run from a checkout that was not installed.
+        return "unknown"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from io import FileIO
 from typing import Final, Protocol, Self, TypeAlias, final
@@ -61,7 +61,7 @@ class Reader(Protocol):
 
 
 @asynccontextmanager
-async def open_source(source: LocalFile | Blob) -> AsyncIterator[Reader]:
+async def open_source(source: LocalFile | Blob) -> AsyncGenerator[Reader, None]:
     """Open what is to be uploaded, and close it at the end.
 
     Raises:

@@ -96,7 +96,7 @@ class _Server:
         self._peers[peer] += 1
         try:
             if most is None or self._peers[peer] <= most:
-                await TCPServer(
+                await _Connection(
                     self._app,
                     self._config,
                     self._context,
@@ -125,6 +125,15 @@ class _Server:
             with trio.move_on_after(self._limits.settle_seconds):
                 await self._none_open.wait()
         await self._context.terminated.set()
+
+
+@final
+class _Connection(TCPServer):
+    """Hypercorn's connection, which ends with its peer and not with the idle timer that was running."""
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        await self.idle_task.stop()
 
 
 @final

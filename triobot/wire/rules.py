@@ -40,7 +40,7 @@ def check_text(field: str, value: object, *, empty: bool = False) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise LocalProtocolError(field, "holds half of a surrogate pair, which can't be sent") from None
+        raise LocalProtocolError(field, "must be text that UTF-8 can carry") from None
     return value
 
 
@@ -133,6 +133,6 @@ def their_fault(field: str | None = None) -> Generator[None]:
     try:
         yield
     except LocalProtocolError as error:
-        if field is None or field == error.field:
-            raise RemoteProtocolError(error.field, error.rule) from None
+        if field is None or field.rpartition(".")[2] == error.field:
+            raise RemoteProtocolError(field or error.field, error.rule) from None
         raise RemoteProtocolError(field, f"{error.field} {error.rule}") from None
