@@ -33,9 +33,6 @@ examples:
   triobot run pizza:bot --fd 3
 """
 
-# systemd hands over sockets from this number on (sd_listen_fds(3)).
-_FIRST_FD: Final = 3
-
 
 def declare(commands: Commands) -> None:
     """Add the command to the grammar."""
@@ -85,16 +82,18 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
     Raises:
         ConfigError: there are several: nobody can tell which one is the webhook's.
     """
-    count, whose = environ.get("LISTEN_FDS"), environ.get("LISTEN_PID")
-    if not count or whose != str(pid):
+    from ..webhook import inherited_binds
+
+    binds = inherited_binds(environ, pid)
+    if not binds:
         return None
     for name in ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"):
         environ.pop(name, None)
-    if count != "1":
+    if len(binds) > 1:
         raise ConfigError(
-            f"LISTEN_FDS says that {count} sockets were handed over; the bot takes one: give its number with --fd"
+            f"{len(binds)} sockets were handed over (LISTEN_FDS), and the bot takes one: give its number with --fd"
         )
-    return _FIRST_FD
+    return binds[0].fd
 
 
 def _show_address(settings: Settings) -> Settings:

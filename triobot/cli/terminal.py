@@ -61,14 +61,21 @@ def _marked(text: str) -> str:
     return "\n".join(f"  | {harmless(line)}" for line in text.split("\n"))
 
 
-def set_up_logging(stream: TextIO | None = None, *, debug: bool = False) -> None:
-    """Log to `stream`, the error output by default, in one plain format."""
+def set_up_logging(
+    stream: TextIO | None = None, *, debug: bool = False, level: int = logging.INFO
+) -> None:
+    """Log to `stream`, the error output by default, in one plain format.
+
+    Args:
+        debug: show triobot's own debug records, too.
+        level: the least that is shown.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(PlainFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-    logging.getLogger("triobot").setLevel(logging.DEBUG if debug else logging.INFO)
+    root.setLevel(level)
+    logging.getLogger("triobot").setLevel(logging.DEBUG if debug else level)
     # At INFO these write whole addresses, and the webhook's has a secret in it.
     for name in ("httpx", "httpcore", "hypercorn"):
         logging.getLogger(name).setLevel(logging.WARNING)
