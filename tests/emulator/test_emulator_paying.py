@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from triobot.emulator import acts, paying
 from triobot.emulator.people import ImpossibleActError, User
+from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.switches import HOUR, Switches
-from triobot.emulator.world import Refusal, World
+from triobot.emulator.world import World
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import InvoiceId, MessageId, RefId
 from triobot.wire.markup import InlineKeyboard, PayButton
@@ -34,8 +35,8 @@ def shop(switches: Switches | None = None, *, irr: int = 1_000) -> tuple[World, 
     world = World(chance=random.Random(1), switches=switches)
     ali = world.add_user("Ali", irr=irr)
     acts.join(world, ali, NOW)
-    answer, _ = world.perform(
-        SendMessage(ali.chat_id, "Pizza", inline_keyboard=InlineKeyboard(((BUTTON,),))), NOW
+    answer, _ = perform(
+        world, SendMessage(ali.chat_id, "Pizza", inline_keyboard=InlineKeyboard(((BUTTON,),))), NOW
     )
     assert isinstance(answer, Sent)
     return world, ali, answer.id
@@ -48,11 +49,11 @@ def paid(world: World, ali: User, message: MessageId, now: int = NOW) -> PayCall
 
 
 def verify(world: World, ali: User, now: int = NOW) -> object:
-    return world.perform(VerifyPayment(ali.chat_id, BUTTON.ref_id), now)[0]
+    return perform(world, VerifyPayment(ali.chat_id, BUTTON.ref_id), now)[0]
 
 
 def inquire(world: World, ali: User, now: int = NOW) -> object:
-    return world.perform(InquirePayment(ali.chat_id, BUTTON.ref_id), now)[0]
+    return perform(world, InquirePayment(ali.chat_id, BUTTON.ref_id), now)[0]
 
 
 def test_paid_money_leaves_the_wallet_and_is_verified() -> None:
@@ -169,7 +170,7 @@ def test_codes_out_of_the_list_and_vanished_buttons_are_refused() -> None:
     world, ali, message = shop()
     with pytest.raises(ImpossibleActError):
         paying.pay(world, ali, message, BUTTON, NOW, code=1007)
-    world.perform(EditMessage(ali.chat_id, message, "gone"), NOW)
+    perform(world, EditMessage(ali.chat_id, message, "gone"), NOW)
     with pytest.raises(ImpossibleActError):
         paid(world, ali, message)
     assert ali.wallet["IRR"] == 1_000
@@ -181,7 +182,7 @@ def test_who_verifies_needs_the_right_chat_and_a_known_id() -> None:
     paid(world, ali, message)
 
     def answer(chat_id: int, ref_id: str) -> object:
-        return world.perform(VerifyPayment(chat_id, RefId(ref_id)), NOW)[0]  # type: ignore[arg-type]
+        return perform(world, VerifyPayment(chat_id, RefId(ref_id)), NOW)[0]  # type: ignore[arg-type]
 
     assert answer(99, BUTTON.ref_id) == Refusal(400, "chat_id is not valid")
     assert answer(sara.chat_id, BUTTON.ref_id) == Refusal(400, "ref_id is not valid")
@@ -193,7 +194,7 @@ def test_who_verifies_needs_the_right_chat_and_a_known_id() -> None:
 def test_coin_and_rials_are_different_money() -> None:
     world, ali, _ = shop()
     coin = PayButton("Pay", 700, RefId("2"), "coin")
-    answer, _ = world.perform(SendMessage(ali.chat_id, "x", inline_keyboard=InlineKeyboard(((coin,),))), NOW)
+    answer, _ = perform(world, SendMessage(ali.chat_id, "x", inline_keyboard=InlineKeyboard(((coin,),))), NOW)
     assert isinstance(answer, Sent)
 
     [event] = paying.pay(world, ali, answer.id, coin, NOW)
@@ -206,18 +207,18 @@ def test_a_member_of_a_group_pays_for_all() -> None:
     group = world.add_group("team")
     acts.join(world, ali, NOW, chat=group.id)
     button = PayButton("Pay", 10, RefId("3"))
-    world.perform(SendMessage(group.id, "x", inline_keyboard=InlineKeyboard(((button,),))), NOW)
+    perform(world, SendMessage(group.id, "x", inline_keyboard=InlineKeyboard(((button,),))), NOW)
     message, found = paying.newest_pay_button(world, ali, chat=group.id)
     assert found == button
 
     [event] = paying.pay(world, ali, message, button, NOW, chat=group.id)
 
     assert (event.chat_id, event.sender) == (group.id, ali.sender())
-    assert world.perform(VerifyPayment(group.id, button.ref_id), NOW)[0] == PaymentState(True, 10)
+    assert perform(world, VerifyPayment(group.id, button.ref_id), NOW)[0] == PaymentState(True, 10)
 
 
 def invoice(world: World, ali: User, *, expire_time: int | None = None) -> InvoiceId:
-    answer, _ = world.perform(CreateInvoice(ali.chat_id, 500, "Tea", expire_time=expire_time), NOW)
+    answer, _ = perform(world, CreateInvoice(ali.chat_id, 500, "Tea", expire_time=expire_time), NOW)
     assert isinstance(answer, InvoiceCreated)
     return answer.id
 
@@ -226,15 +227,15 @@ def test_an_invoice_is_paid_captured_and_asked_for() -> None:
     world, ali, _ = shop()
     tea = invoice(world, ali)
     assert tea.isdigit()
-    assert world.perform(VerifyInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(False, 500)
+    assert perform(world, VerifyInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(False, 500)
 
     assert paying.newest_invoice(world, ali, NOW) == tea
     assert paying.pay_invoice(world, ali, tea, NOW) == (InvoiceCallback(ali.chat_id, tea, ali.sender()),)
 
     assert ali.wallet["IRR"] == 500
-    assert world.perform(InquireInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(False, 500)
-    assert world.perform(VerifyInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(True, 500)
-    assert world.perform(InquireInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(True, 500)
+    assert perform(world, InquireInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(False, 500)
+    assert perform(world, VerifyInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(True, 500)
+    assert perform(world, InquireInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(True, 500)
     with pytest.raises(ImpossibleActError, match="paid before"):
         paying.pay_invoice(world, ali, tea, NOW)
 
@@ -245,7 +246,7 @@ def test_a_failed_invoice_posts_the_same_callback() -> None:
 
     assert paying.pay_invoice(world, ali, tea, NOW) == (InvoiceCallback(ali.chat_id, tea, ali.sender()),)
     assert ali.wallet["IRR"] == 1
-    assert world.perform(VerifyInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(False, 500)
+    assert perform(world, VerifyInvoice(ali.chat_id, tea), NOW)[0] == PaymentState(False, 500)
 
 
 def test_an_unverified_invoice_goes_back_after_the_hour() -> None:
@@ -253,7 +254,7 @@ def test_an_unverified_invoice_goes_back_after_the_hour() -> None:
     tea = invoice(world, ali)
     paying.pay_invoice(world, ali, tea, NOW)
 
-    assert world.perform(VerifyInvoice(ali.chat_id, tea), NOW + HOUR)[0] == PaymentState(False, 500)
+    assert perform(world, VerifyInvoice(ali.chat_id, tea), NOW + HOUR)[0] == PaymentState(False, 500)
     assert ali.wallet["IRR"] == 1_000
 
 

@@ -9,8 +9,9 @@ import pytest
 from triobot.emulator import acts
 from triobot.emulator.consequences import Answered, Deleted, Edited, Shown
 from triobot.emulator.people import ImpossibleActError, User
+from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.switches import Switches
-from triobot.emulator.world import Refusal, World
+from triobot.emulator.world import World
 from triobot.wire.content import Contact, Descriptor, Image, Location
 from triobot.wire.events import Join, Leave, Message, Press, Submission
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Submit, TextField
@@ -40,7 +41,7 @@ def world_with(user: str = "Ali", **switches: object) -> tuple[World, User]:
 
 
 def sent(world: World, operation: SendMessage, now: int = NOW) -> Sent:
-    answer, _ = world.perform(operation, now)
+    answer, _ = perform(world, operation, now)
     assert isinstance(answer, Sent)
     return answer
 
@@ -62,7 +63,7 @@ def test_senders_can_be_left_out() -> None:
 def test_a_message_is_shown_and_gets_an_id() -> None:
     world, ali = world_with()
 
-    answer, changes = world.perform(SendMessage(ali.chat_id, "hello"), NOW)
+    answer, changes = perform(world, SendMessage(ali.chat_id, "hello"), NOW)
 
     assert isinstance(answer, Sent)
     [change] = changes
@@ -85,9 +86,9 @@ def test_who_is_not_there_can_not_be_written_to() -> None:
     acts.leave(world, ali, NOW)
 
     for operation in (nobody, SendMessage(ali.chat_id, "x"), SendMessage(PhoneNumber("+98999999999"), "x")):
-        assert world.perform(operation, NOW)[0] == Refusal(403, "chat_id is not valid")
+        assert perform(world, operation, NOW)[0] == Refusal(403, "chat_id is not valid")
     world.switches = Switches(unknown_chat_status=400)
-    assert world.perform(nobody, NOW)[0] == Refusal(400, "chat_id is not valid")
+    assert perform(world, nobody, NOW)[0] == Refusal(400, "chat_id is not valid")
 
 
 def test_a_group_is_written_to_by_id_and_by_both_spellings_of_its_name() -> None:
@@ -131,7 +132,7 @@ def test_an_edit_replaces_text_and_drops_the_keyboard() -> None:
     world, ali = world_with()
     message = sent(world, SendMessage(ali.chat_id, "one", inline_keyboard=KEYBOARD))
 
-    answer, changes = world.perform(EditMessage(ali.chat_id, message.id, "two"), NOW + 5)
+    answer, changes = perform(world, EditMessage(ali.chat_id, message.id, "two"), NOW + 5)
 
     assert answer is None
     [change] = changes
@@ -146,7 +147,7 @@ def test_an_edit_can_keep_the_keyboard_by_switch() -> None:
     world, ali = world_with(edit_drops_keyboard=False)
     message = sent(world, SendMessage(ali.chat_id, "one", inline_keyboard=KEYBOARD))
 
-    world.perform(EditMessage(ali.chat_id, message.id, "two"), NOW)
+    perform(world, EditMessage(ali.chat_id, message.id, "two"), NOW)
 
     assert world.chat(ali.chat_id).entries[message.id].inline_keyboard == KEYBOARD
 
@@ -156,10 +157,10 @@ def test_an_edit_of_the_keyboard_alone_is_not_anew_and_is_refused_by_switch() ->
     message = sent(world, SendMessage(ali.chat_id, "one"))
     edit = EditMessage(ali.chat_id, message.id, None, KEYBOARD)
 
-    [change] = world.perform(edit, NOW)[1]
+    [change] = perform(world, edit, NOW)[1]
     assert isinstance(change.what, Edited) and not change.what.anew
     world.switches = Switches(edit_needs_data=True)
-    assert world.perform(edit, NOW)[0] == Refusal(400, "data is not valid")
+    assert perform(world, edit, NOW)[0] == Refusal(400, "data is not valid")
 
 
 def test_only_the_bots_own_messages_are_edited_and_deleted() -> None:
@@ -168,10 +169,10 @@ def test_only_the_bots_own_messages_are_edited_and_deleted() -> None:
     [entry] = world.chat(ali.chat_id).entries.values()
 
     for message_id in (entry.id, MessageId(999)):
-        assert world.perform(EditMessage(ali.chat_id, message_id, "x"), NOW)[0] == Refusal(
+        assert perform(world, EditMessage(ali.chat_id, message_id, "x"), NOW)[0] == Refusal(
             400, "data is not valid"
         )
-    assert world.perform(DeleteMessage(ali.chat_id, entry.id), NOW)[0] == Refusal(400, "data is not valid")
+    assert perform(world, DeleteMessage(ali.chat_id, entry.id), NOW)[0] == Refusal(400, "data is not valid")
 
 
 def test_deleting_what_is_gone_is_answered_200() -> None:
@@ -179,13 +180,13 @@ def test_deleting_what_is_gone_is_answered_200() -> None:
     message = sent(world, SendMessage(ali.chat_id, "one", inline_keyboard=KEYBOARD))
     delete = DeleteMessage(ali.chat_id, message.id)
 
-    answer, changes = world.perform(delete, NOW)
+    answer, changes = perform(world, delete, NOW)
     assert answer is None
     assert [change.what for change in changes] == [Deleted(ali.chat_id, message.id)]
-    assert world.perform(delete, NOW) == (None, [])
-    assert world.perform(DeleteMessage(ali.chat_id, MessageId(77)), NOW) == (None, [])
+    assert perform(world, delete, NOW) == (None, [])
+    assert perform(world, DeleteMessage(ali.chat_id, MessageId(77)), NOW) == (None, [])
     assert world.chat(ali.chat_id).button("Yes") is None
-    assert world.perform(EditMessage(ali.chat_id, message.id, "x"), NOW)[0] == Refusal(
+    assert perform(world, EditMessage(ali.chat_id, message.id, "x"), NOW)[0] == Refusal(
         400, "data is not valid"
     )
 
@@ -194,7 +195,7 @@ def test_typing_shows_for_a_while_and_ends_with_a_message() -> None:
     world, ali = world_with()
     chat = world.chat(ali.chat_id)
 
-    world.perform(SendAction(ali.chat_id), NOW)
+    perform(world, SendAction(ali.chat_id), NOW)
     assert chat.is_typing(NOW + 5_999)
     assert not chat.is_typing(NOW + 6_000)
     sent(world, SendMessage(ali.chat_id, "done"))
@@ -213,12 +214,12 @@ def test_a_press_waits_for_its_answer() -> None:
     pressed = world.chat(ali.chat_id).pressed[press.callback_id]
     assert pressed.reply is None
     answer = AnswerCallback(ali.chat_id, press.callback_id, "noted", show_alert=True)
-    [change] = world.perform(answer, NOW)[1]
+    [change] = perform(world, answer, NOW)[1]
     assert isinstance(change.what, Answered)
     assert (change.what.reply.text, change.what.reply.alert) == ("noted", True)
     assert pressed.reply == change.what.reply
     stranger = AnswerCallback(ali.chat_id, CallbackId("N7YcI5rAlX2sEFmh"), "x")
-    assert world.perform(stranger, NOW)[0] == Refusal(400, "data is not valid")
+    assert perform(world, stranger, NOW)[0] == Refusal(400, "data is not valid")
 
 
 def test_a_link_is_not_pressed() -> None:
@@ -306,9 +307,9 @@ def test_a_form_takes_only_what_it_offers() -> None:
 def test_uploads_are_described_and_can_be_forgotten() -> None:
     world, ali = world_with()
     picture = Image.from_bytes(b"12345", "a b.png")
-    assert world.perform(SendMessage(ali.chat_id, picture), NOW)[0] == Refusal(400, "data is not valid")
+    assert perform(world, SendMessage(ali.chat_id, picture), NOW)[0] == Refusal(400, "data is not valid")
 
-    descriptor, _ = world.perform(Upload.of(picture), NOW)
+    descriptor, _ = perform(world, Upload.of(picture), NOW)
 
     assert isinstance(descriptor, Descriptor)
     image = Image(descriptor, "look")
@@ -316,18 +317,18 @@ def test_uploads_are_described_and_can_be_forgotten() -> None:
     assert set(image.screenshots) == {"64", "128", "256", "512"}
     sent(world, SendMessage(ali.chat_id, image))
     world.uploads.forget()
-    assert world.perform(SendMessage(ali.chat_id, image), NOW)[0] == Refusal(400, "data is not valid")
+    assert perform(world, SendMessage(ali.chat_id, image), NOW)[0] == Refusal(400, "data is not valid")
     elsewhere = Image(Descriptor.from_object({"path": "https://example.org/a.png"}))
     sent(world, SendMessage(ali.chat_id, elsewhere))
 
 
 def test_operations_outside_the_interface_can_be_switched_off() -> None:
     world, ali = world_with()
-    world.perform(PutGameData(ali.chat_id, "setting", "blue"), NOW)
+    perform(world, PutGameData(ali.chat_id, "setting", "blue"), NOW)
 
-    assert world.perform(GetGameData(ali.chat_id, "setting"), NOW)[0] == Answer({"data": "blue"})
+    assert perform(world, GetGameData(ali.chat_id, "setting"), NOW)[0] == Answer({"data": "blue"})
     world.switches = Switches(undocumented=False)
-    assert world.perform(GetGameData(ali.chat_id, "setting"), NOW)[0] == Refusal(404, "not found")
+    assert perform(world, GetGameData(ali.chat_id, "setting"), NOW)[0] == Refusal(404, "not found")
 
 
 def test_the_log_tells_what_is_behind_a_number() -> None:

@@ -108,11 +108,11 @@ class Chat:
         """Whether the bot seems to be typing."""
         return now < self.typing_until
 
-    def button(self, label: str) -> tuple[Entry, InlineButton] | None:
-        """The newest inline button of this label."""
+    def button(self, label: str, message_id: MessageId | None = None) -> tuple[Entry, InlineButton] | None:
+        """The newest inline button of this label, or that of one message."""
         for entry in self.in_sight():
             for button in entry.buttons():
-                if button.text == label:
+                if button.text == label and message_id in (None, entry.id):
                     return entry, button
         return None
 

@@ -117,15 +117,17 @@ def newest_invoice(world: World, user: User, now: int) -> InvoiceId:
     return found
 
 
-def newest_pay_button(world: World, user: User, *, chat: ChatId | None = None) -> tuple[MessageId, PayButton]:
-    """The newest payment button in sight.
+def newest_pay_button(
+    world: World, user: User, *, chat: ChatId | None = None, message_id: MessageId | None = None
+) -> tuple[MessageId, PayButton]:
+    """The newest payment button in sight, or that of one message.
 
     Raises:
         ImpossibleActError: there is none.
     """
     for entry in chat_of(world, user, chat).in_sight():
         for button in entry.buttons():
-            if isinstance(button, PayButton):
+            if isinstance(button, PayButton) and message_id in (None, entry.id):
                 return entry.id, button
     raise ImpossibleActError("there is nothing to pay")
 

@@ -16,19 +16,8 @@ import httpx
 import trio
 
 from ..errors import TriobotError
-from ..wire.content import Contact, Location, Media
-from ..wire.encode import Body
-from ..wire.events import (
-    Event,
-    InvoiceCallback,
-    Join,
-    Leave,
-    Message,
-    PayCallback,
-    Press,
-    Submission,
-    UnknownEvent,
-)
+from ..wire.encode import Body, encode_event_data
+from ..wire.events import Event
 from .faults import EventFault
 
 Post: TypeAlias = Callable[[Body], Awaitable[int | None]]
@@ -73,35 +62,6 @@ class Delivery:
     type: str
     attempts: int
     status: int | None
-
-
-def event_type(event: Event) -> str:
-    """The event's type in the interface's spelling."""
-    match event:
-        case Join():
-            return "join"
-        case Leave():
-            return "leave"
-        case Message(content=content):
-            match content:
-                case Media():
-                    return content.kind
-                case Contact():
-                    return "contact"
-                case Location():
-                    return "location"
-                case _:
-                    return "text"
-        case Press():
-            return "triggerButton"
-        case Submission():
-            return "submitForm"
-        case InvoiceCallback():
-            return "invoiceCallback"
-        case PayCallback():
-            return "payCallback"
-        case UnknownEvent(type=kind):
-            return kind
 
 
 @final
@@ -168,7 +128,7 @@ class Pusher:
         while True:
             await self._wait_more()
             event, seen = self._queue.popleft()
-            fault = None if seen else self._fault(event_type(event))
+            fault = None if seen else self._fault(encode_event_data(event)[0])
             if fault is not None and fault.behind and await self._behind(event):
                 continue
             await self._deliver(event, fault or EventFault())
@@ -189,7 +149,7 @@ class Pusher:
         return False
 
     async def _deliver(self, event: Event, fault: EventFault) -> None:
-        kind = event_type(event)
+        kind = encode_event_data(event)[0]
         if fault.drop:
             self.deliveries.append(Delivery(kind, 0, None))
             return

@@ -1,4 +1,4 @@
-"""Sizes and resized images, by Pillow where it is installed (the extra ``dev``); without it there are none."""
+"""Sizes and resized images, by Pillow where it is installed (the extra ``dev``); without it, none."""
 
 from __future__ import annotations
 
