@@ -19,7 +19,8 @@ from .arguments import Commands, add_command, port
 from .terminal import set_up_logging
 
 if TYPE_CHECKING:
-    from ..emulator import Emulator, Person
+    from ..emulator.person import Person
+    from ..emulator.server import Emulator
     from .transcript import Transcript
 
 _DETAILS: Final = """\
@@ -61,7 +62,7 @@ def demo(arguments: argparse.Namespace) -> None:
 async def _demo(port: int, quiet: bool) -> None:
     import trio
 
-    from ..emulator import connect
+    from ..emulator.person import connect
     from .transcript import Transcript
 
     def write(line: str) -> None:
@@ -73,9 +74,10 @@ async def _demo(port: int, quiet: bool) -> None:
             async with _running(port) as (platform, address):
                 write(f"The platform is {platform.base_url}, the bot {address}, and the user {_WHO}.\n")
                 transcript = Transcript(platform, _WHO, write, colours=sys.stdout.isatty())
-                async with trio.open_nursery() as nursery, connect(
-                    platform.control_url, platform.control_token
-                ) as app:
+                async with (
+                    trio.open_nursery() as nursery,
+                    connect(platform.control_url, platform.control_token) as app,
+                ):
                     nursery.start_soon(transcript.follow)
                     person = await app.user(_WHO, irr=_WALLET)
                     await _talk(person, transcript)
@@ -91,7 +93,7 @@ async def _running(port: int) -> AsyncGenerator[tuple[Emulator, str]]:
     """The platform with the bot behind it."""
     import trio
 
-    from ..emulator import serve_emulator
+    from ..emulator.server import serve_emulator
     from ..secrets import Secret
     from ..settings import Settings
     from .demo_bot import bot
@@ -153,7 +155,10 @@ async def _talk(person: Person, transcript: Transcript) -> None:
     proof = await person.sees(File)
     descriptor = cast("dict[str, object]", cast("dict[str, object]", proof.raw["content"])["descriptor"])
     received = await _download(str(descriptor["path"]))
-    _check(received == label, f"the file came back with {len(received):,} bytes other than the {len(label):,} sent")
+    _check(
+        received == label,
+        f"the file came back with {len(received):,} bytes other than the {len(label):,} sent",
+    )
     digest = hashlib.sha256(received).hexdigest()
     transcript.fact(f"the file came back byte for byte: {len(label):,} bytes, SHA-256 {digest[:16]}...")
 

@@ -61,9 +61,7 @@ def _marked(text: str) -> str:
     return "\n".join(f"  | {harmless(line)}" for line in text.split("\n"))
 
 
-def set_up_logging(
-    stream: TextIO | None = None, *, debug: bool = False, level: int = logging.INFO
-) -> None:
+def set_up_logging(stream: TextIO | None = None, *, debug: bool = False, level: int = logging.INFO) -> None:
     """Log to `stream`, the error output by default, in one plain format.
 
     Args:

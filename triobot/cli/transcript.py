@@ -11,7 +11,7 @@ from ..wire.markup import InlineKeyboard, PayButton
 from .terminal import harmless
 
 if TYPE_CHECKING:
-    from ..emulator import Emulator
+    from ..emulator.server import Emulator
     from ..emulator.chats import Entry
 
 _MARGIN: Final = " " * 10
