@@ -26,6 +26,7 @@ from .texts import Texts
 from .waits import Answer, Delivery, OtherwisePolicy, Taken, Wait
 
 if TYPE_CHECKING:
+    from .chat import Chat
     from .life import ChatLife
     from .routes import Route
 
@@ -121,7 +122,7 @@ class Conversation:
 
     # --- life and death
 
-    async def run(self) -> None:
+    async def run(self, chat: Chat[Event]) -> None:
         """Run the coroutine to its end, whatever that is; never raises an author's error."""
         failure: BaseExceptionGroup[Exception] | None = None
         finished = False

@@ -20,6 +20,7 @@ from ..wire.decode import decode_event
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
+from .chat import Chat
 from .conversation import Conversation, Services
 from .life import ChatLife
 from .lines import calling_line
@@ -226,7 +227,7 @@ class Dispatcher:
 
     async def _run(self, conversation: Conversation) -> None:
         try:
-            await conversation.run()
+            await conversation.run(Chat(conversation))
         finally:
             self._running.discard(conversation)
 
