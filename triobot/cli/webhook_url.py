@@ -60,12 +60,13 @@ def print_address(arguments: argparse.Namespace) -> None:
     base: str | None = arguments.public_url or settings.public_url
     if base is None:
         raise ConfigError(
-            "no public address: give --public-url or set TRIOBOT_PUBLIC_URL to where the platform reaches the bot"
+            "no public address: give --public-url or set TRIOBOT_PUBLIC_URL to where the platform reaches the"
+            " bot"
         )
     if settings.webhook_secret is None and settings.store == "memory:":
         raise ConfigError(
-            "the store is memory: and keeps no secret between runs; set TRIOBOT_WEBHOOK_SECRET for the bot and"
-            " for this command"
+            "the store is memory: and keeps no secret between runs; set TRIOBOT_WEBHOOK_SECRET for the bot"
+            " and for this command"
         )
     new = not _exists(settings.store)
     try:
