@@ -503,13 +503,13 @@ async def test_nothing_that_can_be_read_later_holds_a_secret(caplog: pytest.LogC
     caplog.set_level(logging.DEBUG)
     errors: list[TriobotError] = []
     shown: list[str] = []
-    private = SendMessage("+989120000000", "".join(["pri", "vate"]))
+    hidden = SendMessage("+989120000000", "".join(["pri", "vate"]))
     for behave in (close_at_once, half_an_answer, not_json, not_http, too_large, echo_everything, answer_all):
         async with serving(behave) as server, client(server) as platform:
             shown.append(repr(platform))
             shown.append(str(vars(platform)))
             try:
-                await platform.perform(private)
+                await platform.perform(hidden)
             except TriobotError as error:
                 errors.append(error)
                 shown += ["".join(traceback.format_exception(error)), repr(error), str(error.args)]
@@ -518,5 +518,5 @@ async def test_nothing_that_can_be_read_later_holds_a_secret(caplog: pytest.LogC
     assert len(errors) == 6
     everything = "\n".join([*shown, caplog.text])
     assert TOKEN not in everything
-    assert private.content not in everything
+    assert hidden.content not in everything
     assert "989120000000" not in everything
