@@ -11,7 +11,7 @@ import pytest
 import trio
 from quart import Quart
 from quart_trio import QuartTrio
-from webhook_rig import OLD_SECRET, SECRET, Rig, as_json, form, make_rig, text_event
+from webhook_rig import OLD_SECRET, SECRET, Rig, as_json, form, make_rig, scope_of
 
 from triobot.errors import ConfigError
 from triobot.seams import Quota
@@ -182,6 +182,14 @@ async def test_many_bodies_at_once_are_bounded() -> None:
 
     assert sorted(statuses) == [200, 200, 503, 503, 503]
     assert rig.traffic.statistics().overloaded == 3
+
+
+async def test_bodies_one_after_another_are_not() -> None:
+    rig = make_rig(limits=Limits(body_bytes=100, bodies_bytes=100))
+    async with client_of(rig.app) as client:
+        for number in range(5):
+            body = form(str(number)).ljust(100, b"&")
+            assert (await client.post(ADDRESS, content=body, headers=FORM)).status_code == 200
 
 
 async def test_health_and_readiness() -> None:
@@ -376,25 +384,3 @@ async def test_lifespan_is_quarts_own() -> None:
         pass
 
     assert seen == ["opened", "closed"]
-
-
-def scope_of(path: str) -> dict[str, object]:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [
-            (b"content-type", text_event("").content_type.encode()),
-            (b"transfer-encoding", b"chunked"),
-        ],
-        "client": None,
-        "server": None,
-        "extensions": {},
-        "state": {},
-    }
