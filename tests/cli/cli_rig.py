@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import attrs
+
+import triobot
 
 BOT = """\
 from triobot import Bot, Chat
@@ -29,3 +33,9 @@ class Ended:
 
 
 Command = Callable[..., Ended]
+
+
+def child_environment(**more: str) -> Mapping[str, str]:
+    """For a real process: no settings but `more`, and the package as it is here, installed or not."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRIOBOT_", "LISTEN_"))}
+    return {**kept, "PYTHONPATH": str(Path(triobot.__file__).parents[1]), **more}

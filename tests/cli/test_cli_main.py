@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from cli_rig import Command
+from cli_rig import Command, child_environment
 
 import triobot as package
 
@@ -23,7 +23,7 @@ def test_help_names_every_command_and_shows_examples(triobot: Command) -> None:
     assert ended.code == 0
     assert "examples:" in ended.out
     for command in ("run", "webhook-url", "emulate", "demo", "store"):
-        assert f"\n    {command} " in ended.out
+        assert f"\n    {command}" in ended.out
 
 
 @pytest.mark.parametrize("command", ["run", "webhook-url", "emulate", "demo", "store"])
@@ -61,18 +61,21 @@ def test_wrong_usage_is_exit_code_2(triobot: Command, arguments: tuple[str, ...]
     assert "Traceback" not in ended.err
 
 
-def test_the_command_line_itself_loads_little() -> None:
-    """What a command runs on is imported when it runs: the emulator never by `triobot run`."""
-    listing = "import sys, triobot.cli; triobot.cli.build_parser(); print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", listing], check=True, capture_output=True, text=True)
-    bare = subprocess.run(
-        [sys.executable, "-c", "import sys, triobot, argparse; print(*sys.modules)"],
+def loaded_by(code: str) -> set[str]:
+    """The modules that a process has loaded after running this."""
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"],
         check=True,
         capture_output=True,
         text=True,
+        env=child_environment(),
     )
+    return set(ran.stdout.split())
 
-    added = set(ran.stdout.split()) - set(bare.stdout.split())
+
+def test_the_command_line_itself_loads_little() -> None:
+    """What a command runs on is imported when it runs: the emulator never by `triobot run`."""
+    added = loaded_by("import triobot.cli; triobot.cli.build_parser()") - loaded_by("import triobot")
 
     assert added
     assert {name for name in added if not name.startswith("triobot.cli")} <= sys.stdlib_module_names
@@ -80,7 +83,11 @@ def test_the_command_line_itself_loads_little() -> None:
 
 def test_python_m_is_the_same_command() -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "triobot.cli", "--version"], check=True, capture_output=True, text=True
+        [sys.executable, "-m", "triobot.cli", "--version"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=child_environment(),
     )
 
     assert ran.stdout == f"triobot {package.__version__}\n"

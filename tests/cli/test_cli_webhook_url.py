@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import trio
 from cli_rig import Command, Ended
 
-from triobot import SystemClock
-from triobot.store import Stamp, open_store
+from triobot.store.lock import take_lock
 
 PUBLIC = "https://bot.example.com/app"
 
@@ -50,20 +48,14 @@ def test_the_store_keeps_its_secret(triobot: Command, hello: Path) -> None:
     assert second.err == ""
 
 
-def test_a_running_bot_s_store_can_t_be_read(triobot: Command, hello: Path) -> None:
-    ended: list[Ended] = []
+def test_a_running_bot_s_store_can_t_be_read(triobot: Command, hello: Path, tmp_path: Path) -> None:
+    lock = take_lock(tmp_path / "triobot.db")
 
-    async def while_running() -> None:
-        stamp = Stamp("https://api.gap.im", "a-token-of-tests")
-        async with open_store("sqlite:triobot.db", stamp=stamp, clock=SystemClock()):
-            await trio.to_thread.run_sync(
-                lambda: ended.append(triobot("webhook-url", "hello:bot", "--public-url", PUBLIC))
-            )
+    ended = triobot("webhook-url", "hello:bot", "--public-url", PUBLIC)
+    lock.release()
 
-    trio.run(while_running)
-
-    assert (ended[0].code, ended[0].out) == (1, "")
-    assert "stop the bot for a moment, or set TRIOBOT_WEBHOOK_SECRET" in ended[0].err
+    assert (ended.code, ended.out) == (1, "")
+    assert "stop the bot for a moment, or set TRIOBOT_WEBHOOK_SECRET" in ended.err
 
 
 def test_a_store_in_memory_keeps_nothing(triobot: Command, hello: Path) -> None:

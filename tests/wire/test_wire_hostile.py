@@ -187,3 +187,15 @@ def test_hostile_answer_is_unreadable(operation: Operation[Any], body: bytes) ->
 
     assert caught.value.raw == body
     assert len(str(caught.value)) < 100
+
+
+@pytest.mark.parametrize("size", [70, 71, 1_000_000])
+def test_boundary_has_a_bound(size: int) -> None:
+    """A first line of a megabyte is no boundary to search for."""
+    mark = b"--" + b"x" * size
+    body = b"".join(
+        b'%s\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (mark, name, value)
+        for name, value in [(b"chat_id", b"1"), (b"type", b"join")]
+    )
+
+    assert (read("", body + mark + b"--") == Join(1)) == (size <= 70)

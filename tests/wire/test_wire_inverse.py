@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qsl
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from strategies import contents, events, exchanges, form_operations
+from strategies import contents, events, exchanges, form_operations, texts
 
 from triobot.wire.content import Content
 from triobot.wire.decode import decode_content, decode_event, decode_operation, decode_result
 from triobot.wire.encode import encode_content, encode_event, encode_form, encode_operation, encode_result
-from triobot.wire.events import Event, InvoiceCallback, PayCallback
+from triobot.wire.events import Event, InvoiceCallback, PayCallback, Submission
 from triobot.wire.identity import event_key
 from triobot.wire.operations import EditMessage, Operation
 
@@ -47,6 +47,17 @@ def test_event_survives_both_formats_and_spellings(event: Event, as_json: bool, 
     assert decode_event(body.content_type, body.data) == event
     assert decode_event("", body.data) == event
     assert decode_event("application/octet-stream", body.data) == event
+
+
+@given(st.lists(st.tuples(texts(), texts()), max_size=3))
+@example([("a&b", "c=d?e")])
+@example([("?", "{"), ("{", "?")])
+@settings(max_examples=100)
+def test_filled_values_survive_their_query(values: list[tuple[str, str]]) -> None:
+    """Whatever a user types into a form: the query string is inside JSON inside a form."""
+    form = Submission(1, tuple(values), 2)
+
+    assert decode_event("", encode_event(form).data) == form
 
 
 @given(events())

@@ -19,7 +19,8 @@ from .arguments import Commands, add_command, port
 from .terminal import set_up_logging
 
 if TYPE_CHECKING:
-    from ..emulator import Emulator, Person
+    from ..emulator.person import Person
+    from ..emulator.server import Emulator
     from .transcript import Transcript
 
 _DETAILS: Final = """\
@@ -61,7 +62,7 @@ def demo(arguments: argparse.Namespace) -> None:
 async def _demo(port: int, quiet: bool) -> None:
     import trio
 
-    from ..emulator import connect
+    from ..emulator.person import connect
     from .transcript import Transcript
 
     def write(line: str) -> None:
@@ -73,13 +74,15 @@ async def _demo(port: int, quiet: bool) -> None:
             async with _running(port) as (platform, address):
                 write(f"The platform is {platform.base_url}, the bot {address}, and the user {_WHO}.\n")
                 transcript = Transcript(platform, _WHO, write, colours=sys.stdout.isatty())
-                async with trio.open_nursery() as nursery, connect(
-                    platform.control_url, platform.control_token
-                ) as app:
+                async with (
+                    trio.open_nursery() as nursery,
+                    connect(platform.control_url, platform.control_token) as app,
+                ):
                     nursery.start_soon(transcript.follow)
                     person = await app.user(_WHO, irr=_WALLET)
                     await _talk(person, transcript)
-                    _check_deliveries(platform, transcript)
+                    await _check_bot(transcript)
+                    _check_platform(platform, transcript)
                     nursery.cancel_scope.cancel()
                 write("\nAll of that was one coroutine: triobot/cli/demo_bot.py. More are in examples/.")
     except* trio.TooSlowError:
@@ -91,7 +94,7 @@ async def _running(port: int) -> AsyncGenerator[tuple[Emulator, str]]:
     """The platform with the bot behind it."""
     import trio
 
-    from ..emulator import serve_emulator
+    from ..emulator.server import serve_emulator
     from ..secrets import Secret
     from ..settings import Settings
     from .demo_bot import bot
@@ -127,7 +130,7 @@ async def _running(port: int) -> AsyncGenerator[tuple[Emulator, str]]:
 
 async def _talk(person: Person, transcript: Transcript) -> None:
     """What the user does, and what has to be seen each time."""
-    from ..wire.content import File, Location
+    from ..wire.content import File
 
     await person.joins()
     await person.sees("Good evening! Your name?")
@@ -137,13 +140,13 @@ async def _talk(person: Person, transcript: Transcript) -> None:
     await person.presses("Large")
     await person.sees_answer("Good choice.")
     await person.sees("Where to?")
-    await person.says(Location("35.7219", "51.3347", "home"))
+    transcript.act("taps Send my location")
+    await person.presses("Send my location")
 
     await person.sees("How do we find you?")
     transcript.act("fills in the form: floor three, doorbell Ahmadi")
     await person.submits({"floor": "three", "doorbell": "Ahmadi"})
     await person.sees("Floor: please enter a whole number.")
-    await person.sees("How do we find you?")
     transcript.act("fills in the form: floor 3, doorbell Ahmadi, with cutlery")
     await person.submits({"floor": "3", "doorbell": "Ahmadi", "cutlery": "true"})
 
@@ -153,29 +156,47 @@ async def _talk(person: Person, transcript: Transcript) -> None:
     proof = await person.sees(File)
     descriptor = cast("dict[str, object]", cast("dict[str, object]", proof.raw["content"])["descriptor"])
     received = await _download(str(descriptor["path"]))
-    _check(received == label, f"the file came back with {len(received):,} bytes other than the {len(label):,} sent")
-    digest = hashlib.sha256(received).hexdigest()
-    transcript.fact(f"the file came back byte for byte: {len(label):,} bytes, SHA-256 {digest[:16]}...")
+    _check(
+        received == label,
+        f"the file came back with {len(received):,} bytes other than the {len(label):,} sent",
+    )
 
     await person.sees("A large pizza")
     transcript.act(f"pays {_PRICE:,} rials")
     await person.pays()
     await person.sees(f"Thank you, {_WHO}! We ring at Ahmadi in 30 minutes.")
+
+    digest = hashlib.sha256(received).hexdigest()
+    transcript.fact(f"the file came back byte for byte: {len(label):,} bytes, SHA-256 {digest[:16]}...")
     left = (await person.wallet())["IRR"]
     _check(left == _WALLET - _PRICE, f"the wallet holds {left:,} rials")
     transcript.fact(f"the wallet: {_WALLET:,} - {_PRICE:,} = {left:,} rials")
 
 
-def _check_deliveries(platform: Emulator, transcript: Transcript) -> None:
-    """What the platform itself knows: the money has been captured, no event was refused."""
+def _check_platform(platform: Emulator, transcript: Transcript) -> None:
+    """What the platform knows: the money was captured, no event was refused or repeated."""
     [bill] = platform.world.till
-    now = platform.exchange.clock.now()
-    _check(bill.state(now) == "captured", f"the payment is {bill.state(now)}")
+    state = bill.state(platform.exchange.clock.now())
+    _check(state == "captured", f"the payment is {state}")
+    transcript.fact("the payment was verified within its hour, so the money is the bot's")
     deliveries = platform.exchange.pusher.deliveries
     _check(len(deliveries) > 0, "the bot got no event")
     _check(all(one.status == 200 and one.attempts == 1 for one in deliveries), "an event was refused")
-    transcript.fact("the payment was verified, so the money is the bot's")
-    transcript.fact(f"{len(deliveries)} events, each answered 200 at once, and stored in SQLite before that")
+    transcript.fact(f"{len(deliveries)} events, each answered 200 at its first delivery")
+
+
+async def _check_bot(transcript: Transcript) -> None:
+    """What the bot knows: nothing is left to be done."""
+    import trio
+
+    from .demo_bot import bot
+
+    while True:
+        now = bot.statistics()
+        if not (now.live or now.store.inbox or now.store.intents):
+            break
+        await trio.sleep(0.01)
+    transcript.fact("the bot's store is empty again: every event and every payment has been dealt with")
 
 
 async def _download(url: str) -> bytes:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from ..errors import ConfigError
 from .arguments import Commands, add_command, port
+from .terminal import harmless, set_up_logging
 
 _DETAILS: Final = """\
 A bot in any language talks to it as to the platform, with the token that is printed. People come to life
@@ -43,7 +44,7 @@ def declare(commands: Commands) -> None:
     parser.add_argument(
         "--expose",
         action="store_true",
-        help="listen on all of this machine's addresses: for a bot on another one, on a network that you trust",
+        help="listen on all addresses of this machine: for a bot on another one, on a network that you trust",
     )
 
 
@@ -58,7 +59,8 @@ def emulate(arguments: argparse.Namespace) -> None:
 async def _emulate(arguments: argparse.Namespace) -> None:
     import trio
 
-    from ..emulator import Emulator, Switches, serve_emulator
+    from ..emulator.server import Emulator, serve_emulator
+    from ..emulator.switches import Switches
 
     if arguments.bot_url is not None:
         _check_address(arguments.bot_url)
@@ -66,7 +68,7 @@ async def _emulate(arguments: argparse.Namespace) -> None:
     serve = partial(
         serve_emulator,
         port=arguments.port,
-        host="0.0.0.0" if arguments.expose else "127.0.0.1",  # noqa: S104  # asked for
+        host="0.0.0.0" if arguments.expose else "127.0.0.1",  # asked for
         expose=arguments.expose,
         names=_own_names() if arguments.expose else (),
         bot_url=arguments.bot_url,

@@ -55,7 +55,8 @@ def _import_module(name: str) -> ModuleType:
         # `import a.b` fails with the name "a" when a is missing; any other name is missing inside the module.
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise ConfigError(
-                f"there is no module {name!r} here or in Python's path; a file is named by its path: {name}.py:bot"
+                f"there is no module {name!r} here or in Python's path; a file is named by its path:"
+                f" {name}.py:bot"
             ) from error
         raise _failed(name, error) from error
     except Exception as error:

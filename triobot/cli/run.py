@@ -82,18 +82,20 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
     Raises:
         ConfigError: there are several: nobody can tell which one is the webhook's.
     """
-    from ..webhook import inherited_binds
+    from ..webhook.binding import inherited_binds
 
     binds = inherited_binds(environ, pid)
     if not binds:
         return None
+    first, *others = binds
     for name in ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"):
         environ.pop(name, None)
-    if len(binds) > 1:
+    if others:
         raise ConfigError(
-            f"{len(binds)} sockets were handed over (LISTEN_FDS), and the bot takes one: give its number with --fd"
+            f"{len(binds)} sockets were handed over (LISTEN_FDS), and the bot takes one: give its number with"
+            " --fd"
         )
-    return binds[0].fd
+    return first.fd
 
 
 def _show_address(settings: Settings) -> Settings:

@@ -10,13 +10,16 @@ import io
 import logging
 import sys
 import unicodedata
-from typing import Final, TextIO, final
+from types import TracebackType
+from typing import Final, TextIO, TypeAlias, final
 
 # Cc: controls; Cs: lone surrogates; Zl and Zp: line ends to some readers.
 _ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 # They reorder what follows them. The joiners and the plain marks of Persian text (Cf too) only shape it.
 _REORDERING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def harmless(text: str) -> str:
@@ -50,7 +53,7 @@ class PlainFormatter(logging.Formatter):
         record.message = harmless(record.message)
         return super().formatMessage(record)
 
-    def formatException(self, ei: logging._SysExcInfoType) -> str:
+    def formatException(self, ei: ExcInfo) -> str:
         return _marked(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:
@@ -61,9 +64,7 @@ def _marked(text: str) -> str:
     return "\n".join(f"  | {harmless(line)}" for line in text.split("\n"))
 
 
-def set_up_logging(
-    stream: TextIO | None = None, *, debug: bool = False, level: int = logging.INFO
-) -> None:
+def set_up_logging(stream: TextIO | None = None, *, debug: bool = False, level: int = logging.INFO) -> None:
     """Log to `stream`, the error output by default, in one plain format.
 
     Args:

@@ -11,8 +11,8 @@ from ..wire.markup import InlineKeyboard, PayButton
 from .terminal import harmless
 
 if TYPE_CHECKING:
-    from ..emulator import Emulator
     from ..emulator.chats import Entry
+    from ..emulator.server import Emulator
 
 _MARGIN: Final = " " * 10
 
@@ -36,7 +36,6 @@ class Transcript:
         self._write = write
         self._colours = colours
         self._seen = 0
-        self.texts: list[str] = []
 
     async def follow(self) -> None:
         """Write whatever happens, until cancelled."""
@@ -46,7 +45,7 @@ class Transcript:
 
     def catch_up(self) -> None:
         """Write what has happened and was not written yet."""
-        from ..emulator.consequences import Answered, MoneyMoved, Shown
+        from ..emulator.consequences import Answered, MoneyMoved, Shown, TypingSeen
 
         for change in self._exchange.world.changes(self._seen):
             self._seen = change.seq
@@ -57,6 +56,8 @@ class Transcript:
                     self._line("", f"({harmless(reply.text)})", dim=True)
                 case MoneyMoved(what=what, amount=amount) if what != "topped_up":
                     self._line("", f"({amount:,} rials {what})", dim=True)
+                case TypingSeen():
+                    self._line("", "(typing...)", dim=True)
                 case _:
                     pass
 
@@ -68,17 +69,18 @@ class Transcript:
     def fact(self, what: str) -> None:
         """Write something that was checked and is so."""
         self.catch_up()
-        self._write(f"  {self._painted('32', 'so')}  {harmless(what)}")
+        self._write(f"  {self._painted('32', 'true:')} {harmless(what)}")
 
     def _show(self, entry: Entry) -> None:
         bot = entry.author is None
         for number, line in enumerate(_told(entry.content).split("\n")):
             self._line(("bot" if bot else self._person) if number == 0 else "", harmless(line))
-        if bot and isinstance(entry.content, str):
-            self.texts.append(entry.content)
         if entry.inline_keyboard is not None:
             for row in _rows(entry.inline_keyboard):
                 self._line("", harmless(row))
+        if entry.reply_keyboard is not None:
+            for keys in entry.reply_keyboard.rows:
+                self._line("", harmless(" ".join(f"( {key.label} )" for key in keys)))
         if entry.form is not None:
             for row in _fields(entry.form):
                 self._line("", harmless(row))

@@ -16,7 +16,7 @@ from .loading import load_bot
 
 if TYPE_CHECKING:
     from ..settings import Settings
-    from ..webhook import WebhookSecrets
+    from ..webhook.secrets import Secrets
 
 _DETAILS: Final = """\
 Whoever has this address can forge events of every chat: paste it into the developer portal, and nowhere else.
@@ -60,12 +60,13 @@ def print_address(arguments: argparse.Namespace) -> None:
     base: str | None = arguments.public_url or settings.public_url
     if base is None:
         raise ConfigError(
-            "no public address: give --public-url or set TRIOBOT_PUBLIC_URL to where the platform reaches the bot"
+            "no public address: give --public-url or set TRIOBOT_PUBLIC_URL to where the platform reaches the"
+            " bot"
         )
     if settings.webhook_secret is None and settings.store == "memory:":
         raise ConfigError(
-            "the store is memory: and keeps no secret between runs; set TRIOBOT_WEBHOOK_SECRET for the bot and"
-            " for this command"
+            "the store is memory: and keeps no secret between runs; set TRIOBOT_WEBHOOK_SECRET for the bot"
+            " and for this command"
         )
     new = not _exists(settings.store)
     try:
@@ -81,7 +82,7 @@ def print_address(arguments: argparse.Namespace) -> None:
     print(full_address(base, secrets))
 
 
-async def current_secret(settings: Settings) -> tuple[WebhookSecrets, Settings]:
+async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     """The secrets that a run with these settings accepts, and settings that name them.
 
     A store that isn't there yet is made, since the bot will use it.
@@ -93,10 +94,10 @@ async def current_secret(settings: Settings) -> tuple[WebhookSecrets, Settings]:
     from ..runtime import webhook_secrets
     from ..secrets import Secret
     from ..store import Stamp, open_store
-    from ..webhook import WebhookSecrets
+    from ..webhook.secrets import Secrets
 
     if settings.webhook_secret is not None:
-        return WebhookSecrets.parse(settings.webhook_secret.reveal()), settings
+        return Secrets.parse(settings.webhook_secret.reveal()), settings
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     async with open_store(settings.store, stamp=stamp, clock=SystemClock()) as store:
         secrets = await webhook_secrets(settings, store)
@@ -108,12 +109,12 @@ def _exists(store: str) -> bool:
     return engine != "sqlite" or Path(place).exists()
 
 
-def full_address(base: str, secrets: WebhookSecrets) -> str:
+def full_address(base: str, secrets: Secrets) -> str:
     """Where the webhook is seen from outside, with the current secret.
 
     Raises:
         ConfigError: `base` is no address that the platform could reach.
     """
-    from ..webhook import webhook_address
+    from ..webhook.secrets import webhook_address
 
     return webhook_address(base, secrets)

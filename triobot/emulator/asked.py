@@ -9,7 +9,7 @@ from typing import TypeAlias, cast, final
 from ..errors import TriobotError
 from ..wire.rules import JsonValue
 
-Given: TypeAlias = JsonValue | Awaitable[JsonValue]
+Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
 """What a route gives back: JSON, now or after waiting."""
 
 

@@ -40,6 +40,7 @@ import inspect
 from collections.abc import Callable
 from typing import Final
 
+import trio
 from quart import Blueprint, Response, request
 
 from ..errors import LocalProtocolError
@@ -81,7 +82,14 @@ def control_blueprint(exchange: Exchange) -> Blueprint:
         of_all(name, change)
     for name, look in whole.looks().items():
         of_all(name, look, "GET")
+    # Else a misspelt path would fall through to the platform's operations.
+    blueprint.add_url_rule("/<path:rest>", view_func=_nowhere, methods=["GET", "POST"])
     return blueprint
+
+
+async def _nowhere(rest: str) -> Response:
+    await trio.lowlevel.checkpoint()
+    return _refused(404, "there is no such path in the control API")
 
 
 async def _answered(answer: Callable[[Asked], Given]) -> Response:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, TypeAlias, cast, final
+from typing import Final, Literal, TypeAlias, TypeVar, cast, final
 
 import attrs
 import httpx
@@ -27,6 +27,7 @@ from ..wire.rules import JsonValue
 from .control_person import LONGEST_WAIT
 from .door import CONTROL_HEADER
 
+FoundT = TypeVar("FoundT")
 JsonObject: TypeAlias = dict[str, JsonValue]
 Expected: TypeAlias = (
     "str | re.Pattern[str] | type[str] | type[Media] | type[Contact] | type[Location] | None"
@@ -223,15 +224,16 @@ class Person:
         Raises:
             NotSeenError: it didn't come.
         """
-        async for change in self._changes(within):
-            shown = change["kind"] == "message" or (change["kind"] == "edit" and bool(change["anew"]))
-            if not shown:
-                continue
-            seen = Seen.of(cast("JsonObject", change["message"]))
-            if seen.from_bot and seen.is_what(expected):
-                self._cursor = cast("int", change["seq"])
-                return seen
-        raise await self._not_seen(f"{_wanted(expected)} did not come within {within:g} s")
+
+        def shown(change: JsonObject) -> Seen | None:
+            if change["kind"] == "message" or (change["kind"] == "edit" and change["anew"]):
+                seen = Seen.of(cast("JsonObject", change["message"]))
+                return seen if seen.from_bot and seen.is_what(expected) else None
+            return None
+
+        if (found := await self._next(within, shown)) is None:
+            raise await self._not_seen(f"{_wanted(expected)} did not come within {within:g} s")
+        return found
 
     async def sees_answer(self, text: str | None = None, *, within: float = PATIENCE) -> str:
         """Wait for the next answer to one's press; its text.
@@ -239,11 +241,15 @@ class Person:
         Raises:
             NotSeenError: it didn't come.
         """
-        async for change in self._changes(within):
+
+        def answered(change: JsonObject) -> str | None:
             if change["kind"] == "answer" and change["user"] == self.id and text in (None, change["text"]):
-                self._cursor = cast("int", change["seq"])
                 return str(change["text"])
-        raise await self._not_seen(f"no such answer to a press came within {within:g} s")
+            return None
+
+        if (found := await self._next(within, answered)) is None:
+            raise await self._not_seen(f"no such answer to a press came within {within:g} s")
+        return found
 
     async def sees_nothing(self, *, within: float) -> None:
         """Make sure that the bot sends nothing for this long.
@@ -251,9 +257,14 @@ class Person:
         Raises:
             NotSeenError: it sent something.
         """
-        async for change in self._changes(within):
+
+        def sent(change: JsonObject) -> Literal[True] | None:
             if change["kind"] == "message" and cast("JsonObject", change["message"])["from_bot"]:
-                raise await self._not_seen("nothing was to come")
+                return True
+            return None
+
+        if await self._next(within, sent) is not None:
+            raise await self._not_seen("nothing was to come")
 
     async def screen(self) -> JsonObject:
         """The chat as the control API shows it: typing, keys, messages."""
@@ -264,16 +275,19 @@ class Person:
         messages = cast("list[JsonObject]", (await self.screen())["messages"])
         return [Seen.of(message) for message in messages]
 
-    async def _changes(self, within: float) -> AsyncIterator[JsonObject]:
+    async def _next(self, within: float, wanted: Callable[[JsonObject], FoundT | None]) -> FoundT | None:
+        """The first change that is wanted; it and what came before it count as seen."""
         position, deadline = self._cursor, trio.current_time() + within
         while True:
             left = deadline - trio.current_time()
             screen = await self._look(position, max(0, min(LONGEST_WAIT, math.ceil(left))))
             for change in cast("list[JsonObject]", screen["changes"]):
-                yield change
+                if (found := wanted(change)) is not None:
+                    self._cursor = cast("int", change["seq"])
+                    return found
             position = cast("int", screen["seq"])
             if left <= 0:
-                return
+                return None
 
     async def _look(self, after: int, wait: int) -> JsonObject:
         query = {"chat": self.chat_id, "after": after, "wait": wait}
