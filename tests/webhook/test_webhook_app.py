@@ -16,7 +16,8 @@ from webhook_rig import OLD_SECRET, SECRET, Rig, as_json, form, make_rig, scope_
 from triobot.errors import ConfigError
 from triobot.seams import Quota
 from triobot.webhook.answers import Readiness
-from triobot.webhook.app import webhook_routes
+from triobot.webhook.app import mount_endpoint, webhook_routes
+from triobot.webhook.endpoint import Endpoint
 from triobot.webhook.limits import Limits
 from triobot.webhook.secrets import Secrets
 
@@ -352,6 +353,29 @@ class TestMounted:
         answer = await client.post("/shop/bot" + ADDRESS, data=form("hello"), headers=FORM)
 
         assert answer.status_code == 200
+        assert rig.texts == ["hello"]
+
+    async def test_one_that_comes_and_goes(self) -> None:
+        rig = make_rig()
+        site = QuartTrio(__name__)
+        endpoint = Endpoint(
+            rig.inbox,
+            Secrets.parse(SECRET),
+            limits=Limits(),
+            readiness=lambda: rig.readiness[0],
+            prefix="/bot",
+        )
+        present: list[Endpoint] = []
+        mount_endpoint(site, "/bot", lambda: present[0] if present else None)
+        statuses: list[int] = []
+
+        async with client_of(site) as client:
+            for state in ([], [endpoint], []):
+                present[:] = state
+                answer = await client.post("/bot" + ADDRESS, content=form("hello"), headers=FORM)
+                statuses.append(answer.status_code)
+
+        assert statuses == [503, 200, 503]
         assert rig.texts == ["hello"]
 
     @pytest.mark.parametrize("prefix", ["", "/", "bot", "/bot/", "/b<int:x>", "/ربات"])
