@@ -142,13 +142,18 @@ class Arrival:
 @final
 @attrs.frozen
 class InboxRow:
-    """An event in the inbox: accepted, durable, not consumed yet."""
+    """An event in the inbox: accepted, durable, not consumed yet.
+
+    Attributes:
+        group: two different senders have been seen in this chat.
+    """
 
     seq: int
     chat_id: ChatId
     at: int
     content_type: str
     body: bytes = attrs.field(repr=False)
+    group: bool = False
 
 
 @final
@@ -275,7 +280,10 @@ class Store(Protocol):
 
     Raises, from every method:
         StoreFullError: nothing of this call was stored; repeat it once there is room.
-        StoreCorruptError: the file is damaged.
+        StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
+            may not be stored then. Every later call raises it too: the program should stop.
+        LocalProtocolError: a value that no engine can hold; nothing of this call was stored.
+        trio.ClosedResourceError: the store has been closed.
 
     Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.
     """
@@ -303,12 +311,8 @@ class Store(Protocol):
         """The chat's rows behind `after`, in the order of acceptance."""
         ...
 
-    async def waiting(self, *, after: int, limit: int) -> Sequence[tuple[int, ChatId]]:
-        """Chats with rows in the inbox, each with its first row's `seq` behind `after`, oldest first."""
-        ...
-
-    async def is_group(self, chat_id: ChatId) -> bool:
-        """Whether two different senders were ever seen in this chat."""
+    async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
+        """The rows of all chats behind `after`, in the order of acceptance."""
         ...
 
     async def intents(self) -> Sequence[Intent]:
@@ -330,18 +334,6 @@ class Store(Protocol):
     def statistics(self) -> StoreStatistics:
         """Where the store stands, without waiting."""
         ...
-
-
-# --- payments
-
-
-@final
-@attrs.frozen
-class Hint:
-    """A payment callback: go and look. `code` is the platform's word for why not, if it gave one."""
-
-    code: int | None
-    charge_url: str | None = attrs.field(default=None, repr=False)
 
 
 # --- alarms

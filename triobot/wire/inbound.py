@@ -194,7 +194,7 @@ def _filled_values(value: JsonValue) -> tuple[tuple[str, str], ...]:
     with their_fault("data.data"):
         for pair in pairs:
             for text in pair:
-                check_text("data.data", text, empty=True)
+                check_text("data", text, empty=True)
     return tuple(pairs)
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Generic, Literal, final
+from typing import Any, ClassVar, Generic, Literal, final
 
 import attrs
 from typing_extensions import TypeVar
@@ -30,11 +30,9 @@ from .ids import (
 )
 from .markup import InlineKeyboard, ReplyKeyboard
 from .results import InvoiceCreated, PaymentState, Sent
-from .rules import check_integer, check_text, is_a, is_amount, is_one_of, is_optional, is_text
+from .rules import check_integer, check_text, check_word, is_a, is_amount, is_one_of, is_optional, is_text
 
 R_co = TypeVar("R_co", covariant=True)
-
-_TYPING: Final[Literal["typing"]] = "typing"
 
 
 class Operation(Generic[R_co]):
@@ -127,7 +125,10 @@ class SendAction(Operation[None]):
     path: ClassVar[str] = "sendAction"
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
-    action: Literal["typing"] = attrs.field(default=_TYPING, validator=is_one_of("typing"))
+    action: Literal["typing"] = "typing"
+
+    def __attrs_post_init__(self) -> None:
+        check_word("action", self.action, "typing")
 
 
 @final

@@ -1,0 +1,266 @@
+"""A town: one bot's conversations, and people who talk to them.
+
+A test says what people do and looks at what they saw. Nothing here sleeps: time passes by `autojump_clock`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+from doubles import FakeClock, FakeOutbox, FakeStore
+from trio.testing import wait_all_tasks_blocked
+
+from triobot.conversations.conversation import Services
+from triobot.conversations.dispatcher import Dispatcher
+from triobot.conversations.routes import Router
+from triobot.conversations.texts import Texts
+from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
+from triobot.wire.encode import encode_event
+from triobot.wire.events import (
+    Event,
+    InvoiceCallback,
+    Join,
+    Leave,
+    Message,
+    PayCallback,
+    Press,
+    Sender,
+    Submission,
+)
+from triobot.wire.ids import CallbackId, ChatId, MessageId, RefId
+from triobot.wire.markup import CallbackButton, PayButton
+from triobot.wire.operations import DeleteMessage, EditMessage, Operation, SendMessage
+
+ALI = Sender(71, "Ali", "ali")
+SARA = Sender(72, "Sara", "sara")
+CHAT = ChatId(5)
+TEXTS = Texts.english()
+
+
+class Town:
+    """The people's side of one dispatcher; a restart gives it another one over the same store."""
+
+    def __init__(
+        self, router: Router, outbox: FakeOutbox, store: FakeStore, texts: Texts, *, username: str | None
+    ) -> None:
+        self.outbox = outbox
+        self.store = store
+        self.alarms: list[Alarm] = []
+        self.accepted: list[tuple[int, Event]] = []
+        self.services = Services(
+            outbox=outbox,
+            store=store,
+            clock=FakeClock(),
+            texts=texts,
+            raise_alarm=self.alarms.append,
+            charge_hosts=("pay.example",),
+        )
+        self._table = router.table()
+        self._username = username
+        self._presses = 0
+        self.dispatcher = self.new_dispatcher()
+
+    def new_dispatcher(self) -> Dispatcher:
+        """As after a restart."""
+        self.dispatcher = Dispatcher(self.services, self._table, username=self._username)
+        return self.dispatcher
+
+    # --- people do
+
+    async def happens(self, event: Event, *, wait: bool = True) -> int:
+        """The platform posts this; returns its number in the inbox, once everybody is at rest."""
+        body = encode_event(event)
+        sender = None if event.sender is None else event.sender.id
+        arrival = Arrival(event.chat_id, sender, 0, body.content_type, body.data)
+
+        def offer(row: InboxRow) -> None:
+            self.accepted.append((row.seq, event))
+            self.dispatcher.offer(row, event)
+
+        accepted = await self.store.accept(arrival, quota=Quota(), on_commit=offer)
+        assert isinstance(accepted, Accepted), accepted
+        if wait:
+            await wait_all_tasks_blocked()
+        return accepted.row.seq
+
+    async def says(
+        self, content: object, chat: int = CHAT, *, sender: Sender | None = ALI, wait: bool = True
+    ) -> int:
+        """Somebody writes."""
+        return await self.happens(Message(ChatId(chat), content, sender), wait=wait)
+
+    async def presses(
+        self,
+        what: str,
+        chat: int = CHAT,
+        *,
+        on: int | None = None,
+        times: int = 1,
+        sender: Sender | None = ALI,
+        wait: bool = True,
+    ) -> str:
+        """Somebody presses a button by its label: the newest message's that has one, or that of `on`."""
+        message_id, data = self.button(what, chat, on)
+        callback_id = ""
+        for _ in range(times):
+            self._presses += 1
+            callback_id = f"press{self._presses}"
+            press = Press(ChatId(chat), data, MessageId(message_id), CallbackId(callback_id), sender)
+            await self.happens(press, wait=False)
+        if wait:
+            await wait_all_tasks_blocked()
+        return callback_id
+
+    async def submits(
+        self,
+        values: Mapping[str, str],
+        chat: int = CHAT,
+        *,
+        on: int | None = None,
+        sender: Sender | None = ALI,
+        wait: bool = True,
+    ) -> int:
+        """Somebody fills in the newest form, or that of `on`."""
+        if on is None:
+            on = next(id for id, sent in reversed(self.messages(chat)) if sent.form is not None)
+        event = Submission(ChatId(chat), tuple(values.items()), MessageId(on), None, sender)
+        return await self.happens(event, wait=wait)
+
+    async def joins(self, chat: int = CHAT, *, sender: Sender | None = ALI) -> int:
+        """Somebody joins."""
+        return await self.happens(Join(ChatId(chat), sender))
+
+    async def leaves(self, chat: int = CHAT, *, sender: Sender | None = ALI, wait: bool = True) -> int:
+        """Somebody leaves."""
+        return await self.happens(Leave(ChatId(chat), sender), wait=wait)
+
+    async def pays(
+        self,
+        chat: int = CHAT,
+        *,
+        ref_id: str | None = None,
+        code: int | None = None,
+        charge_url: str | None = None,
+        wait: bool = True,
+    ) -> int:
+        """The platform says something about the newest payment button."""
+        ref = RefId(ref_id) if ref_id is not None else self.pay_button(chat).ref_id
+        status = "error" if code is not None else "success"
+        event = PayCallback(ChatId(chat), ref, None, status, code, charge_url, ALI)
+        return await self.happens(event, wait=wait)
+
+    async def pays_invoice(self, invoice_id: str, chat: int = CHAT, *, wait: bool = True) -> int:
+        """The platform says something about an invoice."""
+        return await self.happens(InvoiceCallback(ChatId(chat), invoice_id, ALI), wait=wait)
+
+    # --- people see
+
+    def operations(self, chat: int | None = CHAT) -> Sequence[Operation[object]]:
+        """Everything that left for this chat, in order; of all chats with None."""
+        return [op for op in self.outbox.left if chat is None or getattr(op, "chat_id", None) == chat]
+
+    def sent(self, chat: int = CHAT) -> list[object]:
+        """The contents of the messages, in order."""
+        return [op.content for op in self.operations(chat) if isinstance(op, SendMessage)]
+
+    def edits(self, chat: int = CHAT) -> list[EditMessage]:
+        """The edits, in order."""
+        return [op for op in self.operations(chat) if isinstance(op, EditMessage)]
+
+    def deletes(self, chat: int = CHAT) -> list[DeleteMessage]:
+        """The deletions, in order."""
+        return [op for op in self.operations(chat) if isinstance(op, DeleteMessage)]
+
+    def messages(self, chat: int = CHAT) -> list[tuple[int, SendMessage]]:
+        """The messages with their ids, in order."""
+        return [
+            (id, op) for id, op in self.outbox.message_ids if op.chat_id == chat and isinstance(op, SendMessage)
+        ]
+
+    def newest(self, chat: int = CHAT) -> SendMessage:
+        """The newest message."""
+        return self.messages(chat)[-1][1]
+
+    def button(self, label: str, chat: int = CHAT, on: int | None = None) -> tuple[int, str]:
+        """Where a button is, and its data."""
+        for id, sent in reversed(self.messages(chat)):
+            rows = sent.inline_keyboard.rows if sent.inline_keyboard and on in (None, id) else ()
+            for button in (button for row in rows for button in row):
+                if isinstance(button, CallbackButton) and button.text == label:
+                    return id, button.data
+        raise AssertionError(f"nobody sees a button {label!r}")
+
+    def labels(self, chat: int = CHAT) -> list[str]:
+        """The labels of the newest message's inline keyboard."""
+        keyboard = self.newest(chat).inline_keyboard
+        return [button.text for row in keyboard.rows for button in row] if keyboard else []
+
+    def pay_button(self, chat: int = CHAT) -> PayButton:
+        """The newest payment button."""
+        for _, sent in reversed(self.messages(chat)):
+            rows = sent.inline_keyboard.rows if sent.inline_keyboard else ()
+            for button in (button for row in rows for button in row):
+                if isinstance(button, PayButton):
+                    return button
+        raise AssertionError("nobody sees a payment button")
+
+    # --- the house
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What the dispatcher counted."""
+        return self.dispatcher.counts
+
+    def left_over(self) -> dict[str, int]:
+        """How much the dispatcher still remembers of chats, where there is anything."""
+        kept = {name: len(getattr(self.dispatcher, name)) for name in ("_lives", "_running", "_done")}
+        return {name: size for name, size in kept.items() if size}
+
+
+@attrs.define
+class Run:
+    """A running dispatcher, and how to stop it."""
+
+    scope: trio.CancelScope
+    ended: trio.Event
+
+    async def cut(self) -> None:
+        """End the program's part without asking anybody."""
+        self.scope.cancel()
+        await self.ended.wait()
+
+
+async def start(nursery: trio.Nursery, town: Town) -> Run:
+    """Run the town's present dispatcher in a nursery."""
+    run = Run(trio.CancelScope(), trio.Event())
+    dispatcher = town.dispatcher
+
+    async def keep_running(task_status: trio.TaskStatus[None]) -> None:
+        try:
+            with run.scope:
+                await dispatcher.run(task_status=task_status)
+        finally:
+            run.ended.set()
+
+    await nursery.start(keep_running)
+    return run
+
+
+@asynccontextmanager
+async def open_town(
+    router: Router,
+    *,
+    outbox: FakeOutbox | None = None,
+    store: FakeStore | None = None,
+    texts: Texts = TEXTS,
+    username: str | None = "pizzabot",
+) -> AsyncGenerator[Town]:
+    """A town whose dispatcher runs while the block runs, and is cut at its end."""
+    town = Town(router, outbox or FakeOutbox(), store or FakeStore(), texts, username=username)
+    async with trio.open_nursery() as nursery:
+        await start(nursery, town)
+        yield town
+        nursery.cancel_scope.cancel()

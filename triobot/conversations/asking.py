@@ -1,0 +1,196 @@
+"""Questions: say something, and wait for what answers it.
+
+Each opens its wait before it sends, so that a fast answer is not missed; says what is wrong when something
+else comes; and takes its buttons away however it ends.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar, cast
+
+from ..errors import LocalProtocolError
+from ..wire.content import Audio, Contact, File, Image, Location, Video, Voice
+from ..wire.events import Event, Message, Press, Submission
+from ..wire.ids import MessageId
+from ..wire.operations import EditMessage, SendMessage
+from ..wire.results import Sent
+from .buttons import Buttons, Keyboard, question_data
+from .conversation import Conversation
+from .filters import Filter, Setting, fold
+from .forms import FormOf, Unreadable
+from .waits import Otherwise, OtherwisePolicy, Taken, Unfit, Wait
+
+T = TypeVar("T")
+K = TypeVar("K")
+Shared = TypeVar("Shared", Image, Video, Audio, Voice, File, Contact, Location)
+SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
+
+
+def new_token() -> str:
+    """What tells one question's buttons from another's; nobody can guess it."""
+    return "q" + base64.b32encode(secrets.token_bytes(5)).decode().lower()
+
+
+def policy(conversation: Conversation, otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy:
+    """What becomes of events that don't fit: in a private chat a hint, in a group nothing."""
+    if otherwise is not None:
+        return otherwise
+    return Otherwise.DROP if conversation.life.group else hint
+
+
+@contextmanager
+def open_wait(
+    conversation: Conversation,
+    look: Callable[[Event, Setting], object | None],
+    otherwise: OtherwisePolicy,
+    *,
+    question: bool = False,
+) -> Generator[Wait]:
+    """A wait that is closed however the block ends."""
+    wait = conversation.open_wait(look, otherwise, question=question)
+    try:
+        yield wait
+    finally:
+        conversation.close_wait(wait)
+
+
+async def answered(conversation: Conversation, wait: Wait) -> object:
+    """Wait for what fits, and say the hint to what doesn't."""
+    while True:
+        answer = await conversation.next_answer(wait)
+        match answer:
+            case Taken(_, value):
+                return value
+            case Unfit():
+                await say_again(conversation, wait, str(wait.otherwise))
+
+
+async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
+    """Tell the user what is wrong, and wait on."""
+    conversation.reopen_wait(wait)
+    await conversation.perform(SendMessage(conversation.life.chat_id, text))
+
+
+async def receive(conversation: Conversation, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
+    """The next event that the filter takes."""
+    with open_wait(conversation, taken.look, otherwise or Otherwise.DROP) as wait:
+        return cast("T", await answered(conversation, wait))
+
+
+async def ask(
+    conversation: Conversation,
+    question: str,
+    kind: Callable[[str], object] | type[object],
+    keyboard: Keyboard | None,
+    by: int | None,
+    otherwise: OtherwisePolicy | None,
+) -> object:
+    """Ask for text, for parsed text, or for a content class."""
+    texts = conversation.services.texts
+    shared = kind if isinstance(kind, type) and kind in SHARED else None
+    hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
+    wanted = shared or str
+
+    def look(event: Event, setting: Setting) -> object | None:
+        if not isinstance(event, Message) or not isinstance(event.content, wanted):
+            return None
+        return cast("object", event.content) if _is_by(event, by) else None
+
+    reply = keyboard.reply if keyboard else None
+    with open_wait(conversation, look, policy(conversation, otherwise, hint)) as wait:
+        await conversation.perform(
+            SendMessage(conversation.life.chat_id, question, reply_keyboard=reply),
+        )
+        while True:
+            value = await answered(conversation, wait)
+            if shared is not None or kind is str or not isinstance(value, str):
+                return value
+            number = kind in (int, float)
+            try:
+                return cast("Callable[[str], object]", kind)(fold(value) if number else value)
+            except ValueError as error:
+                said = texts.want_number if number else str(error)
+                await say_again(conversation, wait, said or hint)
+
+
+async def choose(
+    conversation: Conversation,
+    question: str,
+    buttons: Buttons[Any],
+    by: int | None,
+    otherwise: OtherwisePolicy | None,
+) -> object:
+    """Ask with buttons of this question only; the answer is the key of the pressed one."""
+    token = new_token()
+    keys = {question_data(token, key): key for key in buttons.keys.values()}
+    if not keys:
+        raise LocalProtocolError("options", "a choice needs at least one option")
+
+    def look(event: Event, setting: Setting) -> object | None:
+        if isinstance(event, Press) and event.value in keys and _is_by(event, by):
+            return (keys[event.value],)
+        return None
+
+    said = policy(conversation, otherwise, conversation.services.texts.want_choice)
+    with open_wait(conversation, look, said, question=True) as wait:
+        operation = SendMessage(conversation.life.chat_id, question, inline_keyboard=buttons.keyboard(token))
+        sent = await conversation.perform(operation)
+        with buttons_removed(conversation, sent, question):
+            (key,) = cast("tuple[object]", await answered(conversation, wait))
+            return key
+
+
+async def fill(
+    conversation: Conversation,
+    cls: type[T],
+    question: str,
+    labels: Mapping[str, str] | None,
+    prefill: T | None,
+    otherwise: OtherwisePolicy | None,
+) -> T:
+    """Ask with a native form; the answer is a value of the class."""
+    texts = conversation.services.texts
+    shape = FormOf(cls, texts, labels)
+    shown: MessageId | None = None
+
+    def look(event: Event, setting: Setting) -> object | None:
+        if not isinstance(event, Submission):
+            return None
+        # Until the platform has told the message's id, only the fields can say whose form this is.
+        mine = event.message_id == shown if shown is not None else shape.fits({k for k, _ in event.values})
+        return event if mine else None
+
+    said = policy(conversation, otherwise, texts.want_form)
+    with open_wait(conversation, look, said, question=True) as wait:
+        text, filled = question or texts.want_form, prefill
+        while True:
+            operation = SendMessage(conversation.life.chat_id, text, form=shape.form(filled))
+            shown = (await conversation.perform(operation)).id
+            event = cast("Submission", await answered(conversation, wait))
+            try:
+                return shape.read(dict(event.values))
+            except Unreadable as error:
+                # The form is used up: another one, with the reason above it.
+                text, shown = str(error), None
+                conversation.reopen_wait(wait)
+
+
+@contextmanager
+def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Generator[None]:
+    """Take a message's buttons away when the block ends, unless the program is stopping.
+
+    Then the conversation isn't over, only its process.
+    """
+    try:
+        yield
+    finally:
+        if not conversation.life.stopping:
+            conversation.tidy(EditMessage(sent.chat_id, sent.id, text))
+
+
+def _is_by(event: Message[Any] | Press[Any], by: int | None) -> bool:
+    return by is None or (event.sender is not None and event.sender.id == by)

@@ -1,0 +1,269 @@
+"""Charges: ask for money, wait for the callback, believe only verify and inquiry.
+
+A callback is a hint, positive or negative: whoever knows the webhook's address can post one. `verify`
+captures; an `error` is never believed without an inquiry; an answer that is lost or unreadable decides
+nothing. The amount that the platform names must be the one that was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast, final
+from urllib.parse import urlsplit
+
+import attrs
+import trio
+
+from ..errors import (
+    AmountMismatchError,
+    PaymentDeclinedError,
+    RefusedError,
+    RemoteProtocolError,
+    TransportError,
+)
+from ..seams import Alarm, Intent, OnUnknown, Settle, Urgency
+from ..wire.events import Event, InvoiceCallback, PayCallback, Press, Sender
+from ..wire.ids import RefId, as_ref_id
+from ..wire.markup import InlineKeyboard, LinkButton, PayButton
+from ..wire.operations import (
+    CreateInvoice,
+    InquireInvoice,
+    InquirePayment,
+    Operation,
+    SendMessage,
+    VerifyInvoice,
+    VerifyPayment,
+)
+from ..wire.results import PaymentState
+from .asking import answered, buttons_removed, new_token, open_wait, policy
+from .buttons import Buttons, question_data
+from .conversation import Conversation
+from .filters import Setting
+from .waits import OtherwisePolicy, Wait
+
+T_co = TypeVar("T_co", covariant=True)
+Currency: TypeAlias = Literal["IRR", "coin"]
+
+BUTTON_LIFE: Final = 24 * 3600
+"""Seconds that a charge waits; then `trio.TooSlowError`."""
+
+# What verify and inquiry may still answer after a network failure; a callback may be lost, too.
+_RETRIES: Final = (2, 10, 60, 300)
+_DECLINED: Final = (1001, 1002, 1003)
+_NOT_ENOUGH: Final = 1000
+_TRY_AGAIN: Final = 1004
+
+
+@final
+@attrs.frozen
+class Paid(Generic[T_co]):
+    """Verified money.
+
+    Attributes:
+        amount: what was captured, which is what was asked for.
+        currency: of the amount.
+        item: what was bought, as it was given to `charge`.
+        key: the same for this payment for ever: the idempotency key of whatever it grants.
+        payer: who paid, if the platform told.
+    """
+
+    amount: int
+    currency: Currency
+    item: T_co
+    key: str
+    payer: Sender | None = None
+
+
+@final
+@attrs.frozen
+class _Deal:
+    """How one payment is verified and asked after."""
+
+    amount: int
+    verify: Operation[PaymentState]
+    inquire: Operation[PaymentState]
+
+
+def new_ref_id() -> RefId:
+    """16 random digits, the first 1 to 8: valid as base64 text, as letters and digits, and below 2**53."""
+    return as_ref_id(str(10**15 + secrets.randbelow(8 * 10**15)))
+
+
+async def charge(
+    conversation: Conversation,
+    amount: int,
+    text: str,
+    item: object,
+    currency: Currency,
+    options: Buttons[Any] | None,
+    otherwise: OtherwisePolicy | None,
+) -> Paid[Any] | object:
+    """Send a payment button and wait until it is paid, or another button is pressed."""
+    chat_id = conversation.life.chat_id
+    texts = conversation.services.texts
+    ref_id = new_ref_id()
+    button = PayButton(texts.pay, amount, ref_id, currency, text)
+    token = new_token()
+    keys = {question_data(token, key): key for key in (options.keys.values() if options else ())}
+    more = options.keyboard(token).rows if options else ()
+    keyboard = InlineKeyboard(((button,), *more))
+
+    def look(event: Event, setting: Setting) -> object | None:
+        if isinstance(event, PayCallback) and event.ref_id == ref_id:
+            return event
+        return (keys[event.value],) if isinstance(event, Press) and event.value in keys else None
+
+    deal = _Deal(amount, VerifyPayment(chat_id, ref_id), InquirePayment(chat_id, ref_id))
+    said = policy(conversation, otherwise, texts.want_payment)
+    with open_wait(conversation, look, said, question=True) as wait:
+        intent = await _intend(conversation, ref_id, SendMessage.path, amount, currency)
+        operation = SendMessage(chat_id, text, inline_keyboard=keyboard)
+        sent = await conversation.perform(operation, urgency=Urgency.MONEY)
+        with buttons_removed(conversation, sent, text):
+            result = await _settle(conversation, wait, deal)
+        await conversation.services.store.commit(Settle((intent,)))
+    if isinstance(result, _Money):
+        return Paid(amount, currency, item, f"payment-{ref_id}", result.payer)
+    return result[0]
+
+
+async def invoice(
+    conversation: Conversation,
+    amount: int,
+    text: str,
+    item: object,
+    expires: int | None,
+    otherwise: OtherwisePolicy | None,
+) -> Paid[Any]:
+    """Send an invoice and wait until it is paid on the wallet page."""
+    chat_id = conversation.life.chat_id
+    known: list[str] = []
+
+    def look(event: Event, setting: Setting) -> object | None:
+        # The callback may overtake the answer that tells the invoice's id.
+        mine = isinstance(event, InvoiceCallback) and (not known or event.invoice_id == known[0])
+        return event if mine else None
+
+    said = policy(conversation, otherwise, conversation.services.texts.want_payment)
+    with open_wait(conversation, look, said, question=True) as wait:
+        intent = await _intend(conversation, new_ref_id(), CreateInvoice.path, amount, "IRR")
+        operation = CreateInvoice(chat_id, amount, text, expire_time=expires)
+        created = await conversation.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
+        known.append(created.id)
+        deal = _Deal(amount, VerifyInvoice(chat_id, created.id), InquireInvoice(chat_id, created.id))
+        result = await _settle(conversation, wait, deal)
+        await conversation.services.store.commit(Settle((intent,)))
+    assert isinstance(result, _Money), "an invoice has no other buttons"
+    return Paid(amount, "IRR", item, f"invoice-{created.id}", result.payer)
+
+
+@final
+@attrs.frozen
+class _Money:
+    """It is verified."""
+
+    payer: Sender | None
+
+
+async def _settle(conversation: Conversation, wait: Wait, deal: _Deal) -> _Money | tuple[object]:
+    """Wait until it is verified, or until another button was pressed."""
+    texts = conversation.services.texts
+    with trio.fail_after(BUTTON_LIFE):
+        while True:
+            value = await answered(conversation, wait)
+            if isinstance(value, tuple):
+                return cast("tuple[object]", value)
+            hint = cast("PayCallback | InvoiceCallback", value)
+            # Open again at once: the next tap may come while this one is being looked at.
+            conversation.reopen_wait(wait)
+            if await _is_captured(conversation, deal):
+                return _Money(hint.sender)
+            code = hint.code if isinstance(hint, PayCallback) else None
+            if code in _DECLINED:
+                raise PaymentDeclinedError(code)
+            if code == _NOT_ENOUGH:
+                await _offer_top_up(conversation, cast("PayCallback", hint).charge_url)
+            elif code == _TRY_AGAIN:
+                await conversation.perform(SendMessage(conversation.life.chat_id, texts.pay_again))
+
+
+async def _is_captured(conversation: Conversation, deal: _Deal) -> bool:
+    """Verify, and inquire after anything but a yes; both again while nobody answers."""
+    for pause in (*_RETRIES, None):
+        verified = await _state(conversation, deal.verify)
+        if verified is None or not verified.verified:
+            verified = await _state(conversation, deal.inquire) or verified
+        if verified is not None:
+            return _is_right(conversation, deal, verified)
+        if pause is not None:
+            await conversation.sleep(pause)
+    conversation.services.raise_alarm(
+        Alarm(
+            "payment_unverified",
+            str(conversation.life.chat_id),
+            f"a payment in chat {conversation.life.chat_id} could not be verified: the platform does not "
+            "answer; within an hour of being paid it gives the money back",
+        )
+    )
+    return False
+
+
+async def _state(conversation: Conversation, operation: Operation[PaymentState]) -> PaymentState | None:
+    """What the platform says; None when nobody knows. No answer is a no."""
+    try:
+        return await conversation.perform(operation, urgency=Urgency.MONEY)
+    except (RefusedError, TransportError, RemoteProtocolError):
+        return None
+
+
+def _is_right(conversation: Conversation, deal: _Deal, state: PaymentState) -> bool:
+    if not state.verified:
+        return False
+    if state.amount == deal.amount:
+        return True
+    conversation.services.raise_alarm(
+        Alarm(
+            "amount_mismatch",
+            str(conversation.life.chat_id),
+            f"chat {conversation.life.chat_id} was asked for {deal.amount}, and the platform captured "
+            f"{state.amount}; nothing was granted, and only you can give it back",
+        )
+    )
+    raise AmountMismatchError(deal.amount, state.amount or 0)
+
+
+async def _intend(
+    conversation: Conversation, ref_id: RefId, kind: str, amount: int, currency: Currency
+) -> str:
+    """Write down that money is about to be asked for, before it is."""
+    detail = json.dumps({"ref_id": ref_id, "amount": amount, "currency": currency})
+    recipient = str(conversation.life.chat_id)
+    services = conversation.services
+    await services.store.commit(Intent(ref_id, recipient, kind, services.clock.now(), detail))
+    return ref_id
+
+
+async def _offer_top_up(conversation: Conversation, url: str | None) -> None:
+    """Tell the user that the wallet is too low, with a link only to where we know that it leads."""
+    texts = conversation.services.texts
+    keyboard = None
+    if url is not None and is_trusted(url, conversation.services.charge_hosts):
+        keyboard = InlineKeyboard(((LinkButton(texts.top_up_button, url),),))
+    elif url is not None:
+        conversation.life.count("foreign_charge_url")
+    operation = SendMessage(conversation.life.chat_id, texts.top_up, inline_keyboard=keyboard)
+    await conversation.perform(operation)
+
+
+def is_trusted(url: str, hosts: Sequence[str]) -> bool:
+    """Whether an address is https, on one of these hosts or below it. A callback can be forged."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        return False
+    if parts.scheme != "https" or not host:
+        return False
+    return any(host == known or host.endswith(f".{known}") for known in hosts)

@@ -1,0 +1,347 @@
+"""The author's handle on a chat: say, ask, wait, charge, and the time that things may take.
+
+Everything here belongs to one conversation and is used by its own tasks only. Each method is one operation
+of the conversation; what it sends goes out in the order in which it was awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from math import inf
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast, final, overload
+
+from typing_extensions import TypeVar, TypeVarTuple
+
+from ..seams import OnUnknown
+from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
+from ..wire.events import Event, Sender
+from ..wire.ids import ChatId
+from ..wire.operations import DeleteMessage, EditMessage, SendMessage
+from ..wire.results import Sent
+from . import asking, charging
+from .buttons import Buttons, Keyboard
+from .charging import Currency, Paid
+from .filters import Filter
+from .nursery import ChatNursery, open_nursery
+from .scopes import FailScope, Scope, check_seconds
+from .waits import OtherwisePolicy
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+
+E_co = TypeVar("E_co", covariant=True, default=object)
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+Shared = TypeVar("Shared", bound=Image | Video | Audio | Voice | File | Contact | Location)
+Args = TypeVarTuple("Args")
+
+
+@final
+class Chat(Generic[E_co]):
+    """One chat, as one conversation sees it. `E_co` is what started that."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    def __repr__(self) -> str:
+        return f"<Chat {self.id} of {self._conversation.route.name}>"
+
+    @property
+    def id(self) -> ChatId:
+        """The chat's id."""
+        return self._conversation.life.chat_id
+
+    @property
+    def event(self) -> E_co:
+        """What started this conversation, as its route's filter took it."""
+        return cast("E_co", self._conversation.value)
+
+    @property
+    def sender(self) -> Sender | None:
+        """Who started this conversation, if the platform told."""
+        return self._conversation.event.sender
+
+    @property
+    def interrupted(self) -> str | None:
+        """The name of the conversation that this interrupt ended, or None."""
+        return self._conversation.interrupted
+
+    # --- say
+
+    async def send(
+        self,
+        content: Content,
+        *,
+        buttons: Buttons[Any] | None = None,
+        keyboard: Keyboard | None = None,
+        on_unknown: Literal["resend", "raise"] = "resend",
+    ) -> Sent:
+        """Send text, media, a contact or a location; return once the platform has taken it.
+
+        Sends of a chat arrive in the order in which they were awaited. A send whose answer was lost is
+        repeated, unless `on_unknown` is ``"raise"``.
+
+        Args:
+            content: what to send; received content may be sent as it is, local files are uploaded first.
+            buttons: an inline keyboard that lives as long as the message.
+            keyboard: a reply keyboard under the text field.
+            on_unknown: what to do when nobody knows whether it arrived.
+
+        Raises:
+            LocalProtocolError: the content can't be sent; nothing was. Your program's fault.
+            BadRequestError: the platform refused it.
+            ForbiddenError: the user has left or blocked the bot.
+            DeliveryUnknownError: with ``on_unknown="raise"``: it may have arrived.
+
+        Cancellation: *atomic* while it is queued, *ambiguous* once it is on its way.
+
+        Platform: interface section 4.3.
+        """
+        operation = SendMessage(
+            self.id,
+            content,
+            reply_keyboard=keyboard.reply if keyboard else None,
+            inline_keyboard=buttons.keyboard() if buttons else None,
+        )
+        return await self._conversation.perform(operation, on_unknown=OnUnknown(on_unknown))
+
+    async def edit(self, sent: Sent, content: Content, *, buttons: Buttons[Any] | None = None) -> None:
+        """Replace a message of this chat; without `buttons` its buttons go.
+
+        Raises: as `send`.
+        """
+        keyboard = buttons.keyboard() if buttons else None
+        await self._conversation.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
+
+    async def delete(self, sent: Sent) -> None:
+        """Delete a message of this chat; deleting what is gone is no error."""
+        await self._conversation.perform(DeleteMessage(sent.chat_id, sent.id))
+
+    async def answer(self, text: str, *, alert: bool = False) -> bool:
+        """Answer the newest press that this conversation took: a tooltip, or an alert.
+
+        Returns: False if there is none, or it had been answered: that is done by itself after one second,
+            or at the conversation's next operation.
+        """
+        return await self._conversation.answer(text, alert=alert)
+
+    @asynccontextmanager
+    async def typing(self) -> AsyncGenerator[None]:
+        """Show that the bot is typing while the block runs."""
+        async with self._conversation.typing():
+            yield
+
+    # --- ask
+
+    @overload
+    async def ask(
+        self,
+        question: str,
+        *,
+        keyboard: Keyboard | None = None,
+        by: int | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> str: ...
+    @overload
+    async def ask(
+        self,
+        question: str,
+        kind: type[Shared],
+        *,
+        keyboard: Keyboard | None = None,
+        by: int | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> Shared: ...
+    @overload
+    async def ask(
+        self,
+        question: str,
+        kind: Callable[[str], T],
+        *,
+        keyboard: Keyboard | None = None,
+        by: int | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> T: ...
+    async def ask(
+        self,
+        question: str,
+        kind: Callable[[str], object] | type[object] = str,
+        *,
+        keyboard: Keyboard | None = None,
+        by: int | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> object:
+        """Ask, and return what the user answers.
+
+        Args:
+            question: the text.
+            kind: `str`; a content class such as `Location`; or a parser of text, whose `ValueError` is told
+                to the user and asks again. `int` and `float` understand Persian digits.
+            keyboard: a reply keyboard.
+            by: only this person's answer counts.
+            otherwise: what becomes of what doesn't fit: a text to say, or an `Otherwise`. By default a hint
+                in a private chat, and nothing in a group.
+
+        Raises: as `send`, for the question itself.
+        """
+        return await asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
+
+    async def choose(
+        self,
+        question: str,
+        options: Mapping[K, str] | Buttons[K],
+        *,
+        by: int | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> K:
+        """Ask with buttons, and return the key of the one that was pressed.
+
+        The buttons are this question's only: an old keyboard can't answer it, and they go when it ends.
+
+        Args:
+            options: labels by key, or `Buttons`.
+            by, otherwise: as for `ask`.
+        """
+        buttons = options if isinstance(options, Buttons) else Buttons(options)
+        key = await asking.choose(self._conversation, question, buttons, by, otherwise)
+        return cast("K", key)
+
+    async def fill(
+        self,
+        cls: type[T],
+        question: str = "",
+        *,
+        labels: Mapping[str, str] | None = None,
+        prefill: T | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> T:
+        """Ask with a native form made from an attrs class, and return a value of it.
+
+        What the class's validators refuse is told to the user, and the form is sent again.
+
+        Platform: interface section 2.11.
+        """
+        return await asking.fill(self._conversation, cls, question, labels, prefill, otherwise)
+
+    async def receive(self, taken: Filter[T], *, otherwise: OtherwisePolicy | None = None) -> T:
+        """Wait for the next event that the filter takes; by default the rest is dropped."""
+        return await asking.receive(self._conversation, taken, otherwise)
+
+    def drain(self) -> Sequence[Event]:
+        """Take what is queued now, without waiting: what was typed before it was asked for."""
+        return self._conversation.drain()
+
+    @overload
+    async def charge(
+        self,
+        amount: int,
+        text: str,
+        *,
+        item: T,
+        currency: Currency = "IRR",
+        otherwise: OtherwisePolicy | None = None,
+    ) -> Paid[T]: ...
+    @overload
+    async def charge(
+        self,
+        amount: int,
+        text: str,
+        *,
+        item: T,
+        options: Mapping[K, str] | Buttons[K],
+        currency: Currency = "IRR",
+        otherwise: OtherwisePolicy | None = None,
+    ) -> Paid[T] | K: ...
+    async def charge(
+        self,
+        amount: int,
+        text: str,
+        *,
+        item: object,
+        options: Mapping[Any, str] | Buttons[Any] | None = None,
+        currency: Currency = "IRR",
+        otherwise: OtherwisePolicy | None = None,
+    ) -> object:
+        """Send a payment button, and return verified money.
+
+        **The amount is in rials.** A wallet that is too low, or a payment that fails, keeps it waiting.
+
+        Args:
+            amount: at least 1; in `currency`.
+            text: the message above the button, and the description in the user's list.
+            item: what is bought.
+            options: further buttons under the payment button; pressing one ends the charge with its key.
+
+        Raises:
+            PaymentDeclinedError: the platform declined it for good.
+            AmountMismatchError: another amount was captured; nothing may be granted.
+            trio.TooSlowError: the button's life of 24 hours is over.
+
+        Platform: interface sections 2.4 and 4.2.
+        """
+        buttons = options if isinstance(options, Buttons) or options is None else Buttons(options)
+        return await charging.charge(self._conversation, amount, text, item, currency, buttons, otherwise)
+
+    async def invoice(
+        self,
+        amount: int,
+        text: str,
+        *,
+        item: T,
+        expires: int | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> Paid[T]:
+        """Send an invoice for the wallet page, and return verified money. The amount is in rials.
+
+        Args:
+            expires: seconds from 300 to 604,800; the platform's own day when None.
+
+        Raises:
+            DeliveryUnknownError: nobody knows whether the invoice exists; it is never sent twice.
+            and as `charge`.
+
+        Platform: interface section 4.1.
+        """
+        return await charging.invoice(self._conversation, amount, text, item, expires, otherwise)
+
+    # --- time, and things that end a block
+
+    def move_on_after(self, seconds: float) -> Scope:
+        """A block that ends by itself after `seconds`; see its `cancelled_caught`."""
+        return Scope(self._conversation, seconds)
+
+    def fail_after(self, seconds: float) -> FailScope:
+        """A block that raises `trio.TooSlowError` after `seconds`."""
+        return FailScope(self._conversation, seconds)
+
+    def cancel_scope(self) -> Scope:
+        """A block that only its own `cancel` ends."""
+        return Scope(self._conversation, inf)
+
+    def shield(self) -> Scope:
+        """A block that timeouts around it and interrupts have to wait for. Give it a timeout of its own."""
+        return Scope(self._conversation, inf, shield=True)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for `seconds`. The conversation is deaf meanwhile: what is sent waits in its mailbox."""
+        await self._conversation.sleep(check_seconds(seconds))
+
+    def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
+        """Open a nursery of children that may use the chat; they end with the block."""
+        return open_nursery(self._conversation)
+
+    async def step(
+        self,
+        fn: Callable[[*Args], Awaitable[T]],
+        *args: *Args,
+        raises: type[Exception] | tuple[type[Exception], ...] = (),
+    ) -> T:
+        """Run a side effect, at least once; it gets arguments, returns a value, touches nothing else.
+
+        Args:
+            raises: errors that come back as themselves; all others come back as `StepError`.
+
+        Cancellation: *ambiguous*: it may have reached the other side.
+        """
+        return await self._conversation.step(fn, args, raises)

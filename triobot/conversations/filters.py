@@ -1,0 +1,234 @@
+"""Filters: which events a route or a wait takes, and as what.
+
+A `Filter[E]` looks at an event and answers with an `E`, or with None for "not mine". Join them with ``|``,
+``&`` and ``~``; ``a & b`` has the type of `a`. They run once, live, and may look at mutable state: who got
+an event is decided once.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from typing import Final, Generic, TypeAlias, cast, final, overload
+
+import attrs
+from typing_extensions import TypeVar
+
+from ..errors import ConfigError
+from ..wire.content import CONTENT_CLASSES, Content, Media
+from ..wire.events import Event, Join, Leave, Message, Press, Sender
+from ..wire.ids import ChatId
+
+E_co = TypeVar("E_co", covariant=True, default=Event)
+F = TypeVar("F")
+C = TypeVar("C", bound=Content)
+
+
+@final
+@attrs.frozen
+class Setting:
+    """What a filter may know besides the event.
+
+    Attributes:
+        username: the bot's own name, which ``/command@name`` must carry to be for us.
+        group: the chat is a group.
+    """
+
+    username: str | None = None
+    group: bool = False
+
+
+Look: TypeAlias = Callable[[Event, Setting], F | None]
+
+
+@final
+@attrs.frozen(eq=False)
+class Filter(Generic[E_co]):
+    """Takes some events, each as an `E_co`; made by the functions of `triobot.filters`.
+
+    Example:
+        >>> from triobot.filters import command, join, text
+        >>> start = command("start") | join()
+        >>> shouting = text() & ~text("help")
+    """
+
+    look: Look[E_co] = attrs.field(repr=False)
+    name: str
+
+    def __or__(self, other: Filter[F]) -> Filter[E_co | F]:
+        def look(event: Event, setting: Setting) -> E_co | F | None:
+            taken = self.look(event, setting)
+            return other.look(event, setting) if taken is None else taken
+
+        return Filter(look, f"({self.name} | {other.name})")
+
+    def __and__(self, other: Filter[object]) -> Filter[E_co]:
+        def look(event: Event, setting: Setting) -> E_co | None:
+            taken = self.look(event, setting)
+            return None if taken is None or other.look(event, setting) is None else taken
+
+        return Filter(look, f"({self.name} & {other.name})")
+
+    def __invert__(self) -> Filter[Event]:
+        def look(event: Event, setting: Setting) -> Event | None:
+            return event if self.look(event, setting) is None else None
+
+        return Filter(look, f"~{self.name}")
+
+
+_DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
+_FOLDED: Final = _DIGITS | {
+    ord("ي"): "ی",
+    ord("ى"): "ی",
+    ord("ك"): "ک",
+    ord("ة"): "ه",
+    0x200C: None,  # zero-width non-joiner
+    0x200F: None,  # right-to-left mark
+    0x200E: None,
+    0x0640: None,  # the letter-stretching tatweel
+}
+
+
+def fold(text: str) -> str:
+    """Make texts equal that people take for equal: digits, ي and ی, ك and ک, joiners, case, outer blanks.
+
+    Example:
+        >>> int(fold("۱۲"))
+        12
+    """
+    return unicodedata.normalize("NFKC", text).translate(_FOLDED).casefold().strip()
+
+
+@final
+@attrs.frozen
+class Command:
+    """A ``/command``, typed or tapped on a keyboard.
+
+    Attributes:
+        name: without the slash, folded.
+        rest: what followed it, without outer blanks.
+    """
+
+    chat_id: ChatId
+    name: str
+    rest: str = attrs.field(default="", repr=False)
+    sender: Sender | None = None
+
+
+def as_command(event: Event, setting: Setting) -> Command | None:
+    """Read an event as a command for this bot, or None."""
+    if not isinstance(event, Message) or not isinstance(event.content, str):
+        return None
+    head, _, rest = event.content.strip().partition(" ")
+    if not head.startswith("/"):
+        return None
+    name, at, whose = head[1:].partition("@")
+    if at and fold(whose) != fold(setting.username or ""):
+        return None
+    return Command(event.chat_id, fold(name), rest.strip(), event.sender) if name else None
+
+
+@overload
+def message() -> Filter[Message[Content]]: ...
+@overload
+def message(kind: type[C]) -> Filter[Message[C]]: ...
+def message(kind: type[C] | None = None) -> Filter[Message[C]] | Filter[Message[Content]]:
+    """Take messages; with `kind` only those whose content is of this class, such as `File`."""
+    if kind is None:
+        return Filter(lambda event, _: event if isinstance(event, Message) else None, "message()")
+    if kind not in (*CONTENT_CLASSES, Media):
+        raise ConfigError(f"message() takes a content class, not {kind!r}")
+    wanted = kind
+
+    def look(event: Event, setting: Setting) -> Message[C] | None:
+        if isinstance(event, Message) and isinstance(event.content, wanted):
+            return cast("Message[C]", event)
+        return None
+
+    return Filter(look, f"message({kind.__name__})")
+
+
+def text(*words: str) -> Filter[Message[str]]:
+    """Take text messages: any, or those that are one of `words` once both are folded."""
+    folded = {fold(word) for word in words}
+
+    def look(event: Event, setting: Setting) -> Message[str] | None:
+        if not isinstance(event, Message) or not isinstance(event.content, str):
+            return None
+        taken = cast("Message[str]", event)
+        return taken if not folded or fold(event.content) in folded else None
+
+    return Filter(look, f"text({', '.join(words)})")
+
+
+def command(*names: str) -> Filter[Command]:
+    """Take ``/name``, ``/name arguments`` and ``/name@this-bot``; any command without `names`."""
+    folded = {fold(name.removeprefix("/")) for name in names}
+
+    def look(event: Event, setting: Setting) -> Command | None:
+        found = as_command(event, setting)
+        return found if found is not None and (not folded or found.name in folded) else None
+
+    return Filter(look, f"command({', '.join(names)})")
+
+
+def join() -> Filter[Join]:
+    """Take joins."""
+    return Filter(lambda event, _: event if isinstance(event, Join) else None, "join()")
+
+
+def leave() -> Filter[Leave]:
+    """Take leaves."""
+    return Filter(lambda event, _: event if isinstance(event, Leave) else None, "leave()")
+
+
+def by(*sender_ids: int) -> Filter[Event]:
+    """Take what these people sent."""
+    wanted = frozenset(sender_ids)
+
+    def look(event: Event, setting: Setting) -> Event | None:
+        return event if event.sender is not None and event.sender.id in wanted else None
+
+    return Filter(look, "by(...)")
+
+
+def in_chat(*chat_ids: int) -> Filter[Event]:
+    """Take what happens in these chats."""
+    wanted = frozenset(chat_ids)
+    return Filter(lambda event, _: event if event.chat_id in wanted else None, "in_chat(...)")
+
+
+def when(condition: Callable[[Event], bool]) -> Filter[Event]:
+    """Take what `condition` says yes to. It must be quick and must not wait."""
+    return Filter(lambda event, _: event if condition(event) else None, "when(...)")
+
+
+def press() -> Filter[Press[str]]:
+    """Take any press of an inline button, with its data undecoded."""
+    return Filter(
+        lambda event, _: cast("Press[str]", event) if isinstance(event, Press) else None,
+        "press()",
+    )
+
+
+def starting() -> Filter[Message[Content] | Join]:
+    """Take what starts a conversation without a filter of its own: any message, any join."""
+    return message() | join()
+
+
+__all__ = [
+    "Command",
+    "Filter",
+    "Setting",
+    "by",
+    "command",
+    "fold",
+    "in_chat",
+    "join",
+    "leave",
+    "message",
+    "press",
+    "starting",
+    "text",
+    "when",
+]

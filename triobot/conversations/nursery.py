@@ -1,0 +1,52 @@
+"""Children of a conversation: more branches of the same chat, which end with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
+from typing import final
+
+import trio
+from typing_extensions import TypeVarTuple
+
+from .conversation import Branch, Conversation, OperationId, OperationKind
+
+Args = TypeVarTuple("Args")
+
+
+@final
+class ChatNursery:
+    """Starts children that may use the chat; made by `Chat.open_nursery`."""
+
+    def __init__(self, conversation: Conversation, nursery: trio.Nursery, own: OperationId) -> None:
+        self._conversation = conversation
+        self._nursery = nursery
+        self._own = own
+        self._children = 0
+
+    def start_soon(self, fn: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
+        """Start ``fn(*args)`` as a child; an error of a child cancels its siblings and the block."""
+        self._children += 1
+        path = f"{self._own}/{self._children}."
+
+        async def child() -> None:
+            branch = Branch(path)
+            with self._conversation.branch(branch):
+                await fn(*args)
+            self._conversation.consume_branch(branch)
+
+        self._nursery.start_soon(child, name=f"{fn!r} of {self._conversation.route.name}")
+
+    def cancel(self) -> None:
+        """End the block and all children."""
+        self._nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery]:
+    """Open a nursery of chat children; leaving the block waits for them."""
+    own = conversation.enter(OperationKind.NURSERY)
+    with ExitStack() as parked:
+        async with trio.open_nursery() as nursery:
+            yield ChatNursery(conversation, nursery, own)
+            parked.enter_context(conversation.parked())

@@ -1,0 +1,105 @@
+"""The runtime's own words to users, in English and Persian; a bot may bring others."""
+
+from __future__ import annotations
+
+from typing import Self, final
+
+import attrs
+
+
+@final
+@attrs.frozen
+class Texts:
+    """What the runtime says by itself. Build one with `english` or `persian`, and `attrs.evolve` it.
+
+    Attributes:
+        apology: the conversation failed.
+        expired: a button or form that nobody waits for any more.
+        want_text, want_number, ...: what was expected instead of what came.
+        required: a form's field was left empty; ``{label}`` is filled in.
+        not_a_number, not_an_option: what is wrong with a form's field; ``{label}`` is filled in.
+        submit: the form's button.
+        top_up: the wallet holds too little.
+        top_up_button: the label of the link to top up.
+        pay_again: the wallet failed; the button still works.
+        pay: the label of a payment button.
+    """
+
+    apology: str
+    expired: str
+    want_text: str
+    want_number: str
+    want_choice: str
+    want_form: str
+    want_payment: str
+    want_image: str
+    want_video: str
+    want_audio: str
+    want_voice: str
+    want_file: str
+    want_contact: str
+    want_location: str
+    required: str
+    not_a_number: str
+    not_an_option: str
+    submit: str
+    top_up: str
+    top_up_button: str
+    pay_again: str
+    pay: str
+
+    @classmethod
+    def english(cls) -> Self:
+        """The default."""
+        return cls(
+            apology="Something went wrong here. Please start again.",
+            expired="This has expired.",
+            want_text="Please answer with a text message.",
+            want_number="Please answer with a number.",
+            want_choice="Please press one of the buttons.",
+            want_form="Please fill in the form.",
+            want_payment="Please use the payment button.",
+            want_image="Please send a picture.",
+            want_video="Please send a video.",
+            want_audio="Please send a piece of music.",
+            want_voice="Please send a voice message.",
+            want_file="Please send a file.",
+            want_contact="Please share a contact.",
+            want_location="Please share a location.",
+            required="{label}: please fill this in.",
+            not_a_number="{label}: please enter a whole number.",
+            not_an_option="{label}: please choose one of the options.",
+            submit="Send",
+            top_up="Your wallet's balance is too low. Top it up and press the button again.",
+            top_up_button="Top up",
+            pay_again="The payment did not go through. Please press the button again.",
+            pay="Pay",
+        )
+
+    @classmethod
+    def persian(cls) -> Self:
+        """For Persian-speaking users."""
+        return cls(
+            apology="مشکلی پیش آمد. لطفاً دوباره شروع کنید.",
+            expired="مهلت این گزینه گذشته است.",
+            want_text="لطفاً با یک پیام متنی پاسخ دهید.",
+            want_number="لطفاً با یک عدد پاسخ دهید.",
+            want_choice="لطفاً یکی از دکمه‌ها را بزنید.",
+            want_form="لطفاً فرم را پر کنید.",
+            want_payment="لطفاً از دکمهٔ پرداخت استفاده کنید.",
+            want_image="لطفاً یک عکس بفرستید.",
+            want_video="لطفاً یک ویدیو بفرستید.",
+            want_audio="لطفاً یک فایل صوتی بفرستید.",
+            want_voice="لطفاً یک پیام صوتی بفرستید.",
+            want_file="لطفاً یک فایل بفرستید.",
+            want_contact="لطفاً یک مخاطب بفرستید.",
+            want_location="لطفاً موقعیت مکانی بفرستید.",
+            required="{label}: لطفاً این بخش را پر کنید.",
+            not_a_number="{label}: لطفاً یک عدد صحیح بنویسید.",
+            not_an_option="{label}: لطفاً یکی از گزینه‌ها را انتخاب کنید.",
+            submit="ارسال",
+            top_up="موجودی کیف پول کافی نیست. آن را شارژ کنید و دوباره دکمه را بزنید.",
+            top_up_button="شارژ کیف پول",
+            pay_again="پرداخت انجام نشد. لطفاً دوباره دکمه را بزنید.",
+            pay="پرداخت",
+        )

@@ -1,0 +1,114 @@
+"""A wait: what a parked conversation would take, and what becomes of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TypeAlias, final
+
+import attrs
+import trio
+
+from ..wire.events import Event, InvoiceCallback, PayCallback
+from .filters import Setting
+
+
+class Otherwise(Enum):
+    """What to do with an event that doesn't fit the open wait."""
+
+    DROP = "drop"
+    """Count and forget it."""
+
+    KEEP = "keep"
+    """Leave it in the mailbox for a later wait."""
+
+
+OtherwisePolicy: TypeAlias = str | Otherwise
+"""A text to say, or one of `Otherwise`."""
+
+
+@final
+@attrs.frozen
+class Delivery:
+    """An event on its way to a conversation, with its place in the inbox."""
+
+    seq: int
+    event: Event
+
+
+@final
+@attrs.frozen
+class Taken:
+    """The wait took this event, as this value."""
+
+    delivery: Delivery
+    value: object = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class Unfit:
+    """A message came that doesn't fit; the conversation says so, in its own order."""
+
+    delivery: Delivery
+
+
+Answer: TypeAlias = Taken | Unfit
+
+
+@final
+@attrs.define(eq=False)
+class Wait:
+    """One open wait. It opens before its question is sent, so that a fast answer is not missed.
+
+    Attributes:
+        look: what it takes, and as what.
+        otherwise: what becomes of the rest.
+        question: it has buttons or a form of its own, which come before every other wait.
+        opened: grows with each opening in the chat: the newest wait goes first.
+        sleeper: the parked task; None while the question is still being sent.
+        answer: what came; a wait takes one event, then is closed until it is opened again.
+    """
+
+    look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
+    otherwise: OtherwisePolicy = attrs.field(repr=False)
+    question: bool = False
+    opened: int = 0
+    sleeper: trio.lowlevel.Task | None = attrs.field(default=None, init=False, repr=False)
+    answer: Answer | None = attrs.field(default=None, init=False)
+
+    @property
+    def open(self) -> bool:
+        """Whether it can still take an event."""
+        return self.answer is None
+
+    def give(self, answer: Answer) -> None:
+        """Close the wait with this, and wake its task if it is parked."""
+        self.answer = answer
+        if self.sleeper is not None:
+            sleeper, self.sleeper = self.sleeper, None
+            trio.lowlevel.reschedule(sleeper)
+
+    async def wait_answer(self) -> Answer:
+        """Wait until the wait is closed.
+
+        Cancellation: *atomic*: an event that was given is returned, never lost.
+        """
+        if self.answer is None:
+            self.sleeper = trio.lowlevel.current_task()
+
+            def abort(_: object) -> trio.lowlevel.Abort:
+                self.sleeper = None
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            await trio.lowlevel.wait_task_rescheduled(abort)
+        else:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        answer, self.answer = self.answer, None
+        assert answer is not None
+        return answer
+
+
+def is_payment(event: Event) -> bool:
+    """Whether this is a payment's callback: those never walk the routing table."""
+    return isinstance(event, PayCallback | InvoiceCallback)
