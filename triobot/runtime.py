@@ -24,7 +24,7 @@ from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
 from .conversations.texts import Texts
-from .outbox import LaneOutbox, OutboxStatistics, open_outbox
+from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, Store, StoreStatistics, WallClock
 from .settings import Settings
 from .store import Stamp, open_store
@@ -161,6 +161,8 @@ async def open_work(
         settings.checked_token,
         transport=transport,
         allow_insecure=settings.allow_insecure,
+        # As many as the outbox has in flight: a chat that the platform keeps waiting holds one of each.
+        connections=OutboxRules().parallel,
     )
     async with client as platform, open_outbox(platform, raise_alarm=bell.ring) as outbox:
         services = Services(
