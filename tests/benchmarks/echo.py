@@ -170,7 +170,7 @@ async def converse(
                 echoed = platform.waiting[chat] = trio.Event()
                 kind, body = system.event(chat, number)
                 await stream.send_all(
-                    b"POST /%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
+                    b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
                     % (SECRET.encode(), kind.encode(), len(body), body)
                 )
                 head, _ = await line.message()

@@ -212,10 +212,24 @@ async def test_uploads_that_are_too_large_or_no_file_are_refused_and_not_kept(tm
     async with emulated(tmp_path, largest_upload=10) as platform:
         large = await platform.platform.post("/upload", files={"file": ("a", b"x" * 11)})
         assert (large.status_code, large.json()["error"]) == (500, "the file is too large")
+        huge = await platform.platform.post(
+            "/upload",
+            content=b"x",
+            headers={"content-type": "multipart/form-data; boundary=b", "content-length": "99999999"},
+        )
+        assert (huge.status_code, huge.json()["error"]) == (500, "the file is too large")
         assert list(tmp_path.iterdir()) == []
         assert (await platform.platform.post("/upload", files={"film": ("a", b"x")})).status_code == 400
         two = [("file", ("a", b"x")), ("image", ("b", b"x"))]
         assert (await platform.platform.post("/upload", files=two)).status_code == 400
+
+
+async def test_the_place_to_top_up_exists_and_changes_nothing(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        ali = await platform.app.user("Ali")
+        answer = await platform.platform.get(f"/charge/{ali.id}")
+        assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain")
+        assert await ali.wallet() == {"IRR": 0, "coin": 0}
 
 
 async def test_requests_are_remembered_without_the_token(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ import pytest
 import trio
 from quart import Quart
 from quart_trio import QuartTrio
-from webhook_rig import OLD_SECRET, SECRET, Rig, as_json, form, make_rig, text_event
+from webhook_rig import OLD_SECRET, SECRET, Rig, as_json, form, make_rig, scope_of
 
 from triobot.errors import ConfigError
 from triobot.seams import Quota
 from triobot.webhook.answers import Readiness
-from triobot.webhook.app import webhook_routes
+from triobot.webhook.app import mount_endpoint, webhook_routes
+from triobot.webhook.endpoint import Endpoint
 from triobot.webhook.limits import Limits
 from triobot.webhook.secrets import Secrets
 
@@ -184,6 +185,14 @@ async def test_many_bodies_at_once_are_bounded() -> None:
     assert rig.traffic.statistics().overloaded == 3
 
 
+async def test_bodies_one_after_another_are_not() -> None:
+    rig = make_rig(limits=Limits(body_bytes=100, bodies_bytes=100))
+    async with client_of(rig.app) as client:
+        for number in range(5):
+            body = form(str(number)).ljust(100, b"&")
+            assert (await client.post(ADDRESS, content=body, headers=FORM)).status_code == 200
+
+
 async def test_health_and_readiness() -> None:
     rig = make_rig()
     async with client_of(rig.app) as client:
@@ -346,6 +355,29 @@ class TestMounted:
         assert answer.status_code == 200
         assert rig.texts == ["hello"]
 
+    async def test_one_that_comes_and_goes(self) -> None:
+        rig = make_rig()
+        site = QuartTrio(__name__)
+        endpoint = Endpoint(
+            rig.inbox,
+            Secrets.parse(SECRET),
+            limits=Limits(),
+            readiness=lambda: rig.readiness[0],
+            prefix="/bot",
+        )
+        present: list[Endpoint] = []
+        mount_endpoint(site, "/bot", lambda: present[0] if present else None)
+        statuses: list[int] = []
+
+        async with client_of(site) as client:
+            for state in ([], [endpoint], []):
+                present[:] = state
+                answer = await client.post("/bot" + ADDRESS, content=form("hello"), headers=FORM)
+                statuses.append(answer.status_code)
+
+        assert statuses == [503, 200, 503]
+        assert rig.texts == ["hello"]
+
     @pytest.mark.parametrize("prefix", ["", "/", "bot", "/bot/", "/b<int:x>", "/ربات"])
     def test_prefix_must_be_plain(self, prefix: str) -> None:
         rig = make_rig()
@@ -376,25 +408,3 @@ async def test_lifespan_is_quarts_own() -> None:
         pass
 
     assert seen == ["opened", "closed"]
-
-
-def scope_of(path: str) -> dict[str, object]:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [
-            (b"content-type", text_event("").content_type.encode()),
-            (b"transfer-encoding", b"chunked"),
-        ],
-        "client": None,
-        "server": None,
-        "extensions": {},
-        "state": {},
-    }

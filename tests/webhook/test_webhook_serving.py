@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import trio
+from hypercorn.config import Config
+from hypercorn.typing import HTTPScope
 from webhook_rig import (
     SECRET,
     Rig,
@@ -18,6 +20,7 @@ from webhook_rig import (
     post,
     read_all,
     read_answer,
+    scope_of,
     serving,
     status,
     until,
@@ -25,6 +28,7 @@ from webhook_rig import (
 )
 
 from triobot.errors import ConfigError
+from triobot.webhook.access import ACCESS, SERVER, HidingLogger
 from triobot.webhook.binding import FdBind, TcpBind, UnixBind, inherited_binds, parse_bind
 from triobot.webhook.limits import Limits
 from triobot.webhook.serving import serve
@@ -108,6 +112,15 @@ async def test_a_huge_unwanted_body_holds_nothing(path: str) -> None:
         assert status(bytes(answer)) == (413 if path == "/" + SECRET else 404)
         rig.shutdown.set()
         await rig.stopped.wait()
+
+
+@pytest.mark.parametrize("path", ["/" + SECRET, "/wrong"])
+async def test_a_sender_that_reads_only_after_it_has_written_hears_the_refusal(path: str) -> None:
+    async with serving(limits=Limits(linger_seconds=5)) as rig, await rig.connect() as stream:
+        await stream.send_all(head("Content-Length: 8000000", path=path))
+        for _ in range(80):
+            await stream.send_all(b"x" * 100_000)
+        assert status(await read_all(stream)) == (413 if path == "/" + SECRET else 404)
 
 
 async def test_a_huge_chunked_body_without_a_length() -> None:
@@ -291,6 +304,21 @@ async def test_no_log_holds_the_secret(caplog: pytest.LogCaptureFixture) -> None
     shown = caplog.text + "".join(str(record.__dict__) for record in caplog.records)
     assert SECRET[:-1] not in shown
     assert "private" not in shown
+
+
+async def test_the_access_log_hides_paths_of_any_application(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    config = Config()
+    config.accesslog, config.errorlog = ACCESS, SERVER
+    scope: HTTPScope = scope_of("/" + SECRET)  # type: ignore[assignment]
+
+    await HidingLogger(config).access(scope, {"status": 200, "headers": []}, 0.001)
+    await HidingLogger(config).access(scope, None, 0.001)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "POST /*** 200 1.0 ms",
+        "POST /*** 0 1.0 ms",
+    ]
 
 
 async def test_connections_beyond_the_limit_wait_their_turn() -> None:

@@ -285,3 +285,25 @@ async def until(condition: Callable[[], bool]) -> None:
     """Let the others run until something has happened."""
     while not condition():
         await trio.sleep(0.001)
+
+
+def scope_of(path: str) -> dict[str, object]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [
+            (b"content-type", text_event("").content_type.encode()),
+            (b"transfer-encoding", b"chunked"),
+        ],
+        "client": None,
+        "server": None,
+        "extensions": {},
+        "state": {},
+    }

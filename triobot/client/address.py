@@ -8,6 +8,7 @@ the webhook's address can forge an event.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection, Iterable
 from typing import Final, TypeAlias, final
 
@@ -25,6 +26,8 @@ _LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SHARED_LABELS: Final = frozenset(
     {"ac", "co", "com", "edu", "go", "gob", "gov", "id", "mil", "ne", "net", "nom", "or", "org", "sch"}
 )
+
+_HOST: Final = re.compile(r"[a-z0-9_.\-]{1,253}", re.ASCII)
 
 # Addresses that carry an IPv4 address inside, which is where the packets end up.
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
@@ -59,14 +62,11 @@ def parse_base_url(text: str, *, allow_insecure: bool) -> BaseUrl:
             itself is not repeated, since a password may be in it.
     """
     try:
-        url = httpx.URL(text)
-        host = host_of(url)
-        # A port out of range shows only when it is used.
-        _ = url.netloc
-    except (httpx.InvalidURL, TypeError, ValueError):
+        url, host = _parse(text)
+    except ValueError:
         raise ConfigError("base_url is not a URL; give one such as https://api.example.com") from None
-    if url.scheme not in ("http", "https") or not host:
-        raise ConfigError("base_url must begin with https:// and name a host")
+    if url.scheme not in ("http", "https"):
+        raise ConfigError("base_url must begin with https://")
     if url.userinfo:
         raise ConfigError("base_url must hold no user name or password; the token is a setting of its own")
     if url.query or url.fragment or "?" in text or "#" in text:
@@ -78,6 +78,22 @@ def parse_base_url(text: str, *, allow_insecure: bool) -> BaseUrl:
             "use https://, or set allow_insecure=True on a network that you trust"
         )
     return BaseUrl(url, host, loopback or url.scheme == "http")
+
+
+def _parse(text: str) -> tuple[httpx.URL, str]:
+    """A URL and its host. Stricter than httpx, which hands on what no resolver should see.
+
+    Raises:
+        ValueError: it is no URL with a host that a name server or a socket understands.
+    """
+    try:
+        url = httpx.URL(text)
+        host = host_of(url)
+    except (httpx.InvalidURL, TypeError) as error:
+        raise ValueError("not a URL") from error
+    if not (_HOST.fullmatch(host) or _literal(host)) or not 1 <= (url.port or 443) <= 65535:
+        raise ValueError("not a host, or not a port")
+    return url, host
 
 
 def host_of(url: httpx.URL) -> str:
@@ -129,10 +145,8 @@ def check_media_url(text: str, *, domains: Collection[str], trusted_network: boo
         RemoteProtocolError: this address is not one that we follow. Sender's fault; repeating never helps.
     """
     try:
-        url = httpx.URL(text)
-        host = host_of(url)
-        _ = url.netloc
-    except (httpx.InvalidURL, TypeError, ValueError):
+        url, host = _parse(text)
+    except ValueError:
         raise RemoteProtocolError("path", "must be a URL") from None
     if url.scheme != "https" and not (url.scheme == "http" and trusted_network):
         raise RemoteProtocolError("path", "must be an https URL")

@@ -36,6 +36,26 @@ class Answer:
 
 
 @final
+class WholeBody(httpx.AsyncByteStream):
+    """A request's body that is in memory.
+
+    httpx's own is a generator, and a request that breaks off would leave it to the garbage collector.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._rest = [data]
+        self.length = len(data)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._rest:
+            raise StopAsyncIteration
+        return self._rest.pop()
+
+
+@final
 class Patience:
     """How long nothing may happen: a scope whose deadline moves on with each progress.
 

@@ -23,7 +23,7 @@ from ..wire.decode import decode_result
 from ..wire.encode import FilePart, Request, encode_form, encode_operation
 from ..wire.operations import Operation, Upload
 from .address import allowed_domains, parse_base_url
-from .exchange import Answer, Patience, exchange
+from .exchange import Answer, Patience, WholeBody, exchange
 from .media import DownloadProgress, MediaFetcher
 from .multipart import frame
 from .upload import UploadBody, Uploaded, UploadProgress, open_source
@@ -231,9 +231,10 @@ class PlatformClient:
         return await self._media.fetch(source, to, limit=limit, on_progress=on_progress)
 
     async def _post_form(self, request: Request) -> Answer:
-        body = encode_form(request.fields)
-        headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
-        return await self._post(request.path, headers, body, Patience(self._patience))
+        body = WholeBody(encode_form(request.fields))
+        return await self._post(
+            request.path, "application/x-www-form-urlencoded", body, Patience(self._patience)
+        )
 
     async def _post_file(
         self, request: Request, file: FilePart, on_progress: UploadProgress | None
@@ -247,13 +248,8 @@ class PlatformClient:
         patience = Patience(self._patience)
         async with open_source(file.source) as reader:
             body = UploadBody(edges, reader, on_written=patience.renew, on_progress=on_progress)
-            headers = {
-                **self._headers,
-                "Content-Type": edges.content_type,
-                "Content-Length": str(body.length),
-            }
             try:
-                answer = await self._post(request.path, headers, body, patience)
+                answer = await self._post(request.path, edges.content_type, body, patience)
             except Exception:
                 # A transport may have wrapped it.
                 if body.failure is not None:
@@ -266,15 +262,17 @@ class PlatformClient:
             return answer, (body.digest, reader.size)
 
     async def _post(
-        self, path: str, headers: dict[str, str], body: bytes | httpx.AsyncByteStream, patience: Patience
+        self, path: str, content_type: str, body: WholeBody | UploadBody, patience: Patience
     ) -> Answer:
         self._check_open()
-        request = httpx.Request(
-            "POST",
-            self._base.operation(path),
-            headers={**headers, "token": self._token.reveal()},
-            content=body,
-        )
+        headers = {
+            "Host": self._base.root.netloc.decode("ascii"),
+            **self._headers,
+            "token": self._token.reveal(),
+            "Content-Type": content_type,
+            "Content-Length": str(body.length),
+        }
+        request = httpx.Request("POST", self._base.operation(path), headers=headers, stream=body)
         async with self._slots:
             return await exchange(self._transport, request, operation=path, patience=patience)
 

@@ -11,7 +11,9 @@ import json
 from typing import BinaryIO, Final, cast
 from urllib.parse import parse_qsl
 
+import trio
 from quart import Blueprint, Response, request
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from ..errors import ProtocolError, RemoteProtocolError
 from ..wire.content import MEDIA, MediaKind
@@ -27,6 +29,9 @@ from .performing import Refusal, invalid, kind_of
 LONGEST_FORM: Final = 1024 * 1024
 _JSON: Final = "application/json"
 _FORM: Final = "application/x-www-form-urlencoded"
+
+# Seen live: an upload that is too big, or of the wrong kind, is answered 500.
+_TOO_LARGE: Final = Refusal(500, "the file is too large")
 
 Fields = list[tuple[str, str]]
 
@@ -51,6 +56,11 @@ def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
     async def file(file_id: str, name: str) -> Response:
         return _file(exchange, file_id)
 
+    async def charge(user_id: int) -> Response:
+        await trio.lowlevel.checkpoint()
+        return Response("Top up this wallet in the emulator.\n", 200, content_type="text/plain")
+
+    blueprint.add_url_rule("/charge/<int:user_id>", view_func=charge, methods=["GET"])
     blueprint.add_url_rule("/<path:operation>", view_func=perform, methods=["POST"])
     blueprint.add_url_rule("/files/<file_id>/<path:name>", view_func=file, methods=["GET"])
     return blueprint
@@ -109,7 +119,10 @@ def _as_text(value: object) -> str:
 
 
 async def _upload(exchange: Exchange) -> Response:
-    files = await request.files
+    try:
+        files = await request.files
+    except RequestEntityTooLarge:
+        return _refuse(exchange, Upload.path, [], _TOO_LARGE)
     given = [(name, part) for name, part in files.items(multi=True) if name in MEDIA]
     if len(given) != 1:
         return _refuse(exchange, Upload.path, [], invalid("file"))
@@ -120,8 +133,7 @@ async def _upload(exchange: Exchange) -> Response:
             cast("MediaKind", name), part.filename or name, cast("BinaryIO", part.stream)
         )
     except TooLargeError:
-        # Seen live: an upload that is too big, or of the wrong kind, is answered 500.
-        return _refuse(exchange, Upload.path, log, Refusal(500, "the file is too large"))
+        return _refuse(exchange, Upload.path, log, _TOO_LARGE)
     finally:
         part.close()
     _log(exchange, Upload.path, log, 200)

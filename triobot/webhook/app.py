@@ -105,10 +105,15 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: Callable[[], Endpoint | No
                 await endpoint(scope, receive, send)
             else:
                 hide_path(scope)
-                await Exchange(receive, send, closable=True).refuse(try_later(1), unread=True, linger=0)
+                exchange = Exchange(receive, send, closable=scope["http_version"].startswith("1"))
+                await exchange.refuse(try_later(1), unread=True, linger=0)
         elif scope["type"] == "websocket" and is_below(scope, prefix):
             if (endpoint := find()) is not None:
                 await endpoint.refuse_websocket(scope, receive, send)
+            else:
+                hide_path(scope)
+                await receive()
+                await send({"type": "websocket.close", "code": 1013, "reason": None})
         else:
             await behind(scope, receive, send)
 

@@ -96,7 +96,12 @@ class Endpoint:
             await self._refuse(exchange, answers.TOO_LONG, framing)
         elif framing.conflicting:
             self._traffic.bad_framing += 1
-            await self._refuse(exchange, answers.BAD_FRAMING, framing)
+            await exchange.refuse(
+                answers.BAD_FRAMING,
+                unread=framing.unread,
+                linger=self._limits.linger_seconds,
+                body_first=True,
+            )
         else:
             await self._take_in_turn(exchange, framing)
 

@@ -95,11 +95,15 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         return written
 
-    async def refuse(self, answer: Answer, *, unread: bool, linger: float) -> None:
+    async def refuse(self, answer: Answer, *, unread: bool, linger: float, body_first: bool = False) -> None:
         """Write an answer to a request whose body is not wanted, and close the connection if it has one.
 
         What still comes is thrown away for `linger` seconds at most, since closing before the sender has
         written all would reset the connection and take the answer with it.
+
+        Args:
+            body_first: throw the body away before the answer, for senders that put another request behind
+                it: hypercorn drops an answer that closes if it finds more to read before that is out.
         """
         if not unread:
             await self._begin(answer, close=False)
@@ -108,10 +112,15 @@ class Exchange:
         done = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._discard, done)
+            if body_first:
+                await _wait_at_most(linger, done)
+                # As in `answer`: now the server, too, has seen that the body is over.
+                await trio.lowlevel.checkpoint()
+                await trio.lowlevel.checkpoint()
             await self._begin(answer, close=True)
             await self._send({"type": "http.response.body", "body": answer.body, "more_body": True})
-            with trio.move_on_after(linger):
-                await done.wait()
+            if not body_first:
+                await _wait_at_most(linger, done)
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
             nursery.cancel_scope.cancel()
 
@@ -129,3 +138,8 @@ class Exchange:
         if close and self._closable:
             headers.append(_CLOSE)
         await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})
+
+
+async def _wait_at_most(seconds: float, event: trio.Event) -> None:
+    with trio.move_on_after(seconds):
+        await event.wait()
