@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import httpx
 import pytest
 
@@ -76,3 +78,12 @@ def test_a_connection_is_fresh_from_its_making_to_its_first_request() -> None:
         seen.append(delivery.fresh)
 
     assert seen == [False, True, False, True, False, False]
+
+
+def test_why_there_was_no_connection_is_told_from_below() -> None:
+    error = httpx.ConnectError("")
+    error.__cause__ = OSError("")
+    error.__cause__.__cause__ = ssl.SSLError("certificate verify failed")
+
+    assert "certificate verify failed" in str(Delivery(may_have_left=False).failed("sendMessage", error))
+    assert "ConnectTimeout" in str(Delivery(may_have_left=False).failed("x", httpx.ConnectTimeout("")))

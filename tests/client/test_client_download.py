@@ -43,6 +43,10 @@ def fake(
     )
 
 
+def names_in(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()]
+
+
 class Names(trio.abc.HostnameResolver):
     """A name server of our own."""
 
@@ -76,7 +80,7 @@ async def test_a_file_lands_whole_private_and_without_the_token(tmp_path: Path) 
     assert where == place
     assert place.read_bytes() == CAT
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    assert os.listdir(tmp_path) == ["mine.png"]
+    assert names_in(tmp_path) == ["mine.png"]
     assert seen == [(len(CAT), len(CAT))]
     (request,) = server.received
     assert request.head.startswith("GET /1.jpg HTTP/1.1")
@@ -240,7 +244,7 @@ async def test_only_a_200_is_a_file(tmp_path: Path, status: int) -> None:
 
     assert caught.value.status == status
     assert len(asked) == 1
-    assert os.listdir(tmp_path) == []
+    assert names_in(tmp_path) == []
 
 
 @pytest.mark.parametrize("announced", [True, False])
@@ -254,7 +258,7 @@ async def test_a_file_over_the_limit_leaves_nothing_behind(tmp_path: Path, annou
     async with serving(answer) as server, PlatformClient(server.url, TOKEN) as platform:
         with pytest.raises(RemoteProtocolError, match="at most 100 bytes"):
             await platform.download(received(server.url), place, limit=100)
-        assert os.listdir(tmp_path) == []
+        assert names_in(tmp_path) == []
         await platform.download(received(server.url), place, limit=101)
 
     assert place.read_bytes() == bytes(101)
@@ -276,7 +280,7 @@ async def test_half_a_file_is_none(tmp_path: Path) -> None:
         with pytest.raises(NotDeliveredError):
             await platform.download(received(server.url), tmp_path / "x")
 
-    assert os.listdir(tmp_path) == ["x"]
+    assert names_in(tmp_path) == ["x"]
     assert (tmp_path / "x").read_text() == "old"
 
 
@@ -302,7 +306,7 @@ async def test_a_download_that_stands_still_is_given_up(tmp_path: Path, autojump
         with pytest.raises(NotDeliveredError, match="30 seconds"):
             await platform.download(received("https://cdn.example.com/1"), tmp_path)
 
-    assert os.listdir(tmp_path) == []
+    assert names_in(tmp_path) == []
 
 
 async def test_a_cancelled_download_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -315,12 +319,10 @@ async def test_a_cancelled_download_leaves_nothing_behind(tmp_path: Path) -> Non
     async with serving(endless) as server, PlatformClient(server.url, TOKEN) as platform:
         for _ in range(5):
             with trio.CancelScope() as scope:
-                await platform.download(
-                    received(server.url), tmp_path, on_progress=lambda *_: scope.cancel()
-                )
+                await platform.download(received(server.url), tmp_path, on_progress=lambda *_: scope.cancel())
             assert scope.cancelled_caught
 
-    assert os.listdir(tmp_path) == []
+    assert names_in(tmp_path) == []
 
 
 async def test_the_disks_own_errors_stay_the_disks(tmp_path: Path) -> None:
@@ -334,17 +336,16 @@ async def test_the_disks_own_errors_stay_the_disks(tmp_path: Path) -> None:
 async def fill_the_disk(platform: PlatformClient, server: Server, tmp_path: Path) -> None:
     def on_progress(done: int, total: int | None) -> None:
         # The only file there is the one being written: send its bytes to where there is no room.
-        (entry,) = os.listdir(tmp_path)
-        for number in os.listdir("/proc/self/fd"):
-            link = f"/proc/self/fd/{number}"
-            if os.path.lexists(link) and os.readlink(link) == str(tmp_path / entry):
+        (entry,) = tmp_path.iterdir()
+        for link in Path("/proc/self/fd").iterdir():
+            if link.is_symlink() and link.readlink() == entry:
                 full = os.open("/dev/full", os.O_WRONLY)
-                os.dup2(full, int(number))
+                os.dup2(full, int(link.name))
                 os.close(full)
 
     with pytest.raises(OSError, match="No space left"):
         await platform.download(received(server.url), tmp_path, on_progress=on_progress)
-    assert os.listdir(tmp_path) == []
+    assert names_in(tmp_path) == []
 
 
 async def test_downloads_are_over_before_the_client_is(tmp_path: Path) -> None:

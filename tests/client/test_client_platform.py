@@ -104,12 +104,14 @@ async def test_requests_at_once_are_bounded_and_the_rest_wait_their_turn() -> No
         now -= 1
         return httpx.Response(200, json={"id": 7})
 
-    async with PlatformClient(
-        "https://api.test", TOKEN, transport=httpx.MockTransport(answer), connections=3
-    ) as platform:
-        async with trio.open_nursery() as nursery:
-            for _ in range(10):
-                nursery.start_soon(platform.perform, HELLO)
+    async with (
+        PlatformClient(
+            "https://api.test", TOKEN, transport=httpx.MockTransport(answer), connections=3
+        ) as platform,
+        trio.open_nursery() as nursery,
+    ):
+        for _ in range(10):
+            nursery.start_soon(platform.perform, HELLO)
 
     assert most == 3
 
@@ -118,10 +120,13 @@ async def test_requests_at_once_are_bounded_and_the_rest_wait_their_turn() -> No
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(400, BadRequestError), (403, ForbiddenError), (429, RefusedError), (502, RefusedError)]
+    ("status", "kind"),
+    [(400, BadRequestError), (403, ForbiddenError), (429, RefusedError), (502, RefusedError)],
 )
 async def test_the_platforms_no_has_its_status_and_words(status: int, kind: type[RefusedError]) -> None:
-    async with mock(lambda _: httpx.Response(status, json={"error": "no data", "trace_id": "t1"})) as platform:
+    async with mock(
+        lambda _: httpx.Response(status, json={"error": "no data", "trace_id": "t1"})
+    ) as platform:
         with pytest.raises(kind) as caught:
             await platform.perform(HELLO)
 
@@ -317,12 +322,14 @@ async def test_waiting_for_a_turn_costs_no_patience(autojump_clock: MockClock) -
         await trio.sleep(20)
         return httpx.Response(200, json={"id": 7})
 
-    async with PlatformClient(
-        "https://api.test", TOKEN, transport=httpx.MockTransport(slow), connections=1
-    ) as platform:
-        async with trio.open_nursery() as nursery:
-            for _ in range(5):
-                nursery.start_soon(platform.perform, HELLO)
+    async with (
+        PlatformClient(
+            "https://api.test", TOKEN, transport=httpx.MockTransport(slow), connections=1
+        ) as platform,
+        trio.open_nursery() as nursery,
+    ):
+        for _ in range(5):
+            nursery.start_soon(platform.perform, HELLO)
 
 
 async def test_a_platform_that_never_answers_leaves_the_outcome_unknown() -> None:

@@ -246,6 +246,15 @@ async def test_patience_renews_itself_with_every_piece(autojump_clock: MockClock
     assert trio.current_time() - started > 300
 
 
+async def test_the_disks_time_costs_no_patience(tmp_path: Path, autojump_clock: MockClock) -> None:
+    # The clock jumps ahead while a thread reads: to the end of patience, if that ran on.
+    place = tmp_path / "film.mp4"
+    place.write_bytes(bytes(50 * PIECE))
+
+    async with PlatformClient("https://api.test", TOKEN, transport=Slow(0)) as platform:
+        await platform.perform(Upload("video", LocalFile(place, "film.mp4")))
+
+
 async def test_an_upload_that_stands_still_is_given_up(autojump_clock: MockClock) -> None:
     started = trio.current_time()
     async with PlatformClient("https://api.test", TOKEN, transport=Slow(31)) as platform:
@@ -255,11 +264,16 @@ async def test_an_upload_that_stands_still_is_given_up(autojump_clock: MockClock
     assert trio.current_time() - started == pytest.approx(30)
 
 
+def open_files() -> int:
+    listing = Path("/proc/self/fd")
+    return sum(1 for _ in listing.iterdir()) if listing.is_dir() else 0
+
+
 @pytest.mark.parametrize("pieces", range(4))
 async def test_a_cancelled_upload_closes_its_file_and_frees_its_place(tmp_path: Path, pieces: int) -> None:
     place = tmp_path / "film.mp4"
     place.write_bytes(bytes(3 * PIECE))
-    open_before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    open_before = open_files()
 
     async with serving(keep) as server, PlatformClient(server.url, TOKEN, connections=1) as platform:
         with trio.CancelScope() as scope:
@@ -273,8 +287,7 @@ async def test_a_cancelled_upload_closes_its_file_and_frees_its_place(tmp_path: 
         with trio.fail_after(5):
             await platform.perform(Upload("video", LocalFile(place, "film.mp4")))
 
-    if open_before:
-        assert len(os.listdir("/proc/self/fd")) <= open_before
+    assert open_files() <= open_before
 
 
 async def test_an_error_in_the_progress_callback_ends_the_upload() -> None:

@@ -177,7 +177,9 @@ class Town:
     def messages(self, chat: int = CHAT) -> list[tuple[int, SendMessage]]:
         """The messages with their ids, in order."""
         return [
-            (id, op) for id, op in self.outbox.message_ids if op.chat_id == chat and isinstance(op, SendMessage)
+            (id, op)
+            for id, op in self.outbox.message_ids
+            if op.chat_id == chat and isinstance(op, SendMessage)
         ]
 
     def newest(self, chat: int = CHAT) -> SendMessage:
@@ -216,7 +218,11 @@ class Town:
 
     def left_over(self) -> dict[str, int]:
         """How much the dispatcher still remembers of chats, where there is anything."""
-        kept = {name: len(getattr(self.dispatcher, name)) for name in ("_lives", "_running", "_done")}
+        kept = {
+            name: len(getattr(self.dispatcher, name))
+            for name in ("_lives", "_running", "_tidying", "_stalled")
+        }
+        kept["_consumption"] = self.dispatcher._consumption.waiting
         return {name: size for name, size in kept.items() if size}
 
 

@@ -51,8 +51,7 @@ class Delivery:
     def failed(self, operation: str, error: Exception) -> NotDeliveredError | DeliveryUnknownError:
         """What an error of the transport means for the operation."""
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            # These come from the system's resolver, its sockets and its TLS, and hold nothing of the request.
-            return NotDeliveredError(operation, f"could not connect: {str(error)[:200]}")
+            return NotDeliveredError(operation, f"could not connect: {cause_of(error)}")
         if isinstance(error, _BEFORE):
             return NotDeliveredError(operation, f"could not be sent ({type(error).__name__})")
         return self._verdict(operation, f"the connection failed ({type(error).__name__})")
@@ -65,3 +64,16 @@ class Delivery:
         if self.may_have_left:
             return DeliveryUnknownError(operation, f"{what}; it may have taken effect")
         return NotDeliveredError(operation, f"{what}; nothing was sent")
+
+
+def cause_of(error: BaseException) -> str:
+    """Why a connection was not made: what the resolver, the socket or TLS said, which know no request.
+
+    The libraries between wrap it, some of them without its text; a bad certificate would be told as "".
+    """
+    within: BaseException | None = error
+    while within is not None:
+        if text := str(within):
+            return text[:200]
+        within = within.__cause__
+    return type(error).__name__

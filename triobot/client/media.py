@@ -19,7 +19,7 @@ from ..errors import NotDeliveredError, RefusedError, RemoteProtocolError
 from ..wire.content import Media
 from ..wire.rules import is_digits
 from .address import check_addresses, check_media_url, host_of
-from .delivery import Delivery
+from .delivery import Delivery, cause_of
 from .exchange import FAILURES, Patience, reading, send
 from .landing import new_file, place_for
 
@@ -73,16 +73,20 @@ class MediaFetcher:
                 response = await self._open(url)
                 async with reading(response) as pieces:
                     total = announced_size(response, limit=limit)
+                    patience.pause()
                     async with new_file(place) as file:
+                        patience.renew()
                         done = 0
                         async for piece in _Named(pieces):
                             done += len(piece)
                             if done > limit:
                                 raise _too_large(limit)
+                            patience.pause()
                             await trio.to_thread.run_sync(file.write, piece)
                             patience.renew()
                             if on_progress is not None:
                                 on_progress(done, total)
+                        patience.pause()
                 return place
         raise NotDeliveredError(OPERATION, f"no progress for {self._patience:g} seconds")
 
@@ -99,6 +103,8 @@ class MediaFetcher:
                 except (httpx.ConnectError, httpx.ConnectTimeout):
                     continue
             return await self._send(self._pinned(url, addresses[-1]))
+        except (httpx.ConnectError, httpx.ConnectTimeout, socket.gaierror) as error:
+            raise NotDeliveredError(OPERATION, f"could not connect: {cause_of(error)}") from error
         except FAILURES as error:
             raise NotDeliveredError(OPERATION, f"the connection failed ({type(error).__name__})") from error
 

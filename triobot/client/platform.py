@@ -247,7 +247,7 @@ class PlatformClient:
         )
         patience = Patience(self._patience)
         async with open_source(file.source) as reader:
-            body = UploadBody(edges, reader, on_written=patience.renew, on_progress=on_progress)
+            body = UploadBody(edges, reader, patience=patience, on_progress=on_progress)
             try:
                 answer = await self._post(request.path, edges.content_type, body, patience)
             except Exception:

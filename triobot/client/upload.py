@@ -19,6 +19,7 @@ import trio
 
 from ..errors import LocalProtocolError
 from ..wire.content import Blob, Descriptor, LocalFile
+from .exchange import Patience
 from .multipart import Frame
 
 UploadProgress: TypeAlias = Callable[[int, int], None]
@@ -167,12 +168,12 @@ class UploadBody(httpx.AsyncByteStream):
         frame: Frame,
         reader: Reader,
         *,
-        on_written: Callable[[], None],
+        patience: Patience,
         on_progress: UploadProgress | None,
     ) -> None:
         self._frame = frame
         self._reader = reader
-        self._on_written = on_written
+        self._patience = patience
         self._on_progress = on_progress
         self._hash = hashlib.sha256()
         self._sent = 0
@@ -193,7 +194,7 @@ class UploadBody(httpx.AsyncByteStream):
 
     async def __anext__(self) -> bytes:
         # A transport asks for the next piece once it has written the one before.
-        self._on_written()
+        self._patience.renew()
         if self.whole:
             raise StopAsyncIteration
         if not self._started:
@@ -201,6 +202,7 @@ class UploadBody(httpx.AsyncByteStream):
             return self._frame.head
         if self._on_progress is not None:
             self._on_progress(self._sent, self._reader.size)
+        self._patience.pause()
         try:
             piece = await self._reader.read()
             if not piece and self._sent != self._reader.size:
@@ -208,6 +210,7 @@ class UploadBody(httpx.AsyncByteStream):
         except LocalProtocolError as error:
             self.failure = error
             raise
+        self._patience.renew()
         if not piece:
             self.whole = True
             return self._frame.tail

@@ -7,6 +7,7 @@ else comes; and takes its buttons away however it ends.
 from __future__ import annotations
 
 import base64
+import re
 import secrets
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from .waits import Otherwise, OtherwisePolicy, Taken, Unfit, Wait
 T = TypeVar("T")
 K = TypeVar("K")
 Shared = TypeVar("Shared", Image, Video, Audio, Voice, File, Contact, Location)
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?", re.ASCII)
 SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 
@@ -38,7 +40,7 @@ def new_token() -> str:
 def policy(conversation: Conversation, otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy:
     """What becomes of events that don't fit: in a private chat a hint, in a group nothing."""
     if otherwise is not None:
-        return otherwise
+        return otherwise or Otherwise.DROP  # no word to say
     return Otherwise.DROP if conversation.life.group else hint
 
 
@@ -49,9 +51,10 @@ def open_wait(
     otherwise: OtherwisePolicy,
     *,
     question: bool = False,
+    token: str = "",
 ) -> Generator[Wait]:
     """A wait that is closed however the block ends."""
-    wait = conversation.open_wait(look, otherwise, question=question)
+    wait = conversation.open_wait(look, otherwise, question=question, token=token)
     try:
         yield wait
     finally:
@@ -111,10 +114,22 @@ async def ask(
                 return value
             number = kind in (int, float)
             try:
-                return cast("Callable[[str], object]", kind)(fold(value) if number else value)
+                return read_number(kind, value) if number else cast("Callable[[str], object]", kind)(value)
             except ValueError as error:
                 said = texts.want_number if number else str(error)
                 await say_again(conversation, wait, said or hint)
+
+
+def read_number(kind: object, text: str) -> int | float:
+    """Read what a person writes for a number, in any of the usual digits.
+
+    Raises:
+        ValueError: it is none; `int` and `float` alone would take "1_2" and "nan".
+    """
+    folded = fold(text).replace("\N{ARABIC DECIMAL SEPARATOR}", ".")
+    if not _NUMBER.fullmatch(folded) or (kind is int and "." in folded):
+        raise ValueError
+    return int(folded) if kind is int else float(folded)
 
 
 async def choose(
@@ -136,7 +151,7 @@ async def choose(
         return None
 
     said = policy(conversation, otherwise, conversation.services.texts.want_choice)
-    with open_wait(conversation, look, said, question=True) as wait:
+    with open_wait(conversation, look, said, question=True, token=token) as wait:
         operation = SendMessage(conversation.life.chat_id, question, inline_keyboard=buttons.keyboard(token))
         sent = await conversation.perform(operation)
         with buttons_removed(conversation, sent, question):
@@ -156,9 +171,10 @@ async def fill(
     texts = conversation.services.texts
     shape = FormOf(cls, texts, labels)
     shown: MessageId | None = None
+    used: set[MessageId] = set()
 
     def look(event: Event, setting: Setting) -> object | None:
-        if not isinstance(event, Submission):
+        if not isinstance(event, Submission) or event.message_id in used:
             return None
         # Until the platform has told the message's id, only the fields can say whose form this is.
         mine = event.message_id == shown if shown is not None else shape.fits({k for k, _ in event.values})
@@ -175,21 +191,23 @@ async def fill(
                 return shape.read(dict(event.values))
             except Unreadable as error:
                 # The form is used up: another one, with the reason above it.
+                used.add(event.message_id)
                 text, shown = str(error), None
                 conversation.reopen_wait(wait)
 
 
 @contextmanager
 def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Generator[None]:
-    """Take a message's buttons away when the block ends, unless the program is stopping.
+    """Take a message's buttons away when the block ends, unless the program stops or the user has left.
 
-    Then the conversation isn't over, only its process.
+    When the program stops, the conversation isn't over, only its process.
     """
     try:
         yield
     finally:
-        if not conversation.life.stopping:
-            conversation.tidy(EditMessage(sent.chat_id, sent.id, text))
+        house = conversation.house
+        if not house.cut and not conversation.left:
+            house.tidy(conversation.life.chat_id, EditMessage(sent.chat_id, sent.id, text))
 
 
 def _is_by(event: Message[Any] | Press[Any], by: int | None) -> bool:

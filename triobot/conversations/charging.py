@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast, final
 from urllib.parse import urlsplit
 
@@ -18,14 +20,17 @@ import trio
 
 from ..errors import (
     AmountMismatchError,
+    LocalProtocolError,
+    NotDeliveredError,
     PaymentDeclinedError,
     RefusedError,
     RemoteProtocolError,
+    StoreFullError,
     TransportError,
 )
 from ..seams import Alarm, Intent, OnUnknown, Settle, Urgency
 from ..wire.events import Event, InvoiceCallback, PayCallback, Press, Sender
-from ..wire.ids import RefId, as_ref_id
+from ..wire.ids import InvoiceId, RefId, as_ref_id
 from ..wire.markup import InlineKeyboard, LinkButton, PayButton
 from ..wire.operations import (
     CreateInvoice,
@@ -39,8 +44,9 @@ from ..wire.operations import (
 from ..wire.results import PaymentState
 from .asking import answered, buttons_removed, new_token, open_wait, policy
 from .buttons import Buttons, question_data
-from .conversation import Conversation
+from .conversation import Conversation, Services
 from .filters import Setting
+from .holding import hold
 from .waits import OtherwisePolicy, Wait
 
 T_co = TypeVar("T_co", covariant=True)
@@ -51,6 +57,7 @@ BUTTON_LIFE: Final = 24 * 3600
 
 # What verify and inquiry may still answer after a network failure; a callback may be lost, too.
 _RETRIES: Final = (2, 10, 60, 300)
+_WRITE_DEADLINE: Final = 5.0
 _DECLINED: Final = (1001, 1002, 1003)
 _NOT_ENOUGH: Final = 1000
 _TRY_AGAIN: Final = 1004
@@ -108,7 +115,7 @@ async def charge(
     token = new_token()
     keys = {question_data(token, key): key for key in (options.keys.values() if options else ())}
     more = options.keyboard(token).rows if options else ()
-    keyboard = InlineKeyboard(((button,), *more))
+    operation = SendMessage(chat_id, text, inline_keyboard=InlineKeyboard(((button,), *more)))
 
     def look(event: Event, setting: Setting) -> object | None:
         if isinstance(event, PayCallback) and event.ref_id == ref_id:
@@ -117,13 +124,11 @@ async def charge(
 
     deal = _Deal(amount, VerifyPayment(chat_id, ref_id), InquirePayment(chat_id, ref_id))
     said = policy(conversation, otherwise, texts.want_payment)
-    with open_wait(conversation, look, said, question=True) as wait:
-        intent = await _intend(conversation, ref_id, SendMessage.path, amount, currency)
-        operation = SendMessage(chat_id, text, inline_keyboard=keyboard)
-        sent = await conversation.perform(operation, urgency=Urgency.MONEY)
-        with buttons_removed(conversation, sent, text):
-            result = await _settle(conversation, wait, deal)
-        await conversation.services.store.commit(Settle((intent,)))
+    with open_wait(conversation, look, said, question=True, token=token) as wait:
+        async with _intended(conversation, ref_id, operation.path, amount, currency):
+            sent = await conversation.perform(operation, urgency=Urgency.MONEY)
+            with buttons_removed(conversation, sent, text):
+                result = await _settle(conversation, wait, deal)
     if isinstance(result, _Money):
         return Paid(amount, currency, item, f"payment-{ref_id}", result.payer)
     return result[0]
@@ -139,7 +144,8 @@ async def invoice(
 ) -> Paid[Any]:
     """Send an invoice and wait until it is paid on the wallet page."""
     chat_id = conversation.life.chat_id
-    known: list[str] = []
+    operation = CreateInvoice(chat_id, amount, text, expire_time=expires)
+    known: list[InvoiceId] = []
 
     def look(event: Event, setting: Setting) -> object | None:
         # The callback may overtake the answer that tells the invoice's id.
@@ -148,15 +154,45 @@ async def invoice(
 
     said = policy(conversation, otherwise, conversation.services.texts.want_payment)
     with open_wait(conversation, look, said, question=True) as wait:
-        intent = await _intend(conversation, new_ref_id(), CreateInvoice.path, amount, "IRR")
-        operation = CreateInvoice(chat_id, amount, text, expire_time=expires)
-        created = await conversation.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
-        known.append(created.id)
-        deal = _Deal(amount, VerifyInvoice(chat_id, created.id), InquireInvoice(chat_id, created.id))
-        result = await _settle(conversation, wait, deal)
-        await conversation.services.store.commit(Settle((intent,)))
+        async with _intended(conversation, new_ref_id(), operation.path, amount, "IRR"):
+            created = await conversation.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
+            known.append(created.id)
+            conversation.look_again(wait)
+            deal = _Deal(amount, VerifyInvoice(chat_id, created.id), InquireInvoice(chat_id, created.id))
+            result = await _settle(conversation, wait, deal)
     assert isinstance(result, _Money), "an invoice has no other buttons"
     return Paid(amount, "IRR", item, f"invoice-{created.id}", result.payer)
+
+
+@asynccontextmanager
+async def _intended(
+    conversation: Conversation, ref_id: RefId, kind: str, amount: int, currency: Currency
+) -> AsyncGenerator[None]:
+    """Write down that money is about to be asked for, before it is; and that it is settled, when it is.
+
+    What ends in any other way (an interrupt, a timeout, a stop) may still be paid, and stays written down.
+    """
+    services = conversation.services
+    detail = json.dumps({"ref_id": ref_id, "amount": amount, "currency": currency})
+    recipient = str(conversation.life.chat_id)
+    await services.store.commit(Intent(ref_id, recipient, kind, services.clock.now(), detail))
+    try:
+        yield
+    except (LocalProtocolError, RefusedError, NotDeliveredError, PaymentDeclinedError):
+        await _settle_intent(services, ref_id)
+        raise
+    await _settle_intent(services, ref_id)
+
+
+async def _settle_intent(services: Services, ref_id: RefId) -> None:
+    # Shielded: the money is captured, and a cancellation here would lose it.
+    with trio.move_on_after(_WRITE_DEADLINE, shield=True):
+        try:
+            await services.store.commit(Settle((ref_id,)))
+        except StoreFullError:
+            services.raise_alarm(
+                Alarm("store_unwritable", "settle", "the store can't be written: free some space")
+            )
 
 
 @final
@@ -178,10 +214,12 @@ async def _settle(conversation: Conversation, wait: Wait, deal: _Deal) -> _Money
             hint = cast("PayCallback | InvoiceCallback", value)
             # Open again at once: the next tap may come while this one is being looked at.
             conversation.reopen_wait(wait)
-            if await _is_captured(conversation, deal):
+            captured = await hold(conversation, partial(_is_captured, conversation, deal))
+            if captured:
+                conversation.disregard(wait)
                 return _Money(hint.sender)
             code = hint.code if isinstance(hint, PayCallback) else None
-            if code in _DECLINED:
+            if code in _DECLINED and captured is not None:
                 raise PaymentDeclinedError(code)
             if code == _NOT_ENOUGH:
                 await _offer_top_up(conversation, cast("PayCallback", hint).charge_url)
@@ -189,31 +227,39 @@ async def _settle(conversation: Conversation, wait: Wait, deal: _Deal) -> _Money
                 await conversation.perform(SendMessage(conversation.life.chat_id, texts.pay_again))
 
 
-async def _is_captured(conversation: Conversation, deal: _Deal) -> bool:
-    """Verify, and inquire after anything but a yes; both again while nobody answers."""
-    for pause in (*_RETRIES, None):
-        verified = await _state(conversation, deal.verify)
-        if verified is None or not verified.verified:
-            verified = await _state(conversation, deal.inquire) or verified
-        if verified is not None:
-            return _is_right(conversation, deal, verified)
-        if pause is not None:
-            await conversation.sleep(pause)
-    conversation.services.raise_alarm(
-        Alarm(
-            "payment_unverified",
-            str(conversation.life.chat_id),
-            f"a payment in chat {conversation.life.chat_id} could not be verified: the platform does not "
-            "answer; within an hour of being paid it gives the money back",
-        )
-    )
-    return False
+async def _is_captured(conversation: Conversation, deal: _Deal) -> bool | None:
+    """Verify, and inquire after anything but a yes; both again while they don't agree.
+
+    Returns: None if nobody knows.
+    """
+    try:
+        for pause in (*_RETRIES, None):
+            verified = await _state(conversation, deal.verify)
+            if verified is not None and verified.verified:
+                return _is_right(conversation, deal, verified)
+            inquired = await _state(conversation, deal.inquire)
+            if inquired is not None and (inquired.verified or verified is not None):
+                return _is_right(conversation, deal, inquired)
+            if pause is not None:
+                await conversation.pause(pause)
+    except trio.Cancelled:
+        if not conversation.house.cut:
+            _alarm_unverified(conversation, "was being verified when its conversation ended")
+        raise
+    _alarm_unverified(conversation, "could not be verified: the platform does not answer")
+    return None
+
+
+def _alarm_unverified(conversation: Conversation, what: str) -> None:
+    chat_id = conversation.life.chat_id
+    text = f"a payment in chat {chat_id} {what}; what is not verified within an hour goes back to the user"
+    conversation.services.raise_alarm(Alarm("payment_unverified", str(chat_id), text))
 
 
 async def _state(conversation: Conversation, operation: Operation[PaymentState]) -> PaymentState | None:
     """What the platform says; None when nobody knows. No answer is a no."""
     try:
-        return await conversation.perform(operation, urgency=Urgency.MONEY)
+        return await conversation.services.outbox.perform(operation, urgency=Urgency.MONEY)
     except (RefusedError, TransportError, RemoteProtocolError):
         return None
 
@@ -223,26 +269,13 @@ def _is_right(conversation: Conversation, deal: _Deal, state: PaymentState) -> b
         return False
     if state.amount == deal.amount:
         return True
-    conversation.services.raise_alarm(
-        Alarm(
-            "amount_mismatch",
-            str(conversation.life.chat_id),
-            f"chat {conversation.life.chat_id} was asked for {deal.amount}, and the platform captured "
-            f"{state.amount}; nothing was granted, and only you can give it back",
-        )
+    chat_id = conversation.life.chat_id
+    text = (
+        f"chat {chat_id} was asked for {deal.amount}, and the platform captured {state.amount}; nothing was "
+        "granted, and only you can give it back"
     )
+    conversation.services.raise_alarm(Alarm("amount_mismatch", str(chat_id), text))
     raise AmountMismatchError(deal.amount, state.amount or 0)
-
-
-async def _intend(
-    conversation: Conversation, ref_id: RefId, kind: str, amount: int, currency: Currency
-) -> str:
-    """Write down that money is about to be asked for, before it is."""
-    detail = json.dumps({"ref_id": ref_id, "amount": amount, "currency": currency})
-    recipient = str(conversation.life.chat_id)
-    services = conversation.services
-    await services.store.commit(Intent(ref_id, recipient, kind, services.clock.now(), detail))
-    return ref_id
 
 
 async def _offer_top_up(conversation: Conversation, url: str | None) -> None:
@@ -252,7 +285,7 @@ async def _offer_top_up(conversation: Conversation, url: str | None) -> None:
     if url is not None and is_trusted(url, conversation.services.charge_hosts):
         keyboard = InlineKeyboard(((LinkButton(texts.top_up_button, url),),))
     elif url is not None:
-        conversation.life.count("foreign_charge_url")
+        conversation.house.count("foreign_charge_url")
     operation = SendMessage(conversation.life.chat_id, texts.top_up, inline_keyboard=keyboard)
     await conversation.perform(operation)
 

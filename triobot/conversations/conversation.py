@@ -7,7 +7,7 @@ press is answered and the events in hand are given back to the inbox as consumed
 
 from __future__ import annotations
 
-import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from enum import Enum
@@ -16,24 +16,28 @@ from typing import TYPE_CHECKING, Final, NewType, TypeVar, final
 import attrs
 import trio
 
-from ..errors import ConversationEndedError, ForbiddenError, ForeignTaskError, StepError, TriobotError
+from ..errors import (
+    ConversationEndedError,
+    ConversationError,
+    ForeignTaskError,
+    StepError,
+)
 from ..seams import OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.events import Event, Press
-from ..wire.operations import Operation, SendMessage
+from ..wire.operations import Operation
+from .failures import apologize, report
 from .filters import Setting
-from .lines import calling_line, failing_line
+from .lines import calling_line
+from .routes import Route
 from .texts import Texts
-from .waits import Answer, Delivery, OtherwisePolicy, Taken, Wait
+from .waits import Broken, Delivery, OtherwisePolicy, Taken, Unfit, Wait, is_payment
 
 if TYPE_CHECKING:
     from .chat import Chat
     from .life import ChatLife
-    from .routes import Route
 
 T = TypeVar("T")
 OperationId = NewType("OperationId", str)
-
-log: Final = logging.getLogger("triobot.conversations")
 
 
 class OperationKind(Enum):
@@ -94,7 +98,14 @@ class Branch:
 
 @final
 class Conversation:
-    """A live conversation, interrupt or aside of one chat."""
+    """A live conversation, interrupt or aside of one chat.
+
+    Attributes:
+        waits: what its branches would take now.
+        ending: None while it runs, and when the program stops: then it hasn't ended.
+        shielded: the author's open shields.
+        held: work that a timeout is being held for; an interrupt is not.
+    """
 
     def __init__(
         self,
@@ -107,12 +118,15 @@ class Conversation:
     ) -> None:
         self.services = services
         self.life = life
+        self.house = life.house
         self.route = route
         self.value = value
         self.interrupted = interrupted
         self.event: Event = delivery.event
         self.waits: list[Wait] = []
         self.ending: Ending | None = None
+        self.shielded: set[trio.CancelScope] = set()
+        self.held: set[trio.CancelScope] = set()
         self._scope = trio.CancelScope()
         self._main = Branch("", in_hand=[delivery.seq])
         self._branches: dict[trio.lowlevel.Task, Branch] = {}
@@ -125,51 +139,42 @@ class Conversation:
     async def run(self, chat: Chat[Event]) -> None:
         """Run the coroutine to its end, whatever that is; never raises an author's error."""
         failure: BaseExceptionGroup[Exception] | None = None
-        finished = False
         try:
             with self._scope, self.branch(self._main):
                 try:
-                    await self.route.run(self)
-                    finished = True
+                    await self.route.handler(chat)
                 except* Exception as group:
                     failure = group
             # Reached after a normal end, a failure, or our own cancellation; not when the program stops.
             if self.ending is None:
-                self.ending = Ending.NORMAL if finished else Ending.FAILED
-            if failure is not None:
-                await self._report(failure)
+                self.ending = Ending.NORMAL if failure is None else Ending.FAILED
             self._consume(self._main)
         finally:
+            crashed = failure is not None and report(self, failure)
+            # Before the apology: the chat must not wait until that has been sent.
             self.life.ended(self)
+        if crashed and self.ending is Ending.FAILED:
+            await apologize(self)
 
     def end(self, ending: Ending) -> None:
         """Cancel the coroutine: an interrupt took over, or the user left."""
         if self.ending is None:
             self.ending = ending
             self._scope.cancel()
+            for held in list(self.held):
+                held.cancel()
+        elif ending is Ending.LEFT:
+            self.ending = ending
 
-    async def _report(self, failure: BaseExceptionGroup[Exception]) -> None:
-        errors = list(_leaves(failure))
-        if self.ending is Ending.LEFT or all(isinstance(error, ForbiddenError) for error in errors):
-            # A person who left, or blocked the bot: the end of a conversation, not a crash.
-            self.life.count("gone")
-            return
-        self.life.count("crashed")
-        for error in errors:
-            log.error(
-                "conversation %s of chat %s failed: %s at %s",
-                self.route.name,
-                self.life.chat_id,
-                type(error).__name__,
-                failing_line(error.__traceback__),
-                exc_info=error if log.isEnabledFor(logging.DEBUG) else None,
-            )
-        if self.ending is not Ending.FAILED or not self.services.texts.apology:
-            return
-        try:
-            await self.services.outbox.perform(SendMessage(self.life.chat_id, self.services.texts.apology))
-        except TriobotError as error:
-            log.warning("the apology to chat %s was not sent: %s", self.life.chat_id, type(error).__name__)
+    @property
+    def left(self) -> bool:
+        """The user has left the chat."""
+        return self.ending is Ending.LEFT
+
+    def unshield(self) -> None:
+        """The program stops: what the author shielded is cancelled like the rest."""
+        for shielded in self.shielded:
+            shielded.shield = False
 
     # --- the one door
 
@@ -212,32 +217,36 @@ class Conversation:
 
     @contextmanager
     def branch(self, branch: Branch) -> Generator[None]:
-        """Make the current task a branch while the block runs."""
+        """Make the current task a branch while the block runs. Whoever started it counted it as working."""
         task = trio.lowlevel.current_task()
         self._branches[task] = branch
-        self.life.working(1)
         try:
             yield
         finally:
             del self._branches[task]
-            self.life.working(-1)
+            self.house.working(-1)
 
     @contextmanager
     def parked(self) -> Generator[None]:
-        """The current branch waits for an event, a time, or its children, which count for themselves."""
-        self.life.working(-1)
+        """The current branch waits for a time, or for its children, which count for themselves."""
+        self.house.working(-1)
         try:
             yield
         finally:
-            self.life.working(1)
+            self.house.working(1)
 
-    def consume_branch(self, branch: Branch) -> None:
-        """A branch has ended: what it had in hand is dealt with."""
+    def branch_ended(self, branch: Branch) -> None:
+        """A branch came to its normal end: what it had in hand is dealt with."""
         self._consume(branch)
+
+    def branch_broke_off(self, branch: Branch) -> None:
+        """A branch failed or was cancelled: the coroutine answers for what it had in hand."""
+        self._main.in_hand.extend(branch.in_hand)
+        branch.in_hand = []
 
     def _consume(self, branch: Branch) -> None:
         if branch.in_hand:
-            self.life.consumed(branch.in_hand)
+            self.house.consumed(branch.in_hand)
             branch.in_hand = []
 
     # --- operations
@@ -251,6 +260,8 @@ class Conversation:
     ) -> T:
         """Send something, in the order of the chat."""
         self.enter(OperationKind.SEND)
+        # Cleanup after a cancellation never sends, not even what would leave before the next checkpoint.
+        await trio.lowlevel.checkpoint_if_cancelled()
         return await self.services.outbox.perform(operation, urgency=urgency, on_unknown=on_unknown)
 
     def typing(self) -> AbstractAsyncContextManager[None]:
@@ -261,7 +272,9 @@ class Conversation:
     def drain(self) -> Sequence[Event]:
         """Take what is queued."""
         self.enter(OperationKind.SCOPE)
-        return self.life.drain(self)
+        taken = self.life.drain(self)
+        self.current_branch().in_hand.extend(delivery.seq for delivery in taken)
+        return [delivery.event for delivery in taken]
 
     def open_wait(
         self,
@@ -269,34 +282,56 @@ class Conversation:
         otherwise: OtherwisePolicy,
         *,
         question: bool = False,
+        token: str = "",
     ) -> Wait:
         """Begin to take events, before anything is sent; `close_wait` it however it ends."""
-        wait = Wait(look, otherwise, question)
+        self.current_branch()
+        wait = Wait(look, otherwise, question, token, self.house.working)
+        self.waits.append(wait)
         self.reopen_wait(wait)
         return wait
 
     def reopen_wait(self, wait: Wait) -> None:
         """Take events again: another one than the last is wanted."""
-        if wait not in self.waits:
-            self.waits.append(wait)
+        if wait.hints:
+            wait.answer = wait.hints.popleft()
         self.life.offer_queued(self, wait)
 
     def close_wait(self, wait: Wait) -> None:
-        """Stop taking events; one that was given and not looked at goes back to the mailbox."""
-        if wait in self.waits:
-            self.waits.remove(wait)
-        if wait.answer is not None:
-            self.life.give_back(self, wait.answer.delivery)
-            wait.answer = None
+        """Stop taking events; what was given and not looked at goes back to the chat."""
+        self.waits.remove(wait)
+        self.look_again(wait)
 
-    async def next_answer(self, wait: Wait) -> Answer:
-        """Wait for the next event that the wait takes, or that doesn't fit."""
+    def look_again(self, wait: Wait) -> None:
+        """What the wait takes has changed: what it was given and has not looked at is routed again."""
+        given = [*([wait.answer] if wait.answer is not None else []), *wait.hints]
+        wait.answer = None
+        wait.hints.clear()
+        for answer in given:
+            self.life.give_back(self, answer.delivery)
+
+    def disregard(self, wait: Wait) -> None:
+        """Take the payment's callbacks that the wait was given as dealt with: they say nothing new."""
+        given, wait.hints = list(wait.hints), deque()
+        if isinstance(wait.answer, Taken) and is_payment(wait.answer.delivery.event):
+            given.append(wait.answer)
+            wait.answer = None
+        self.current_branch().in_hand.extend(hint.delivery.seq for hint in given)
+
+    async def next_answer(self, wait: Wait) -> Taken | Unfit:
+        """Wait for the next event that the wait takes, or that doesn't fit.
+
+        Raises: what the author's filter raised on an event.
+
+        Cancellation: *atomic*: an event is returned, or it is next for another wait.
+        """
         self.enter(OperationKind.RECEIVE)
         self.life.offer_queued(self, wait, parking=True)
-        with self.parked():
-            answer = await wait.wait_answer()
+        answer = await wait.wait_answer()
         self.current_branch().in_hand.append(answer.delivery.seq)
         event = answer.delivery.event
+        if isinstance(answer, Broken):
+            raise answer.error
         if isinstance(answer, Taken) and isinstance(event, Press):
             self.take_press(event)
         return answer
@@ -309,6 +344,7 @@ class Conversation:
     async def answer(self, text: str, *, alert: bool) -> bool:
         """Answer the newest press."""
         self.enter(OperationKind.ANSWER)
+        await trio.lowlevel.checkpoint_if_cancelled()
         press, self._press = self._press, None
         if press is None:
             await trio.lowlevel.checkpoint()
@@ -321,6 +357,11 @@ class Conversation:
         with self.parked():
             await trio.sleep(seconds)
 
+    async def pause(self, seconds: float) -> None:
+        """Wait within an operation: what is in hand stays in hand."""
+        with self.parked():
+            await trio.sleep(seconds)
+
     async def step(
         self,
         fn: Callable[..., Awaitable[T]],
@@ -329,25 +370,17 @@ class Conversation:
     ) -> T:
         """Run a side effect; chat operations inside it are refused."""
         self.enter(OperationKind.STEP)
+        await trio.lowlevel.checkpoint_if_cancelled()
         branch = self.current_branch()
         branch.in_step = True
         try:
             return await fn(*args)
         except raises:
             raise
+        except ConversationError:
+            # The author's mistake, not the step's failure.
+            raise
         except Exception as error:
             raise StepError(type(error).__name__, str(error)) from error
         finally:
             branch.in_step = False
-
-    def tidy(self, operation: Operation[None]) -> None:
-        """Do this outside the author's operations: a question's buttons go however it ended."""
-        self.life.tidy(operation)
-
-
-def _leaves(group: BaseExceptionGroup[Exception]) -> Generator[Exception]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            yield error

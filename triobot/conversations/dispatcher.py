@@ -2,25 +2,25 @@
 
 One cursor runs over the inbox. While the memory channel keeps up, events come through it; once it was full,
 everything comes from the inbox until that has been read to its end. A chat whose mailbox is full is behind
-in the same way, by itself, and delays nobody else.
+in the same way, by itself, up to where the cursor is, and delays nobody else.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, final
 
 import trio
 
-from ..errors import ForeignTaskError, ProtocolError, RefusedError, StoreFullError, TransportError
-from ..seams import Alarm, Consume, InboxRow
-from ..wire.decode import decode_event
+from ..errors import ForeignTaskError, TriobotError
+from ..seams import InboxRow
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
 from .chat import Chat
+from .consumption import Consumption, stored_event
 from .conversation import Conversation, Services
 from .life import ChatLife
 from .lines import calling_line
@@ -33,7 +33,10 @@ CHANNEL: Final = 1024
 PAGE: Final = 256
 BUSY: Final = 10_000
 """Conversations that may be working at once; above it, events wait in the inbox."""
-_FLUSH_DEADLINE: Final = 10.0
+TIDYING: Final = 64
+"""Operations beside a chat's conversations that may be on their way; more are left undone."""
+# Enough to know the second click of a double click from a button of last week.
+ANSWERED: Final = 10_000
 
 
 @final
@@ -46,22 +49,22 @@ class Dispatcher:
         self._username = username
         self._lives: dict[ChatId, ChatLife] = {}
         self._running: set[Conversation] = set()
-        # Rows given to a conversation and not yet deleted; and those deleted before the cursor came to them.
-        self._taken: set[int] = set()
-        self._early: set[int] = set()
-        self._busy = 0
-        self._done: list[int] = []
+        self._consumption = Consumption(services.store, services.raise_alarm)
         self._counts: Counter[str] = Counter()
+        self._tidying: Counter[ChatId] = Counter()
+        self._answered: dict[str, None] = {}
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event]](CHANNEL)
         # Behind from the start: what the last process left in the inbox comes first.
         self._behind = True
         self._cursor = 0
         self._newest = 0
-        self._stalled: deque[ChatLife] = deque()
-        self._work = trio.Event()
-        self._flush = trio.Event()
-        self._changed = trio.lowlevel.ParkingLot()
+        self._stalled: dict[ChatLife, None] = {}
+        self._stall = trio.Event()
+        self._busy = 0
+        self._less_busy = trio.lowlevel.ParkingLot()
         self._stopping = False
+        self._cut = False
+        self._house = trio.CancelScope(shield=True)
         self._nursery: trio.Nursery | None = None
 
     # --- from the inbox
@@ -78,29 +81,41 @@ class Dispatcher:
                 self._sender.send_nowait((row, event))
             except trio.WouldBlock:
                 self._behind = True
-                self._counts["fell_behind"] += 1
+                self.count("fell_behind")
             else:
                 return
         self._newest = max(self._newest, row.seq)
-        self._work.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until cancelled. What is not consumed then is in the inbox, and is routed again.
 
         Cancellation: *atomic*: no event is lost; what had been handled is flushed, with a deadline.
         """
+        async with trio.open_nursery() as guard:
+            guard.start_soon(self._cut_when_cancelled)
+            try:
+                # Shielded from the caller only: the guard cancels it, once everybody can know why.
+                with self._house:
+                    async with trio.open_nursery() as nursery:
+                        self._nursery = nursery
+                        nursery.start_soon(self._consumption.keep_flushing)
+                        nursery.start_soon(self._catch_up_chats)
+                        task_status.started()
+                        await self._dispatch()
+            finally:
+                self._stopping = self._cut = True
+                await self._consumption.flush_at_the_end()
+            guard.cancel_scope.cancel()
+
+    async def _cut_when_cancelled(self) -> None:
+        """Tell a stop from the end of a conversation before any coroutine feels it."""
         try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                nursery.start_soon(self._keep_flushing)
-                nursery.start_soon(self._catch_up_chats)
-                task_status.started()
-                await self._dispatch()
+            await trio.sleep_forever()
         finally:
-            self._stopping = True
-            # Shielded, so that events that were dealt with are not dealt with again after a clean stop.
-            with trio.move_on_after(_FLUSH_DEADLINE, shield=True):
-                await self._flush_done()
+            self._stopping = self._cut = True
+            for conversation in list(self._running):
+                conversation.unshield()
+            self._house.cancel()
 
     async def _dispatch(self) -> None:
         while True:
@@ -115,13 +130,12 @@ class Dispatcher:
             except trio.WouldBlock:
                 if self._behind:
                     return
-                row, event = await self._next()
+                row, event = await self._receiver.receive()
             await self._until_not_too_busy()
-            self._route(row, event)
-            self._cursor = max(self._cursor, row.seq)
-
-    async def _next(self) -> tuple[InboxRow, Event]:
-        return await self._receiver.receive()
+            # A row can be read from the inbox before its offer comes: once is enough.
+            if row.seq > self._cursor:
+                self._cursor = row.seq
+                self._route(row, event)
 
     async def _from_backlog(self) -> None:
         """Route what is in the inbox, until nothing is left that came later."""
@@ -130,90 +144,91 @@ class Dispatcher:
             rows = await self._services.store.backlog(after=self._cursor, limit=PAGE)
             for row in rows:
                 await self._until_not_too_busy()
-                self._route(row, _decoded(row))
                 self._cursor = row.seq
-            if not rows:
+                self._route(row, stored_event(row))
+            if not rows and self._newest == newest:
                 # Rows up to `newest` were durable before the read: what it did not show is gone already.
                 self._cursor = max(self._cursor, newest)
-                if self._newest == newest:
-                    self._behind = False
-                    return
+                self._behind = False
+                return
 
     async def _until_not_too_busy(self) -> None:
         while self._busy > BUSY:
-            await self._changed.park()
+            await self._less_busy.park()
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
-        if row.seq in self._taken or row.seq in self._early:
-            self._early.discard(row.seq)
-            return
         if self._stopping:
             return
         if event is None:
-            self._counts["unreadable"] += 1
+            self.count("unreadable")
             self.consumed([row.seq])
             return
         life = self._lives.get(row.chat_id)
         if life is None:
             life = self._lives[row.chat_id] = ChatLife(
-                self, self._services, self._table, row.chat_id, self._username
+                self, self._services, self._table, row.chat_id, self._username, row.seq - 1
             )
-        life.latest = max(life.latest, row.seq)
+        life.latest = row.seq
+        delivery = Delivery(row.seq, event)
         if life.behind:
-            if life.jump(Delivery(row.seq, event)):
-                self._taken.add(row.seq)
-            return
-        self._deliver(life, row, event)
+            life.jump(delivery, group=row.group)
+        elif life.deliver(delivery, group=row.group):
+            life.cursor = row.seq
+        else:
+            life.behind = True
         if life.idle:
             self.over(life)
-
-    def _deliver(self, life: ChatLife, row: InboxRow, event: Event) -> bool:
-        self._taken.add(row.seq)
-        if not life.deliver(Delivery(row.seq, event), group=row.group):
-            self._taken.discard(row.seq)
-            life.behind = True
-            return False
-        life.cursor = row.seq
-        return True
 
     # --- chats that are behind
 
     def room(self, life: ChatLife) -> None:
         """A chat that was behind has room again: read on."""
-        if life not in self._stalled:
-            self._stalled.append(life)
-            self._work.set()
+        self._stalled[life] = None
+        self._stall.set()
 
     async def _catch_up_chats(self) -> None:
         while True:
+            await self._stall.wait()
+            self._stall = trio.Event()
             while self._stalled:
-                await self._catch_up(self._stalled.popleft())
-            await self._work.wait()
-            self._work = trio.Event()
+                # A page each, in turn: a chat that is flooded delays no other.
+                life = next(iter(self._stalled))
+                del self._stalled[life]
+                await self._until_not_too_busy()
+                await self._catch_up(life)
 
     async def _catch_up(self, life: ChatLife) -> None:
-        while life.behind and not self._stopping:
-            latest = life.latest
-            rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
-            for row in rows:
-                if row.seq in self._taken:
-                    life.cursor = row.seq
-                elif row.seq < life.interrupted_at:
-                    self._taken.add(row.seq)
-                    life.cursor = row.seq
-                    self.count("interrupted")
-                    self.consumed([row.seq])
-                elif (event := _decoded(row)) is None:
-                    self._taken.add(row.seq)
-                    life.cursor = row.seq
-                    self.consumed([row.seq])
-                elif not self._deliver(life, row, event):
-                    return
-            if not rows:
-                life.cursor = max(life.cursor, latest)
-                life.behind = life.latest > latest
-        if life.idle:
+        latest = life.latest
+        rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
+        if self._stopping or not life.behind:
+            return
+        for row in rows:
+            if row.seq > latest:
+                break  # the cursor comes to it by itself
+            if not self._deliver_stored(life, row):
+                return  # until there is room
+            life.cursor = row.seq
+        else:
+            if len(rows) == PAGE:
+                self.room(life)
+                return
+        life.cursor = max(life.cursor, latest)
+        life.jumped = {seq for seq in life.jumped if seq > life.cursor}
+        life.behind = life.latest > life.cursor
+        if life.behind:
+            self.room(life)
+        elif life.idle:
             self.over(life)
+
+    def _deliver_stored(self, life: ChatLife, row: InboxRow) -> bool:
+        if row.seq in life.jumped:
+            life.jumped.discard(row.seq)
+            return True
+        event = stored_event(row)
+        if event is None:
+            self.consumed([row.seq])
+            return True
+        return life.deliver(Delivery(row.seq, event), group=row.group, jumped=True)
 
     # --- what a chat's life asks for
 
@@ -221,9 +236,10 @@ class Dispatcher:
         """Run a conversation as a task."""
         if self._nursery is None or self._stopping:
             return
+        self.count("started")
         self._running.add(conversation)
-        self._counts["started"] += 1
         self._nursery.start_soon(self._run, conversation, name=conversation.route.name)
+        self.working(1)
 
     async def _run(self, conversation: Conversation) -> None:
         try:
@@ -233,68 +249,70 @@ class Dispatcher:
 
     def consumed(self, seqs: Sequence[int]) -> None:
         """These inbox rows have been dealt with."""
-        if seqs:
-            self._done.extend(seqs)
-            self._flush.set()
+        self._consumption.add(seqs)
 
-    def tidy(self, operation: Operation[object]) -> None:
+    def beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run this as a task of nobody's; it must not raise. Not once conversations are being cut."""
+        if self._nursery is None or self._cut:
+            return
+
+        async def run() -> None:
+            try:
+                await work()
+            finally:
+                self.working(-1)
+
+        self._nursery.start_soon(run, name=work)
+        self.working(1)
+
+    def tidy(self, chat_id: ChatId, operation: Operation[object]) -> None:
         """Do this beside the conversations; nobody waits for its result."""
-        if self._nursery is not None and not self._stopping:
-            self._nursery.start_soon(self._tidy, operation)
+        if self._nursery is None or self._cut:
+            return
+        if self._tidying[chat_id] >= TIDYING:
+            self.count("left_untidy")
+            return
+        self._tidying[chat_id] += 1
 
-    async def _tidy(self, operation: Operation[object]) -> None:
-        try:
-            await self._services.outbox.perform(operation)
-        except (ProtocolError, RefusedError, TransportError) as error:
-            self._counts["tidying_failed"] += 1
-            log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
+        async def tidy() -> None:
+            try:
+                await self._services.outbox.perform(operation)
+            except (TriobotError, OSError) as error:
+                self.count("tidying_failed")
+                log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
+            finally:
+                self._tidying[chat_id] -= 1
+                if not self._tidying[chat_id]:
+                    del self._tidying[chat_id]
 
-    @property
-    def stopping(self) -> bool:
-        """The program is about to stop."""
-        return self._stopping
+        self.beside(tidy)
 
     def working(self, more: int) -> None:
         """This many more branches are at work, or fewer."""
         self._busy += more
-        self._changed.unpark_all()
+        if more < 0:
+            self._less_busy.unpark_all()
 
     def count(self, what: str) -> None:
         """Count what happened, by word."""
         self._counts[what] += 1
 
+    def answered(self, question: str, *, again: bool = False) -> None:
+        """A question got its answer; with `again`, it gave it back."""
+        self._answered.pop(question, None)
+        if not again:
+            self._answered[question] = None
+            if len(self._answered) > ANSWERED:
+                del self._answered[next(iter(self._answered))]
+
+    def was_answered(self, question: str) -> bool:
+        """Whether a question got its answer not long ago."""
+        return question in self._answered
+
     def over(self, life: ChatLife) -> None:
         """Nothing goes on in this chat any more."""
         if self._lives.get(life.chat_id) is life:
             del self._lives[life.chat_id]
-
-    # --- consumption, write-behind
-
-    async def _keep_flushing(self) -> None:
-        while True:
-            await self._flush.wait()
-            self._flush = trio.Event()
-            while self._done:
-                try:
-                    await self._flush_done()
-                except StoreFullError:
-                    # Nothing is lost: the rows stay in the inbox, and are handled again after a restart.
-                    self._services.raise_alarm(
-                        Alarm("store_unwritable", "consume", "the store can't be written: free some space")
-                    )
-                    await trio.sleep(1)
-
-    async def _flush_done(self) -> None:
-        if not self._done:
-            return
-        done, self._done = self._done, []
-        try:
-            await self._services.store.commit(Consume(tuple(done)))
-        except BaseException:
-            self._done.extend(done)
-            raise
-        self._taken.difference_update(done)
-        self._early.update(seq for seq in done if seq > self._cursor)
 
     # --- stopping
 
@@ -305,7 +323,17 @@ class Dispatcher:
         """
         self._stopping = True
         while self._busy:
-            await self._changed.park()
+            await self._less_busy.park()
+
+    @property
+    def stopping(self) -> bool:
+        """No more events are given out: they stay in the inbox."""
+        return self._stopping
+
+    @property
+    def cut(self) -> bool:
+        """The program stops: conversations are cancelled, and none of them has ended."""
+        return self._cut
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -333,11 +361,3 @@ class Dispatcher:
     def live(self) -> int:
         """Conversations that run now, parked or not."""
         return len(self._running)
-
-
-def _decoded(row: InboxRow) -> Event | None:
-    """The event of a stored row; None if this version can't read what an earlier one could."""
-    try:
-        return decode_event(row.content_type, row.body)
-    except ProtocolError:
-        return None

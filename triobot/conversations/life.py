@@ -1,92 +1,89 @@
 """One chat that has something going on: its conversations, its mailbox, its place in the inbox.
 
 A chat in which nothing is going on has no `ChatLife`: it costs nothing. The mailbox is bounded; when it is
-full the chat is *behind*, and everything of it comes from the inbox, in order, until that is empty.
+full the chat is *behind*, and everything of it comes from the inbox, in order, until that is empty. What
+can't wait (an ignored event, a leave, interrupts, asides, payments) goes ahead of the others even then.
 """
 
 from __future__ import annotations
 
+import logging
+from bisect import insort
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, Protocol, final
+from typing import Final, final
 
 from ..seams import Alarm
-from ..wire.events import Event, InvoiceCallback, Leave, PayCallback, Press, Submission
+from ..wire.events import Event, Leave, Press, Submission
 from ..wire.ids import ChatId
-from ..wire.operations import Operation, SendMessage
+from ..wire.operations import SendMessage
 from .conversation import Conversation, Ending, Services
 from .filters import Setting
-from .routes import Route, RouteKind, Table
-from .routing import Decision, Drop, Expire, Give, Queue, Start, Tell, decide, token_of, unfit
-from .waits import Delivery, Taken, Unfit, Wait
+from .house import House
+from .lines import failing_line
+from .routes import RouteKind, Table
+from .routing import (
+    Break,
+    Decision,
+    Drop,
+    Expire,
+    Give,
+    Queue,
+    Start,
+    Tell,
+    decide,
+    jump,
+    offer,
+    token_of,
+    unfit,
+)
+from .waits import Broken, Delivery, Taken, Unfit, Wait, is_payment
+
+log: Final = logging.getLogger("triobot.conversations")
 
 # A person types a handful of messages ahead; whatever is above that waits in the inbox.
 MAILBOX: Final = 16
-ASIDES: Final = 16
-# Enough to know the second click of a double click from a button of last week.
-RECENT_QUESTIONS: Final = 8
-
-
-class House(Protocol):
-    """What a chat's life asks of the dispatcher."""
-
-    def start(self, conversation: Conversation) -> None:
-        """Run a conversation as a task."""
-        ...
-
-    def consumed(self, seqs: Sequence[int]) -> None:
-        """These inbox rows have been dealt with."""
-        ...
-
-    def tidy(self, operation: Operation[object]) -> None:
-        """Do this beside the conversations."""
-        ...
-
-    @property
-    def stopping(self) -> bool:
-        """The program is about to stop: conversations are cut, not ended."""
-        ...
-
-    def working(self, more: int) -> None:
-        """This many more branches are at work, or fewer."""
-        ...
-
-    def count(self, what: str) -> None:
-        """Count what happened, by word."""
-        ...
-
-    def room(self, life: ChatLife) -> None:
-        """A chat that was behind has room again."""
-        ...
-
-    def over(self, life: ChatLife) -> None:
-        """Nothing goes on in this chat any more."""
-        ...
+# A reminder in a month is an aside, too; above this, they wait for one another.
+ASIDES: Final = 64
 
 
 @final
 class ChatLife:
-    """A chat with conversations or waiting events."""
+    """A chat with conversations or waiting events.
+
+    Attributes:
+        cursor: every event of the chat up to this one was put on its way.
+        latest: the newest that the dispatcher came to; when the chat is behind, it is beyond the cursor.
+        behind: events between the two wait in the inbox.
+        jumped: those of them that went ahead of the others.
+    """
 
     def __init__(
-        self, house: House, services: Services, table: Table, chat_id: ChatId, username: str | None
+        self,
+        house: House,
+        services: Services,
+        table: Table,
+        chat_id: ChatId,
+        username: str | None,
+        cursor: int,
     ) -> None:
         self.chat_id = chat_id
+        self.cursor = cursor
+        self.latest = cursor
         self.behind = False
-        self.interrupted_at = 0
-        self.cursor = 0
-        self.latest = 0
-        self._house = house
+        self.jumped: set[int] = set()
+        self.house = house
         self._services = services
         self._table = table
         self._username = username
         self._group = False
         self._live: Conversation | None = None
         self._asides: list[Conversation] = []
+        self._asides_due: deque[tuple[Start, Delivery]] = deque()
         self._next: tuple[Start, Delivery] | None = None
+        self._ended_by = 0
         self._opened = 0
-        self._mailbox: deque[Delivery] = deque()
-        self._asked: deque[str] = deque(maxlen=RECENT_QUESTIONS)
+        self._mailbox: list[Delivery] = []
 
     @property
     def group(self) -> bool:
@@ -105,50 +102,72 @@ class ChatLife:
 
     # --- in
 
-    def deliver(self, delivery: Delivery, *, group: bool) -> bool:
-        """Put an event on its way; False, and nothing done, when there is no room for it now."""
+    def deliver(self, delivery: Delivery, *, group: bool, jumped: bool = False) -> bool:
+        """Put an event on its way; False, and nothing done, when there is no room for it now.
+
+        Args:
+            group: the chat is a group.
+            jumped: `jump` refused it before.
+        """
         self._group = self._group or group
-        event = delivery.event
-        if isinstance(event, Leave) and not self._group:
-            self._end_all(Ending.LEFT)
-        decision = self._decide(event)
-        if isinstance(decision, Queue) and len(self._mailbox) >= MAILBOX:
-            return False
-        if isinstance(decision, Start) and not self._has_room(decision.route):
+        if delivery.seq < self._ended_by:
+            self._drop(delivery, "interrupted")
+            return True
+        if isinstance(delivery.event, Leave) and not self._group:
+            self._leave(delivery)
+            return True
+        decision = self._decide(delivery.event, jumped=jumped)
+        if isinstance(decision, Queue) and not self._has_room():
             return False
         self._act(decision, delivery)
         return True
 
-    def jump(self, delivery: Delivery) -> bool:
-        """While the chat is behind: take this event out of its turn if it is an interrupt or an aside.
+    def jump(self, delivery: Delivery, *, group: bool) -> None:
+        """While the chat is behind: take an event out of its turn if it can't wait.
 
         After an interrupt, what came before it is of no use to anybody, in the inbox as in the mailbox.
         """
-        for route in (*self._table.interrupts, *self._table.asides):
-            value = route.filter.look(delivery.event, self.setting)
-            if value is None:
-                continue
-            if not self._has_room(route):
-                return False
-            if route.kind is RouteKind.INTERRUPT:
-                self.interrupted_at = delivery.seq
-            self._start(Start(route, value), delivery)
-            self._made_room()
-            return True
-        return False
+        self._group = self._group or group
+        event = delivery.event
+        if isinstance(event, Leave) and not self._group:
+            self._leave(delivery)
+        elif is_payment(event):
+            self._act(self._decide(event), delivery)
+        elif (decision := jump(event, self.setting, self._table, self._filter_failed)) is not None:
+            self._act(decision, delivery)
+        else:
+            return
+        self.jumped.add(delivery.seq)
+        self._made_room()
 
-    def _decide(self, event: Event) -> Decision:
+    def _decide(self, event: Event, *, jumped: bool = False) -> Decision:
         waits = [wait for conversation in self._all() for wait in conversation.waits]
         waits.sort(key=lambda wait: wait.opened, reverse=True)
         live = None if self._live is None else [wait for wait in waits if wait in self._live.waits]
-        return decide(event, self.setting, self._table, waits, live)
+        setting, table = self.setting, self._table
+        return decide(event, setting, table, waits, live, self._filter_failed, jumped=jumped)
+
+    def _filter_failed(self, name: str, error: Exception) -> None:
+        self.house.count("filter_failed")
+        line = failing_line(error.__traceback__)
+        log.error(
+            "filter %s failed on an event of chat %s: %s at %s",
+            name,
+            self.chat_id,
+            type(error).__name__,
+            line,
+        )
 
     def _all(self) -> list[Conversation]:
         newest_asides = list(reversed(self._asides))
         return [*newest_asides, self._live] if self._live is not None else newest_asides
 
-    def _has_room(self, route: Route) -> bool:
-        return route.kind is not RouteKind.ASIDE or len(self._asides) < ASIDES
+    def _has_room(self) -> bool:
+        # While somebody is parked on a wait, the event that it waits for may be the next; so all of them are
+        # looked at, and what is kept is bounded by the inbox's quota of a chat.
+        return len(self._mailbox) < MAILBOX or any(
+            wait.parked for conversation in self._all() for wait in conversation.waits
+        )
 
     def _act(self, decision: Decision, delivery: Delivery) -> None:
         match decision:
@@ -157,46 +176,79 @@ class ChatLife:
             case Start():
                 self._start(decision, delivery)
             case Give(wait, value):
-                self._asked_and_answered(delivery.event)
-                wait.give(Taken(delivery, value))
+                self._give(wait, Taken(delivery, value))
+            case Break(wait, error):
+                wait.give(Broken(delivery, error))
             case Tell(wait):
                 wait.give(Unfit(delivery))
             case Queue():
-                self._mailbox.append(delivery)
+                insort(self._mailbox, delivery, key=lambda queued: queued.seq)
             case Expire():
                 self._expire(delivery)
 
+    def _give(self, wait: Wait, answer: Taken) -> None:
+        if wait.open:
+            wait.give(answer)
+            if (question := self._question_of(answer.delivery.event)) is not None:
+                self.house.answered(question)
+        else:
+            wait.hints.append(answer)
+
     def _start(self, start: Start, delivery: Delivery) -> None:
         if start.route.kind is RouteKind.ASIDE:
-            conversation = Conversation(self._services, self, start.route, start.value, delivery)
-            self._asides.append(conversation)
-            self._house.start(conversation)
-            return
-        if self._live is None:
+            if len(self._asides) < ASIDES:
+                self._begin_aside(start, delivery)
+            else:
+                self.house.count("aside_waits")
+                self._asides_due.append((start, delivery))
+        elif start.route.kind is RouteKind.INTERRUPT:
+            # What came before it is of no use to anybody; what it overtook, too.
+            self._drop_earlier(delivery, "interrupted")
+            if self._live is None:
+                self._begin(start, delivery, None)
+            else:
+                self._next = (start, delivery)
+                self._live.end(Ending.INTERRUPTED)
+        else:
             self._begin(start, delivery, None)
-            return
-        # An interrupt: what came before it is of no use to anybody; what it overtook, too.
-        for earlier in self._mailbox:
-            self._drop(earlier, "interrupted")
-        self._mailbox.clear()
-        if self._next is not None:
-            self._drop(self._next[1], "interrupted")
-        self._next = (start, delivery)
-        self._live.end(Ending.INTERRUPTED)
 
     def _begin(self, start: Start, delivery: Delivery, interrupted: str | None) -> None:
         self._live = Conversation(
             self._services, self, start.route, start.value, delivery, interrupted=interrupted
         )
-        self._house.start(self._live)
+        self.house.start(self._live)
+
+    def _begin_aside(self, start: Start, delivery: Delivery) -> None:
+        aside = Conversation(self._services, self, start.route, start.value, delivery)
+        self._asides.append(aside)
+        self.house.start(aside)
+
+    def _leave(self, delivery: Delivery) -> None:
+        """A private chat was left: that ends whatever runs in it, and then only starts routes."""
+        self._services.outbox.drop(self.chat_id)
+        self._drop_earlier(delivery, "left")
+        while self._asides_due:
+            self._drop(self._asides_due.popleft()[1], "left")
+        for conversation in self._all():
+            conversation.end(Ending.LEFT)
+        self._act(decide(delivery.event, self.setting, self._table, (), None, self._filter_failed), delivery)
+
+    def _drop_earlier(self, delivery: Delivery, why: str) -> None:
+        self._ended_by = delivery.seq
+        queued, self._mailbox = self._mailbox, []
+        if self._next is not None:
+            queued.append(self._next[1])
+            self._next = None
+        for earlier in queued:
+            self._drop(earlier, why)
 
     def _drop(self, delivery: Delivery, why: str) -> None:
-        self._house.count(why)
-        self._house.consumed([delivery.seq])
+        self.house.count(why)
+        self.house.consumed([delivery.seq])
         event = delivery.event
         if isinstance(event, Press):
             self._services.outbox.refuse_press(event, "")
-        if isinstance(event, PayCallback | InvoiceCallback):
+        if is_payment(event):
             self._services.raise_alarm(
                 Alarm(
                     "payment_unverified",
@@ -209,19 +261,19 @@ class ChatLife:
     def _expire(self, delivery: Delivery) -> None:
         """Say that a button or a form is over; the second click of a double click needs no word."""
         event = delivery.event
-        self._house.count("expired")
-        self._house.consumed([delivery.seq])
+        self.house.count("expired")
+        self.house.consumed([delivery.seq])
+        question = self._question_of(event)
+        said = (
+            "" if question is not None and self.house.was_answered(question) else self._services.texts.expired
+        )
         if isinstance(event, Press):
-            again = token_of(event) in self._asked
-            self._services.outbox.refuse_press(event, "" if again else self._services.texts.expired)
-        elif isinstance(event, Submission) and str(event.message_id) not in self._asked:
-            self._house.tidy(SendMessage(self.chat_id, self._services.texts.expired))
+            self._services.outbox.refuse_press(event, said)
+        elif said:
+            self.house.tidy(self.chat_id, SendMessage(self.chat_id, said))
 
-    def _asked_and_answered(self, event: Event) -> None:
-        if isinstance(event, Submission):
-            self._asked.append(str(event.message_id))
-        elif (token := token_of(event)) is not None:
-            self._asked.append(token)
+    def _question_of(self, event: Event) -> str | None:
+        return f"{self.chat_id}:{event.message_id}" if isinstance(event, Submission) else token_of(event)
 
     # --- the mailbox, seen from a conversation
 
@@ -232,100 +284,72 @@ class ChatLife:
         """
         if not parking:
             wait.opened = self._opened = self._opened + 1
-        if conversation is not self._live or not wait.open:
-            return
-        kept: deque[Delivery] = deque()
-        while self._mailbox and wait.open:
-            delivery = self._mailbox.popleft()
-            value = wait.look(delivery.event, self.setting)
-            if value is not None:
-                self._asked_and_answered(delivery.event)
-                wait.give(Taken(delivery, value))
-            elif not parking or isinstance(decision := unfit(delivery.event, wait), Queue):
-                kept.append(delivery)
-            else:
-                self._act(decision, delivery)
-        kept.extend(self._mailbox)
-        self._mailbox = kept
-        self._made_room()
+        if conversation is self._live:
+            self._look_through(wait, parking=parking)
+        if self.behind and parking:
+            self.house.room(self)
+        else:
+            self._made_room()
 
-    def drain(self, conversation: Conversation) -> Sequence[Event]:
+    def _look_through(self, wait: Wait, *, parking: bool) -> None:
+        queued, self._mailbox = deque(self._mailbox), []
+        while queued and wait.open:
+            delivery = queued.popleft()
+            decision: Decision | None = offer(delivery.event, self.setting, wait)
+            if decision is None:
+                decision = unfit(delivery.event, wait) if parking else Queue()
+            self._act(decision, delivery)
+        self._mailbox.extend(queued)
+
+    def drain(self, conversation: Conversation) -> Sequence[Delivery]:
         """Take what is queued, without waiting."""
         if conversation is not self._live:
             return ()
-        taken = list(self._mailbox)
-        self._mailbox.clear()
-        self._house.consumed([delivery.seq for delivery in taken])
+        taken, self._mailbox = self._mailbox, []
         self._made_room()
-        return [delivery.event for delivery in taken]
+        return taken
 
     def give_back(self, conversation: Conversation, delivery: Delivery) -> None:
         """A wait ended before it looked at what it was given: the event is next for whoever waits."""
-        if conversation.ending is None and conversation is self._live:
-            self._mailbox.appendleft(delivery)
+        if self.house.cut:
+            return
+        if (question := self._question_of(delivery.event)) is not None:
+            self.house.answered(question, again=True)
+        payment = is_payment(delivery.event)
+        if conversation.ending is not None and not payment and delivery.seq < self._ended_by:
+            self._drop(delivery, conversation.ending.value)
+        elif conversation is self._live and not payment:
+            self._act(Queue(), delivery)
         else:
-            self._drop(delivery, "interrupted")
+            self._act(self._decide(delivery.event), delivery)
 
     def _made_room(self) -> None:
-        if self.behind and len(self._mailbox) < MAILBOX:
-            self._house.room(self)
+        if self.behind and self._has_room():
+            self.house.room(self)
 
     # --- out
 
     def ended(self, conversation: Conversation) -> None:
         """A conversation is over: its successor starts, or what is left is routed again from the top."""
+        if conversation.ending is None or self.house.cut:
+            return
         if conversation in self._asides:
             self._asides.remove(conversation)
-        if conversation is self._live and conversation.ending is not None:
+            if self._asides_due:
+                self._begin_aside(*self._asides_due.popleft())
+        elif conversation is self._live:
             self._live = None
             if self._next is not None:
                 (start, delivery), self._next = self._next, None
                 self._begin(start, delivery, conversation.route.name)
             else:
-                self._route_again(left=conversation.ending is Ending.LEFT)
-        if conversation.ending is not None:
-            self._made_room()
+                self._route_again()
+        self._made_room()
         if self.idle:
-            self._house.over(self)
+            self.house.over(self)
 
-    def _route_again(self, *, left: bool) -> None:
-        queued, self._mailbox = self._mailbox, deque()
+    def _route_again(self) -> None:
+        queued, self._mailbox = self._mailbox, []
         for delivery in queued:
-            if left:
-                self._drop(delivery, "left")
-            else:
-                # There was room for it before, and nothing has been added since.
-                self._act(self._decide(delivery.event), delivery)
-
-    def _end_all(self, ending: Ending) -> None:
-        self._services.outbox.drop(self.chat_id)
-        for conversation in self._all():
-            conversation.end(ending)
-
-    # --- what conversations pass on
-
-    def consumed(self, seqs: Sequence[int]) -> None:
-        """These inbox rows have been dealt with."""
-        self._house.consumed(seqs)
-
-    def working(self, more: int) -> None:
-        """This many more branches are at work, or fewer."""
-        self._house.working(more)
-
-    def count(self, what: str) -> None:
-        """Count what happened."""
-        self._house.count(what)
-
-    def tidy(self, operation: Operation[object]) -> None:
-        """Do this outside the author's operations."""
-        self._house.tidy(operation)
-
-    @property
-    def stopping(self) -> bool:
-        """The program is about to stop: conversations are cut, not ended."""
-        return self._house.stopping
-
-    @property
-    def conversations(self) -> Sequence[Conversation]:
-        """All that run here, asides first."""
-        return self._all()
+            # There was room for it before, and nothing has been added since.
+            self._act(self._decide(delivery.event), delivery)

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Final
 
-_OURS: Final = str(Path(__file__).parent.parent)
+
+def _places(*names: str) -> tuple[str, ...]:
+    return tuple(sysconfig.get_path(name) + os.sep for name in names)
+
+
+_OURS: Final = str(Path(__file__).parent.parent) + os.sep
+# contextlib and Trio stand between us and an author's code.
+_BETWEEN: Final = (_OURS, *_places("stdlib", "platstdlib"))
+_LIBRARIES: Final = _places("purelib", "platlib")
 
 
 def calling_line() -> str:
-    """``file:line`` of the nearest caller outside triobot."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads every source file
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+    """``file:line`` of the nearest caller in an author's code."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
+    callers: list[tuple[str, int]] = []
+    while frame is not None:
+        callers.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return _authors_line(callers)
 
 
 def failing_line(traceback: TracebackType | None) -> str:
-    """``file:line`` of the innermost frame outside triobot and the libraries under it, or ``?``."""
-    found = "?"
+    """``file:line`` of the innermost frame in an author's code, or ``?``."""
+    frames: list[tuple[str, int]] = []
     while traceback is not None:
-        filename = traceback.tb_frame.f_code.co_filename
-        if not filename.startswith(_OURS) and "site-packages" not in filename:
-            found = f"{filename}:{traceback.tb_lineno}"
+        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
         traceback = traceback.tb_next
-    return found
+    return _authors_line(list(reversed(frames)))
+
+
+def _authors_line(innermost_first: Sequence[tuple[str, int]]) -> str:
+    """A bot that is installed like a library can't be told from one: then it is the outermost such frame."""
+    outside = [(file, line) for file, line in innermost_first if not file.startswith((*_BETWEEN, "<"))]
+    own = [(file, line) for file, line in outside if not file.startswith(_LIBRARIES)]
+    file, line = own[0] if own else outside[-1] if outside else ("?", 0)
+    return f"{file}:{line}" if line else file

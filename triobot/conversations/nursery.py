@@ -31,11 +31,15 @@ class ChatNursery:
 
         async def child() -> None:
             branch = Branch(path)
-            with self._conversation.branch(branch):
-                await fn(*args)
-            self._conversation.consume_branch(branch)
+            try:
+                with self._conversation.branch(branch):
+                    await fn(*args)
+                self._conversation.branch_ended(branch)
+            finally:
+                self._conversation.branch_broke_off(branch)
 
         self._nursery.start_soon(child, name=f"{fn!r} of {self._conversation.route.name}")
+        self._conversation.house.working(1)
 
     def cancel(self) -> None:
         """End the block and all children."""

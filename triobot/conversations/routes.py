@@ -11,16 +11,15 @@ from typing_extensions import TypeVar
 
 from ..errors import ConfigError
 from ..wire.events import Event
-from .chat import Chat
 from .filters import Filter, starting
 
 if TYPE_CHECKING:
-    from .conversation import Conversation
+    from .chat import Chat
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
 
-Handler: TypeAlias = Callable[[Chat[E]], Awaitable[None]]
+Handler: TypeAlias = "Callable[[Chat[E]], Awaitable[None]]"
 
 
 class RouteKind(Enum):
@@ -46,11 +45,6 @@ class Route:
     filter: Filter[Event] = attrs.field(repr=False)
     name: str
     bare: bool = False
-
-    def run(self, conversation: Conversation) -> Awaitable[None]:
-        """Call the coroutine with its handle on the chat."""
-        chat: Chat[Event] = Chat(conversation)
-        return self.handler(chat)
 
 
 @final

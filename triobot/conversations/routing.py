@@ -5,31 +5,36 @@
     3  an aside                              runs beside it
     4  an open question, by its own buttons or form
     5  the newest open wait that takes it, among all conversations of the chat
-    6  a press or form of a question that is over: answered "expired", once more if it was a double click
+    6  a press of an open question by somebody whom it didn't ask: dropped without a word;
+       a press or form of a question that is over: answered "expired"
     7  a live conversation: its mailbox while it is busy, the wait's `otherwise` while it waits
-    8  a conversation's start
+    8  a conversation's start; a leave starts none
     9  nobody: counted
 
 Payments' callbacks go to the charge that waits for them, or to nobody. A leave in a private chat ends
 whatever runs there before it walks the table.
 
-Pure: it looks and says; whoever asks acts.
+Pure: it looks and says; whoever asks acts. A route's filter that fails is told to `failed` and takes
+nothing; a wait's is that wait's business.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias, final
 
 import attrs
 
 from ..wire.events import Event, Leave, Message, Press, Submission
-from .filters import Setting
+from .filters import Filter, Setting
 from .routes import Route, Table
 from .waits import Otherwise, Wait, is_payment
 
 _QUESTION: Final = re.compile(r"q[a-z2-7]{8}\.", re.ASCII)
+
+FilterFailed: TypeAlias = Callable[[str, Exception], None]
+"""Told the name of a filter, and the error that it raised."""
 
 
 def token_of(event: Event) -> str | None:
@@ -59,10 +64,19 @@ class Start:
 @final
 @attrs.frozen
 class Give:
-    """Wake this wait with this value."""
+    """Wake this wait with this value. Only a payment's callback is given to a wait that isn't open."""
 
     wait: Wait
     value: object = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class Break:
+    """Wake this wait: its filter failed."""
+
+    wait: Wait
+    error: Exception = attrs.field(repr=False)
 
 
 @final
@@ -85,7 +99,7 @@ class Expire:
     """A press or a form of a question that is over."""
 
 
-Decision: TypeAlias = Drop | Start | Give | Tell | Queue | Expire
+Decision: TypeAlias = Drop | Start | Give | Break | Tell | Queue | Expire
 
 
 def decide(
@@ -94,56 +108,97 @@ def decide(
     table: Table,
     waits: Sequence[Wait],
     live: Sequence[Wait] | None,
+    failed: FilterFailed,
+    *,
+    jumped: bool = False,
 ) -> Decision:
     """Say where an event goes.
 
     Args:
-        waits: the open waits of all conversations of the chat, newest first; the parked have a `sleeper`.
+        waits: the waits of all conversations of the chat, newest first.
         live: those of the live conversation (asides don't count), or None if there is none.
+        failed: told of filters that raise.
+        jumped: the first rows were tried when it came (`jump`): filters run once.
     """
     if is_payment(event):
-        given = _first(event, setting, waits)
-        return given if given is not None else Drop("payment_without_charge")
-    for ignored in table.ignored:
-        if ignored.look(event, setting) is not None:
-            return Drop("ignored")
-    for route in (*table.interrupts, *table.asides):
-        if (value := route.filter.look(event, setting)) is not None:
-            return Start(route, value)
-    given = _first(event, setting, (wait for wait in waits if wait.question)) or _first(event, setting, waits)
+        # Not an author's filter: one that takes anything would swallow somebody's money.
+        charges = (wait for wait in waits if wait.question)
+        return _first(event, setting, charges) or Drop("payment_without_charge")
+    jumping = None if jumped else jump(event, setting, table, failed)
+    if jumping is not None:
+        return jumping
+    waiting = [wait for wait in waits if wait.open]
+    given = _first(event, setting, (wait for wait in waiting if wait.question))
+    given = given or _first(event, setting, waiting)
     if given is not None:
         return given
     if token_of(event) is not None or isinstance(event, Submission):
-        return Expire()
+        return _over(event, waits)
     if live is not None:
         return _unasked(event, live)
-    for route in table.conversations:
-        if not isinstance(event, Leave) and (value := route.filter.look(event, setting)) is not None:
-            return Start(route, value)
+    if not isinstance(event, Leave):
+        for route in table.conversations:
+            if (value := _look(route.filter, event, setting, failed)) is not None:
+                return Start(route, value)
     return Expire() if isinstance(event, Press) else Drop("nobody")
 
 
-def _first(event: Event, setting: Setting, waits: Iterable[Wait]) -> Give | None:
-    for wait in waits:
-        if wait.open and (value := wait.look(event, setting)) is not None:
-            return Give(wait, value)
+def jump(event: Event, setting: Setting, table: Table, failed: FilterFailed) -> Drop | Start | None:
+    """Say whether an event goes ahead of what waits in the chat, and where to: the table's first rows."""
+    for ignored in table.ignored:
+        if _look(ignored, event, setting, failed) is not None:
+            return Drop("ignored")
+    for route in (*table.interrupts, *table.asides):
+        if (value := _look(route.filter, event, setting, failed)) is not None:
+            return Start(route, value)
     return None
 
 
-def _unasked(event: Event, waits: Sequence[Wait]) -> Decision:
-    """What becomes of an event that the live conversation did not ask for."""
-    parked = next((wait for wait in waits if wait.open and wait.sleeper is not None), None)
-    if parked is None or parked.otherwise is Otherwise.KEEP:
-        return Queue()
-    return unfit(event, parked)
+def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
+    """Say whether one wait takes an event."""
+    return _first(event, setting, (wait,))
 
 
 def unfit(event: Event, wait: Wait) -> Decision:
-    """What a wait does with an event that it doesn't take: only a person's message is worth a word."""
+    """What a parked wait does with an event that it doesn't take: only a person's message is worth a word."""
     if wait.otherwise is Otherwise.KEEP:
         return Queue()
-    if isinstance(event, Press):
-        return Expire()
+    if isinstance(event, Press | Submission):
+        return _over(event, (wait,))
     if wait.otherwise is Otherwise.DROP or not isinstance(event, Message):
         return Drop("unasked")
     return Tell(wait)
+
+
+def _first(event: Event, setting: Setting, waits: Iterable[Wait]) -> Give | Break | None:
+    for wait in waits:
+        try:
+            value = wait.look(event, setting)
+        except Exception as error:
+            if wait.open:
+                return Break(wait, error)
+        else:
+            if value is not None:
+                return Give(wait, value)
+    return None
+
+
+def _look(taken: Filter[object], event: Event, setting: Setting, failed: FilterFailed) -> object | None:
+    try:
+        return taken.look(event, setting)
+    except Exception as error:
+        failed(taken.name, error)
+        return None
+
+
+def _over(event: Event, waits: Iterable[Wait]) -> Drop | Expire:
+    token = token_of(event)
+    if token is not None and any(wait.token == token for wait in waits):
+        return Drop("not_asked")
+    return Expire()
+
+
+def _unasked(event: Event, waits: Iterable[Wait]) -> Decision:
+    """What becomes of an event that the live conversation did not ask for."""
+    parked = next((wait for wait in waits if wait.parked), None)
+    return Queue() if parked is None else unfit(event, parked)

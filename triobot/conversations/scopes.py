@@ -31,6 +31,7 @@ class Scope:
         self._conversation = conversation
         self._seconds = check_seconds(seconds)
         self._scope = trio.CancelScope(shield=shield)
+        self._shields = shield
 
     @property
     def cancelled_caught(self) -> bool:
@@ -46,6 +47,8 @@ class Scope:
         if self._seconds != math.inf:
             self._scope.deadline = trio.current_time() + self._seconds
         self._scope.__enter__()
+        if self._shields:
+            self._conversation.shielded.add(self._scope)
         return self
 
     def __exit__(
@@ -54,6 +57,7 @@ class Scope:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
+        self._conversation.shielded.discard(self._scope)
         return bool(self._scope.__exit__(kind, error, traceback))
 
 

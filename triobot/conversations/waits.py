@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import TypeAlias, final
@@ -53,7 +54,20 @@ class Unfit:
     delivery: Delivery
 
 
-Answer: TypeAlias = Taken | Unfit
+@final
+@attrs.frozen
+class Broken:
+    """The wait's filter failed on this event; the error is raised in the conversation that waits."""
+
+    delivery: Delivery
+    error: Exception = attrs.field(repr=False)
+
+
+Answer: TypeAlias = Taken | Unfit | Broken
+
+
+def _nobody_counts(more: int) -> None:
+    """For waits that no conversation opened."""
 
 
 @final
@@ -65,28 +79,40 @@ class Wait:
         look: what it takes, and as what.
         otherwise: what becomes of the rest.
         question: it has buttons or a form of its own, which come before every other wait.
+        token: what its buttons carry; empty without buttons.
+        working: told how many more or fewer tasks are at work: one fewer while the task is parked here.
         opened: grows with each opening in the chat: the newest wait goes first.
         sleeper: the parked task; None while the question is still being sent.
         answer: what came; a wait takes one event, then is closed until it is opened again.
+        hints: payment callbacks that came while it was closed; they are looked at one by one.
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
     otherwise: OtherwisePolicy = attrs.field(repr=False)
     question: bool = False
+    token: str = attrs.field(default="", repr=False)
+    working: Callable[[int], None] = attrs.field(default=_nobody_counts, repr=False)
     opened: int = 0
     sleeper: trio.lowlevel.Task | None = attrs.field(default=None, init=False, repr=False)
     answer: Answer | None = attrs.field(default=None, init=False)
+    hints: deque[Taken] = attrs.field(factory=lambda: deque[Taken](), init=False)
 
     @property
     def open(self) -> bool:
         """Whether it can still take an event."""
         return self.answer is None
 
+    @property
+    def parked(self) -> bool:
+        """Whether its task waits for nothing else."""
+        return self.sleeper is not None
+
     def give(self, answer: Answer) -> None:
         """Close the wait with this, and wake its task if it is parked."""
         self.answer = answer
         if self.sleeper is not None:
             sleeper, self.sleeper = self.sleeper, None
+            self.working(1)
             trio.lowlevel.reschedule(sleeper)
 
     async def wait_answer(self) -> Answer:
@@ -96,9 +122,11 @@ class Wait:
         """
         if self.answer is None:
             self.sleeper = trio.lowlevel.current_task()
+            self.working(-1)
 
             def abort(_: object) -> trio.lowlevel.Abort:
                 self.sleeper = None
+                self.working(1)
                 return trio.lowlevel.Abort.SUCCEEDED
 
             await trio.lowlevel.wait_task_rescheduled(abort)

@@ -1,0 +1,67 @@
+"""What chats and conversations ask of the dispatcher that they live in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ..wire.ids import ChatId
+from ..wire.operations import Operation
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+    from .life import ChatLife
+
+
+class House(Protocol):
+    """What a chat's life asks of the dispatcher."""
+
+    def start(self, conversation: Conversation) -> None:
+        """Run a conversation as a task."""
+        ...
+
+    def consumed(self, seqs: Sequence[int]) -> None:
+        """These inbox rows have been dealt with."""
+        ...
+
+    def beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run this as a task of nobody's; it must not raise."""
+        ...
+
+    def tidy(self, chat_id: ChatId, operation: Operation[object]) -> None:
+        """Do this beside the conversations; nobody waits for its result."""
+        ...
+
+    @property
+    def stopping(self) -> bool:
+        """No more events are given out."""
+        ...
+
+    @property
+    def cut(self) -> bool:
+        """The program stops: conversations are cancelled, and none of them has ended."""
+        ...
+
+    def working(self, more: int) -> None:
+        """This many more branches are at work, or fewer."""
+        ...
+
+    def count(self, what: str) -> None:
+        """Count what happened, by word."""
+        ...
+
+    def answered(self, question: str, *, again: bool = False) -> None:
+        """A question got its answer; with `again`, it gave it back."""
+        ...
+
+    def was_answered(self, question: str) -> bool:
+        """Whether a question got its answer not long ago."""
+        ...
+
+    def room(self, life: ChatLife) -> None:
+        """A chat that was behind has room again."""
+        ...
+
+    def over(self, life: ChatLife) -> None:
+        """Nothing goes on in this chat any more."""
+        ...
