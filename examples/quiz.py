@@ -5,6 +5,8 @@ import attrs
 from triobot import Bot, Chat
 from triobot.filters import command
 
+EACH, WHOLE = 20.0, 60.0  # seconds
+
 bot = Bot()
 
 
@@ -25,11 +27,11 @@ QUESTIONS = (
 @bot.conversation
 async def quiz(chat: Chat) -> None:
     score = 0
-    with chat.move_on_after(60) as whole:
+    with chat.move_on_after(WHOLE) as whole:
         for question in QUESTIONS:
             # A timeout is a block. When it ends, so does whatever is open in it: here the question, and
             # with that its buttons.
-            with chat.move_on_after(20) as limit:
+            with chat.move_on_after(EACH) as limit:
                 answer = await chat.choose(question.text, {option: option for option in question.options})
                 if answer == question.right:
                     score += 1

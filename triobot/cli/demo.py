@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import logging
+import os
 import secrets
-import socket
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, cast, final
@@ -55,14 +53,19 @@ def demo(arguments: argparse.Namespace) -> None:
     """Run the demo; fails if anything in it isn't so."""
     import trio
 
+    from .signals import until_signal
+
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
-    trio.run(_demo, arguments.port, arguments.quiet)
+    if trio.run(until_signal, partial(_demo, arguments.port, arguments.quiet)):
+        raise KeyboardInterrupt
 
 
 async def _demo(port: int, quiet: bool) -> None:
     import trio
 
     from ..emulator.person import connect
+    from .demo_bot import bot
+    from .stage import open_stage
     from .transcript import Transcript
 
     def write(line: str) -> None:
@@ -70,17 +73,17 @@ async def _demo(port: int, quiet: bool) -> None:
             print(line, flush=True)
 
     try:
-        with trio.fail_after(_PATIENCE):
-            async with _running(port) as (platform, address):
-                write(f"The platform is {platform.base_url}, the bot {address}, and the user {_WHO}.\n")
-                transcript = Transcript(platform, _WHO, write, colours=sys.stdout.isatty())
+        with trio.fail_after(_PATIENCE), TemporaryDirectory(prefix="triobot-demo-") as folder:
+            async with open_stage(bot, store=f"sqlite:{folder}/demo.db", port=port) as stage:
+                platform = stage.platform
+                write(f"The platform is {platform.base_url}, the bot {stage.address}, and the user {_WHO}.\n")
+                transcript = Transcript(platform, _WHO, write, colours=_has_colours())
                 async with (
                     trio.open_nursery() as nursery,
                     connect(platform.control_url, platform.control_token) as app,
                 ):
                     nursery.start_soon(transcript.follow)
-                    person = await app.user(_WHO, irr=_WALLET)
-                    await _talk(person, transcript)
+                    await _talk(await app.user(_WHO, irr=_WALLET), transcript)
                     await _check_bot(transcript)
                     _check_platform(platform, transcript)
                     nursery.cancel_scope.cancel()
@@ -89,43 +92,8 @@ async def _demo(port: int, quiet: bool) -> None:
         raise DemoError(f"the demo did not end within {_PATIENCE:g} seconds") from None
 
 
-@asynccontextmanager
-async def _running(port: int) -> AsyncGenerator[tuple[Emulator, str]]:
-    """The platform with the bot behind it."""
-    import trio
-
-    from ..emulator.server import serve_emulator
-    from ..secrets import Secret
-    from ..settings import Settings
-    from .demo_bot import bot
-
-    token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-    # Each needs the other's address at its start, so the bot's port is opened before either.
-    listening = socket.create_server(("127.0.0.1", 0))
-    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    with TemporaryDirectory(prefix="triobot-demo-") as folder:
-        async with trio.open_nursery() as platforms:
-            platform: Emulator = await platforms.start(
-                partial(
-                    serve_emulator,
-                    port=port,
-                    bot_url=f"{address}/{secret}",
-                    token=token,
-                    control_token=secrets.token_urlsafe(24),
-                )
-            )
-            settings = Settings(
-                token=Secret(token),
-                base_url=platform.base_url,
-                webhook_secret=Secret(secret),
-                store=f"sqlite:{folder}/demo.db",
-                fd=listening.detach(),
-            )
-            async with trio.open_nursery() as bots:
-                await bots.start(partial(bot.serve, settings=settings))
-                yield platform, address
-                bot.stop()
-            platforms.cancel_scope.cancel()
+def _has_colours() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 async def _talk(person: Person, transcript: Transcript) -> None:

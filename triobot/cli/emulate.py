@@ -53,7 +53,9 @@ def emulate(arguments: argparse.Namespace) -> None:
     import trio
 
     set_up_logging(debug=arguments.debug)
-    trio.run(_emulate, arguments)
+    from .signals import until_signal
+
+    trio.run(until_signal, partial(_emulate, arguments))
 
 
 async def _emulate(arguments: argparse.Namespace) -> None:
