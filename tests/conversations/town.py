@@ -86,6 +86,10 @@ class Town:
             await wait_all_tasks_blocked()
         return accepted.row.seq
 
+    async def rest(self) -> None:
+        """Wait until nobody does anything any more."""
+        await wait_all_tasks_blocked()
+
     async def says(
         self, content: object, chat: int = CHAT, *, sender: Sender | None = ALI, wait: bool = True
     ) -> int:

@@ -46,7 +46,7 @@ def encode_key(key: object) -> str:
         case bool():
             return f"t{int(key)}"
         case enum.Enum():
-            return f"e{key.name}"
+            return f"e{type(key).__name__}.{key.name}"
         case int():
             return f"i{key}"
         case _ if attrs.has(type(key)):

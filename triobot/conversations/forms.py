@@ -75,6 +75,7 @@ class _Slot:
     """One attribute of the class."""
 
     name: str
+    argument: str
     label: str
     kind: FieldKind
     base: Literal["text", "number", "flag", "option"]
@@ -118,15 +119,17 @@ class FormOf(Generic[T]):
         for slot in self._slots:
             text = values.get(slot.name, "").strip()
             if slot.base == "flag":
-                given[slot.name] = text.casefold() in ("true", "1", "on", "yes")
+                given[slot.argument] = text.casefold() in ("true", "1", "on", "yes")
             elif text:
-                given[slot.name] = self._value(slot, text)
+                given[slot.argument] = self._value(slot, text)
             elif not slot.optional:
                 raise Unreadable(self._texts.required.format(label=slot.label))
         try:
             return self._build(**given)
         except (ValueError, TypeError) as error:
-            raise Unreadable(str(error) or self._texts.want_form) from None
+            # The errors of attrs' own validators carry more than their words.
+            words = error.args[0] if error.args and isinstance(error.args[0], str) else ""
+            raise Unreadable(words or self._texts.want_form) from None
 
     def _value(self, slot: _Slot, text: str) -> object:
         if slot.base == "text":
@@ -167,7 +170,8 @@ def _slot(cls: type, attribute: attrs.Attribute[Any], hint: Any, label: str | No
     labels = extra.options or {}
     return _Slot(
         attribute.name,
-        label or extra.label or attribute.name.replace("_", " ").capitalize(),
+        attribute.alias or attribute.name,
+        label or extra.label or attribute.name.replace("_", " ").strip().capitalize(),
         kind,
         base,
         tuple((value, labels.get(value, value)) for value in values),
