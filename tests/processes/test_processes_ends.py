@@ -150,3 +150,17 @@ async def test_a_refused_token_holds_everything_until_it_is_right_again(tmp_path
             await platform.wait_until(lambda: is_all_handled(users, platform), within=90)
 
         assert {chat: first_times(texts) for chat, texts in platform.texts.items()} == users.accepted
+
+
+async def test_words_that_are_said_again_are_handled_again(tmp_path: Path) -> None:
+    """An equal text is a repetition only if nobody heard the answer; a sender that closes at once did."""
+    async with open_platform() as platform:
+        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+            users = Users(port, f"/{SECRET}")
+            for number in range(40):
+                async with users.connect() as line:
+                    assert await users.say(line, 1, "yes", close=number % 2 == 0) == 200
+            with trio.move_on_after(10):
+                await platform.wait_until(lambda: platform.total == 40)
+
+        assert len(platform.texts[1]) == 40

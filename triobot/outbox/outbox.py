@@ -78,6 +78,7 @@ class LaneOutbox:
         self._typing: dict[Hashable, Place[Delivery]] = {}
         self._nursery: trio.Nursery | None = None
         self._closing = trio.Event()
+        self._patience = trio.CancelScope()
         self._wake = trio.Event()
         self._wakes_at = NEVER
         self._idle = trio.lowlevel.ParkingLot()
@@ -208,7 +209,8 @@ class LaneOutbox:
                     nursery.start_soon(self._keep_time)
                     task_status.started()
                     await self._closing.wait()
-                    with trio.move_on_after(self._rules.grace):
+                    self._patience.deadline = trio.current_time() + self._rules.grace
+                    with self._patience:
                         while self._sender.lanes.in_flight or not self._answers.idle:
                             await self._idle.park()
                     nursery.cancel_scope.cancel()
@@ -221,6 +223,11 @@ class LaneOutbox:
         self._closing.set()
         self._answers.close()
         self._idle.unpark_all()
+
+    def cut(self) -> None:
+        """Close, and give requests in flight no time to be answered: nobody knows how they ended."""
+        self.close()
+        self._patience.cancel()
 
     async def _keep_time(self) -> None:
         while True:

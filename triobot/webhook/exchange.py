@@ -82,18 +82,17 @@ class Exchange:
         """Write an answer; needs `watch` beside it to return anything worth.
 
         Returns:
-            Whether all of it was handed to the kernel for a sender that had not left.
+            Whether the sender was still there when the answer was handed to the kernel.
         """
+        # A sender that has left says so behind whatever it said before: two passes of the scheduler, and
+        # `watch` has heard of it. Not after the answer: whoever closes a connection with each request has
+        # read the answer and left by then, and its next equal word would be taken for a repetition.
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        there = not self._left
         await self._begin(answer, close=close)
-        if answer.body:
-            await self._send({"type": "http.response.body", "body": answer.body, "more_body": True})
-        # A server that could not write doesn't say so here: it announces that the sender has left, behind
-        # whatever it announced before. By the second pass of the scheduler `watch` has heard of it.
-        await trio.lowlevel.checkpoint()
-        await trio.lowlevel.checkpoint()
-        written = not self._left
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-        return written
+        await self._send({"type": "http.response.body", "body": answer.body, "more_body": False})
+        return there
 
     async def refuse(self, answer: Answer, *, unread: bool, linger: float, body_first: bool = False) -> None:
         """Write an answer to a request whose body is not wanted, and close the connection if it has one.
