@@ -11,7 +11,10 @@ import logging
 from bisect import insort
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 from typing import Final, final
+
+import trio
 
 from ..seams import Alarm
 from ..wire.events import Event, Leave, Press, Submission
@@ -284,7 +287,7 @@ class ChatLife:
         """
         if not parking:
             wait.opened = self._opened = self._opened + 1
-        if conversation is self._live:
+        if conversation is self._live and not _cancelled():
             self._look_through(wait, parking=parking)
         if self.behind and parking:
             self.house.room(self)
@@ -303,7 +306,7 @@ class ChatLife:
 
     def drain(self, conversation: Conversation) -> Sequence[Delivery]:
         """Take what is queued, without waiting."""
-        if conversation is not self._live:
+        if conversation is not self._live or _cancelled():
             return ()
         taken, self._mailbox = self._mailbox, []
         self._made_room()
@@ -353,3 +356,8 @@ class ChatLife:
         for delivery in queued:
             # There was room for it before, and nothing has been added since.
             self._act(self._decide(delivery.event), delivery)
+
+
+def _cancelled() -> bool:
+    """Whether the current task is on its way out: what is queued is somebody else's then."""
+    return trio.current_effective_deadline() == -inf
