@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -82,10 +83,8 @@ async def status_of(port: int, data: bytes) -> int:
         async with trio.open_nursery() as nursery:
 
             async def write() -> None:
-                try:
+                with contextlib.suppress(trio.BrokenResourceError):  # refused before it was all written
                     await stream.send_all(data)
-                except trio.BrokenResourceError:
-                    pass  # refused before it was all written
 
             nursery.start_soon(write)
             try:
@@ -177,10 +176,8 @@ async def test_slow_and_truncated_senders_keep_nobody_waiting(
             users = Users(port, f"/{SECRET}")
 
             async def be_bad() -> None:
-                try:
+                with contextlib.suppress(OSError, trio.BrokenResourceError):
                     await sender(port)
-                except (OSError, trio.BrokenResourceError):
-                    pass
 
             async with trio.open_nursery() as nursery:
                 for _ in range(100):
