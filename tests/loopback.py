@@ -69,12 +69,14 @@ class Platform:
         held: chats whose operations are not answered before `release`.
         status: what every operation is answered with.
         dead: connections are closed without an answer.
+        echo: every answer repeats the request, token and all, and leads elsewhere.
     """
 
     texts: dict[int, list[str]] = attrs.Factory(lambda: defaultdict[int, list[str]](list))
     held: set[int] = attrs.Factory(lambda: set[int]())
     status: bytes = b"200 OK"
     dead: bool = False
+    echo: bool = False
     url: str = ""
     _count: int = 0
     _arrived: trio.lowlevel.ParkingLot = attrs.Factory(trio.lowlevel.ParkingLot)
@@ -117,7 +119,13 @@ class Platform:
         if self.status.startswith(b"200") and b"/sendMessage" in head.split(b"\r\n")[0]:
             self.texts[chat].append(fields["data"][0])
         result = {"id": self._count} if self.status.startswith(b"200") else {"error": "told to"}
-        await line.answer(self.status, json.dumps(result).encode())
+        if self.echo:
+            told = f"{head.decode()} {body.decode()} {parse_qs(body.decode())}"
+            result = {"error": told, "data": told, "trace_id": told}
+            status = self.status + b"\r\nLocation: /elsewhere?" + body
+            await line.answer(status, json.dumps(result).encode())
+        else:
+            await line.answer(self.status, json.dumps(result).encode())
         self._arrived.unpark_all()
 
 
