@@ -27,7 +27,7 @@ from triobot import (
     Sent,
 )
 from triobot.client import PlatformClient
-from triobot.filters import Command, command, join, message, press, text
+from triobot.filters import Command, command, join, message, press, pressed, text
 from triobot.wire.operations import SendMessage, Upload, VerifyPayment
 from triobot.wire.results import PaymentState
 
@@ -110,8 +110,16 @@ async def media(chat: Chat[Message[File | Image]]) -> None:
 
 
 @bot.aside(press())
-async def pressed(chat: Chat[Press[str]]) -> None:
+async def any_press(chat: Chat[Press[str]]) -> None:
     assert_type(chat.event.value, str)
+
+
+@bot.aside(pressed(Order))
+async def taken(chat: Chat[Press[Order]]) -> None:
+    assert_type(chat.event.value.size, Size)
+    buttons = Buttons({Size.SMALL: "Small"}) + Buttons({0: "None"})
+    sent = await chat.send("Size?", buttons=buttons)
+    assert_type(await chat.receive(buttons.pressed(sent)), Press[Size | int])
 
 
 # A plain Chat fits every filter; a chat of another event does not.

@@ -8,7 +8,7 @@ an event is decided once.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeAlias, cast, final, overload
 
 import attrs
@@ -18,10 +18,12 @@ from ..errors import ConfigError
 from ..wire.content import CONTENT_CLASSES, Content, Media
 from ..wire.events import Event, Join, Leave, Message, Press, Sender
 from ..wire.ids import ChatId
+from .keys import LASTING, check_kind, decode_key
 
 E_co = TypeVar("E_co", covariant=True, default=Event)
 F = TypeVar("F")
 C = TypeVar("C", bound=Content)
+V = TypeVar("V", bound=Hashable)
 
 
 @final
@@ -213,6 +215,39 @@ def press() -> Filter[Press[str]]:
     )
 
 
+def pressed(kind: type[V]) -> Filter[Press[V]]:
+    """Take presses of buttons whose key is of this class; `Press.value` is that key.
+
+    For routes: buttons that `send` put there live as long as their message, also over restarts. The class's
+    name and its fields travel with the button: after a change of either, old buttons are nobody's. The
+    buttons of a question are that question's, and not taken.
+
+    Args:
+        kind: `str`, `int`, `bool`, an Enum, or a frozen attrs class.
+
+    Raises:
+        ConfigError: it is another class.
+
+    Example:
+        >>> @attrs.frozen
+        ... class Take:
+        ...     order: int
+        >>> @bot.aside(pressed(Take))
+        ... async def take(chat: Chat[Press[Take]]) -> None:
+        ...     await chat.answer(f"Order {chat.event.value.order} is yours.")
+    """
+    check_kind(kind)
+
+    def look(event: Event, setting: Setting) -> Press[V] | None:
+        if not isinstance(event, Press) or not isinstance(event.value, str):
+            return None
+        front, dot, text = event.value.partition(".")
+        key = decode_key(kind, text) if front == LASTING and dot else None
+        return None if key is None else attrs.evolve(event, value=key)
+
+    return Filter(look, f"pressed({kind.__name__})")
+
+
 def starting() -> Filter[Message[Content] | Join]:
     """Take what starts a conversation without a filter of its own: any message, any join."""
     return message() | join()
@@ -230,6 +265,7 @@ __all__ = [
     "leave",
     "message",
     "press",
+    "pressed",
     "starting",
     "text",
     "when",
