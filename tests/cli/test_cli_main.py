@@ -22,7 +22,7 @@ def test_help_names_every_command_and_shows_examples(triobot: Command) -> None:
 
     assert ended.code == 0
     assert "examples:" in ended.out
-    for command in ("run", "webhook-url", "emulate", "demo", "store"):
+    for command in ("run", "talk", "webhook-url", "emulate", "demo", "store"):
         assert f"\n    {command}" in ended.out
 
 

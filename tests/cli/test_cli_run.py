@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import socket
 import subprocess
 import sys
@@ -143,3 +145,37 @@ def test_it_serves_an_inherited_socket_and_stops_at_a_signal(hello: Path) -> Non
     assert "stopping on SIGTERM" in output
     assert SECRET not in output
     assert "a-token-of-tests" not in output
+
+
+@pytest.mark.processes
+def test_only_a_terminal_is_shown_the_address(hello: Path) -> None:
+    """The person who starts a bot may read its secret; a journal may not."""
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "triobot.cli", "run", "hello.py:bot", "--store", "memory:", "--port", "0"],
+        cwd=hello.parent,
+        env=child_environment(
+            TRIOBOT_TOKEN="a-token-of-tests",
+            TRIOBOT_BASE_URL="http://127.0.0.1:9",
+            TRIOBOT_WEBHOOK_SECRET=SECRET,
+            TRIOBOT_PUBLIC_URL="https://bot.example.com",
+        ),
+        stdout=slave,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as bot:
+        os.close(slave)
+        try:
+            with os.fdopen(master, encoding="utf-8") as terminal:
+                shown = [terminal.readline(), terminal.readline()]
+                assert bot.stderr is not None
+                logged = bot.stderr.readline()
+                bot.terminate()
+                logged += bot.stderr.read()
+                bot.wait(20)
+        finally:
+            bot.kill()
+
+    assert shown == ["register:\n", f"  https://bot.example.com/{SECRET}\n"]
+    assert "listening on" in logged
+    assert SECRET not in logged

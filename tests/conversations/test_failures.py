@@ -1,0 +1,335 @@
+"""An author's error ends its conversation and nothing else, and is told without a word of its content."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import attrs
+import pytest
+import trio
+from doubles import FakeOutbox, FakeStore, forbidden
+from town import CHAT, TEXTS, Town, open_town, start
+from trio.testing import MockClock
+
+from triobot.conversations.chat import Chat
+from triobot.conversations.filters import command, message, text, when
+from triobot.conversations.routes import Router
+from triobot.conversations.texts import Texts
+from triobot.errors import NotDeliveredError
+from triobot.wire.events import Event, Message
+
+SECRET = "my PIN is 4321"
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_an_error_ends_its_conversation_only(caplog: pytest.LogCaptureFixture) -> None:
+    """One apology, one log line with the author's line, one alarm; other chats go on."""
+    caplog.set_level(logging.DEBUG)
+    bot = Router()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        answer = await chat.ask("PIN?")
+        if chat.id == CHAT:
+            raise ValueError(answer)
+        await chat.send("Thanks.")
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+        await town.says("hi", 6)
+        await town.says(SECRET)
+        await town.says(SECRET, 6)
+        assert town.sent() == ["PIN?", TEXTS.apology]
+        assert town.sent(6) == ["PIN?", "Thanks."]
+        assert town.counts["crashed"] == 1
+        assert town.left_over() == {}
+        assert town.store.rows == {}
+        (alarm,) = town.alarms
+    (line,) = lines_of(caplog)
+    assert re.fullmatch(
+        r"conversation test_failures\..*\.order of chat 5 failed: ValueError at .*/test_failures\.py:\d+",
+        line,
+    )
+    assert alarm.kind == "conversation_crashed"
+    assert SECRET not in caplog.text + repr(town.alarms)
+    await trio.lowlevel.checkpoint()
+
+
+async def test_a_chat_that_is_apologized_to_is_not_locked() -> None:
+    """The apology keeps its place in the lane; what is said meanwhile starts afresh behind it."""
+    bot = Router()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        await chat.ask("PIN?")
+        raise ValueError
+
+    outbox = FakeOutbox()
+    async with open_town(bot, outbox=outbox) as town:
+        await town.says("hi")
+        held = outbox.hold()
+        await town.says("4321")
+        assert town.sent() == ["PIN?", TEXTS.apology]
+        await town.says("hello?")
+        assert town.dispatcher.live == 2
+        held.release()
+        await town.rest()
+        assert town.sent() == ["PIN?", TEXTS.apology, "PIN?"]
+
+
+async def test_several_errors_are_several_lines_and_one_apology(caplog: pytest.LogCaptureFixture) -> None:
+    """From a group within a group."""
+    bot = Router()
+
+    async def fail(error: Exception) -> None:
+        raise error
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(fail, KeyError("a"))
+            nursery.start_soon(fail, ExceptionGroup("inner", [IndexError("b"), forbidden()]))
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+        assert town.sent() == [TEXTS.apology]
+        assert town.counts["crashed"] == 1
+    assert sorted(re.findall(r"failed: (\w+)", "\n".join(lines_of(caplog)))) == [
+        "ForbiddenError",
+        "IndexError",
+        "KeyError",
+    ]
+
+
+async def test_an_error_beside_a_cancellation_is_still_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """A child fails while an interrupt cancels its conversation."""
+    bot = Router()
+
+    @bot.interrupt(command("cancel"))
+    async def cancel(chat: Chat) -> None:
+        await chat.send("Cancelled.")
+
+    async def fail_at_the_end(chat: Chat) -> None:
+        try:
+            await chat.sleep(1000)
+        finally:
+            raise KeyError(SECRET)
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(fail_at_the_end, chat)
+            await chat.ask("Name?")
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+        await town.says("/cancel")
+        assert town.sent() == ["Name?", "Cancelled."]
+        assert town.counts["crashed"] == 1
+        assert town.left_over() == {}
+        assert town.store.rows == {}
+    assert "KeyError" in caplog.text
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("where", ["send", "group", "apology"])
+async def test_a_user_who_left_is_no_crash(where: str, caplog: pytest.LogCaptureFixture) -> None:
+    """403 of one chat ends its conversation quietly."""
+    bot = Router()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        if where == "apology":
+            raise KeyError
+        if where == "send":
+            await chat.send("hi")
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(chat.send, "a")
+            nursery.start_soon(chat.send, "b")
+
+    outbox = FakeOutbox()
+    outbox.fail(forbidden())
+    async with open_town(bot, outbox=outbox) as town:
+        await town.says("hi")
+        assert TEXTS.apology not in town.sent() or where == "apology"
+        assert town.counts.get("gone") == (None if where == "apology" else 1)
+        assert town.counts.get("crashed") == (1 if where == "apology" else None)
+        assert town.left_over() == {}
+        assert town.store.rows == {}
+    if where != "apology":
+        assert caplog.records == []
+
+
+async def test_a_bot_may_apologize_in_its_own_words_or_not_at_all() -> None:
+    """The empty text says nothing."""
+    bot = Router()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        raise KeyError
+
+    for words in ("Oops.", ""):
+        async with open_town(bot, texts=attrs.evolve(Texts.persian(), apology=words)) as town:
+            await town.says("hi")
+            assert town.sent() == ([words] if words else [])
+
+
+async def test_an_apology_that_cannot_be_sent_is_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    """And the end of it."""
+    bot = Router()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        raise KeyError
+
+    outbox = FakeOutbox()
+    outbox.fail(NotDeliveredError("sendMessage", "down"))
+    async with open_town(bot, outbox=outbox) as town:
+        await town.says("hi")
+        await town.says("hi")
+        assert town.counts["crashed"] == 2
+    assert "the apology to chat 5 was not sent: NotDeliveredError" in caplog.text
+
+
+async def test_what_was_queued_behind_a_crash_is_routed_again() -> None:
+    """Each message gets its chance."""
+    bot = Router()
+
+    @bot.conversation(text("crash"))
+    async def crash(chat: Chat) -> None:
+        await chat.send("busy")
+        raise KeyError
+
+    @bot.conversation(text("go"))
+    async def go(chat: Chat) -> None:
+        await chat.send("going")
+
+    outbox = FakeOutbox()
+    held = outbox.hold(lambda op: op.content == "busy")
+    async with open_town(bot, outbox=outbox) as town:
+        await town.says("crash")
+        await town.says("go")
+        held.release()
+        await town.rest()
+        assert town.sent() == ["busy", TEXTS.apology, "going"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+async def test_an_order_to_exit_crosses_the_nursery(error: BaseException) -> None:
+    """It is not the conversation's, and consumes nothing."""
+    bot = Router()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        await trio.lowlevel.checkpoint()
+        raise error
+
+    store = FakeStore()
+    with pytest.RaisesGroup(type(error), flatten_subgroups=True, allow_unwrapped=True):
+        async with open_town(bot, store=store) as town:
+            await town.says("hi", wait=False)
+            await trio.sleep(1)
+    assert list(store.rows) == [1]
+    assert town.sent() == []
+
+
+# --- filters that raise
+
+
+def broken(event: Event) -> bool:
+    raise KeyError(getattr(event, "content", ""))
+
+
+@pytest.mark.parametrize("kind", ["ignore", "interrupt", "aside", "conversation"])
+async def test_a_routes_filter_that_raises_takes_nothing(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is counted, and logged with its line; the rest of the table goes on."""
+    bot = Router()
+
+    async def never(chat: Chat) -> None:
+        await chat.send("never")
+
+    if kind == "ignore":
+        bot.ignore(message() & when(broken))
+    else:
+        getattr(bot, kind)(message() & when(broken))(never)
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        await chat.send("hello")
+
+    async with open_town(bot) as town:
+        await town.says(SECRET)
+        assert town.sent() == ["hello"]
+        assert town.counts["filter_failed"] == 1
+        assert town.left_over() == {}
+    assert re.search(
+        r"filter \(message\(\) & when\(...\)\) failed on an event of chat 5: KeyError at .*_failures\.py:\d+",
+        caplog.text,
+    )
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("queued", [False, True])
+async def test_a_waits_filter_that_raises_fails_its_conversation(
+    queued: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever waits with it hears of it, and may handle it."""
+    bot = Router()
+    caught: list[str] = []
+
+    @bot.conversation(text("go"))
+    async def listen(chat: Chat) -> None:
+        await chat.send("busy")
+        try:
+            await chat.receive(message() & when(broken))
+        except KeyError as error:
+            caught.append(type(error).__name__)
+        await chat.receive(message() & when(broken))
+
+    outbox = FakeOutbox()
+    held = outbox.hold(lambda op: op.content == "busy")
+    async with open_town(bot, outbox=outbox) as town:
+        if not queued:
+            held.release()
+        await town.says("go")
+        await town.says(SECRET)
+        held.release()
+        await town.rest()
+        assert caught == ["KeyError"]
+        assert town.dispatcher.live == 1
+        await town.says(SECRET)
+        assert town.sent() == ["busy", TEXTS.apology]
+        assert town.counts["crashed"] == 1
+        assert town.left_over() == {}
+        assert town.store.rows == {}
+    assert re.search(r"failed: KeyError at .*/test_failures\.py:\d+", caplog.text)
+    assert SECRET not in caplog.text
+
+
+async def test_an_error_while_the_program_stops_is_logged(
+    caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
+) -> None:
+    """The user isn't told anything: the conversation has not ended."""
+    bot = Router()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        try:
+            await chat.ask("Name?")
+        finally:
+            raise KeyError(SECRET)
+
+    store = FakeStore()
+    async with trio.open_nursery() as nursery:
+        town = Town(bot, FakeOutbox(), store, TEXTS, username=None)
+        run = await start(nursery, town)
+        await town.says("hi")
+        await run.cut()
+    assert town.sent() == ["Name?"]
+    assert "KeyError" in caplog.text
+    assert SECRET not in caplog.text
+    assert isinstance(town.accepted[0][1], Message)
