@@ -46,6 +46,8 @@ class Scope:
         self._conversation.enter(OperationKind.SCOPE)
         if self._seconds != math.inf:
             self._scope.deadline = trio.current_time() + self._seconds
+        if self._conversation.house.cut:
+            self._scope.shield = False
         self._scope.__enter__()
         if self._shields:
             self._conversation.shielded.add(self._scope)
