@@ -24,6 +24,7 @@ from ..errors import (
 )
 from ..seams import OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.events import Event, Press
+from ..wire.ids import MessageId
 from ..wire.operations import Operation
 from .failures import apologize, report
 from .filters import Setting
@@ -256,6 +257,10 @@ class Conversation:
 
     # --- operations
 
+    def touch(self, message_id: MessageId) -> None:
+        """A message is about to show something else: it needs no tidying any more."""
+        self.life.untidy.pop(message_id, None)
+
     async def perform(
         self,
         operation: Operation[T],
@@ -288,10 +293,11 @@ class Conversation:
         *,
         question: bool = False,
         token: str = "",
+        also: Callable[[Event, Setting], object | None] | None = None,
     ) -> Wait:
         """Begin to take events, before anything is sent; `close_wait` it however it ends."""
         self.current_branch()
-        wait = Wait(look, otherwise, question, token, self.house.working)
+        wait = Wait(look, otherwise, question, token, self.house.working, also)
         self.waits.append(wait)
         self.reopen_wait(wait)
         return wait
