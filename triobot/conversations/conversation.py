@@ -195,7 +195,8 @@ class Conversation:
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
             self.services.outbox.press_due(press)
-        if kind in _WAITING:
+        # A wait in the cleanup after a stop isn't the one that says that the work before it is done.
+        if kind in _WAITING and not self.house.cut:
             self._consume(branch)
         return OperationId(f"{branch.path}{branch.count}")
 
@@ -336,6 +337,9 @@ class Conversation:
         Cancellation: *atomic*: an event is returned, or it is next for another wait.
         """
         self.enter(OperationKind.RECEIVE)
+        if wait.open:
+            # A wait that is over before it begins must not decide over what is queued.
+            await trio.lowlevel.checkpoint_if_cancelled()
         self.life.offer_queued(self, wait, parking=True)
         answer = await wait.wait_answer()
         self.current_branch().in_hand.append(answer.delivery.seq)
