@@ -18,6 +18,7 @@ from triobot import (
     File,
     Image,
     Join,
+    Live,
     Location,
     Message,
     Paid,
@@ -82,6 +83,10 @@ async def blocks(chat: Chat) -> None:
     with chat.fail_after(10):
         name = await chat.ask("Your name?")
     assert_type(name, str)
+    async with chat.live("0 %") as progress:
+        assert_type(progress, Live)
+        assert_type(progress.sent, Sent)
+        progress.show("100 %")
     any_scope: Scope = stop
     any_scope.cancel()
 

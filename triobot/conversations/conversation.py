@@ -71,7 +71,12 @@ class Ending(Enum):
 @final
 @attrs.frozen
 class Services:
-    """What conversations use of the world around them."""
+    """What conversations use of the world around them.
+
+    Attributes:
+        charge_hosts: where links to top up a wallet may lead.
+        live_every: seconds between two edits of a live message.
+    """
 
     outbox: Outbox
     store: Store
@@ -79,6 +84,7 @@ class Services:
     texts: Texts
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
+    live_every: float = 1.0
 
 
 @final
