@@ -11,6 +11,9 @@
     8  a conversation's start; a leave starts none
     9  nobody: counted
 
+A signal is never unasked: where an event would be dropped, or told to be unfit, it waits in the mailbox for a
+later wait, whether or not a conversation lives; asides look there for signals, too.
+
 Payments' callbacks go to the charge that waits for them, or to nobody. A leave in a private chat ends
 whatever runs there before it walks the table.
 
@@ -29,6 +32,7 @@ import attrs
 from ..wire.events import Event, Leave, Message, Press, Submission
 from .filters import Filter, Setting
 from .routes import Route, Table
+from .signals import is_signal
 from .waits import Otherwise, Wait, is_payment
 
 _QUESTION: Final = re.compile(r"q[a-z2-7]{8}\.", re.ASCII)
@@ -90,7 +94,7 @@ class Tell:
 @final
 @attrs.frozen
 class Queue:
-    """Into the live conversation's mailbox."""
+    """Into the mailbox, for a later wait."""
 
 
 @final
@@ -140,6 +144,8 @@ def decide(
         for route in table.conversations:
             if (value := _look(route.filter, event, setting, failed)) is not None:
                 return Start(route, value)
+    if is_signal(event):
+        return Queue()
     return Expire() if isinstance(event, Press) else Drop("nobody")
 
 
@@ -161,7 +167,7 @@ def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
 
 def unfit(event: Event, wait: Wait) -> Decision:
     """What a parked wait does with an event that it doesn't take: only a person's message is worth a word."""
-    if wait.otherwise is Otherwise.KEEP:
+    if wait.otherwise is Otherwise.KEEP or is_signal(event):
         return Queue()
     if isinstance(event, Press | Submission):
         return _over(event, (wait,))
