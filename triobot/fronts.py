@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, final
 import trio
 from quart_trio import QuartTrio
 
-from .errors import TriobotError
+from .errors import StoreLockedError, TriobotError
 from .runtime import Intake
 from .settings import Settings
 from .webhook.app import build_app, mount_endpoint
@@ -75,10 +75,13 @@ class AsgiBot:
             if started:
                 raise
             failure = _words(errors)
+            if errors.subgroup(StoreLockedError):
+                failure += "; give the server one worker only"
         finally:
             self._app = None
         if failure:
-            # The server prints this and gives up: nothing was started.
+            # The server gives up, some with a traceback of its own: so one line that says it.
+            log.error("the bot was not started: %s", failure)
             await send({"type": "lifespan.startup.failed", "message": failure})
         else:
             await send({"type": "lifespan.shutdown.complete"})

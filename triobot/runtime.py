@@ -36,6 +36,7 @@ from .wire.events import Event
 log: Final = logging.getLogger("triobot")
 
 _SECRET: Final = "webhook_secret"
+_SHARED: Final = frozenset({"ac", "co", "com", "edu", "gov", "id", "net", "org", "sch"})
 
 
 @final
@@ -171,7 +172,7 @@ async def open_work(
             clock=intake.clock,
             texts=texts,
             raise_alarm=bell.ring,
-            charge_hosts=settings.charge_hosts or _own_hosts(settings.base_url),
+            charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
         work = Work(platform, outbox, dispatcher, intake.store)
@@ -188,7 +189,12 @@ async def open_work(
                 nursery.cancel_scope.cancel()
 
 
-def _own_hosts(base_url: str) -> tuple[str, ...]:
+def own_hosts(base_url: str) -> tuple[str, ...]:
     """The platform's own domain: ``api.gap.im`` stands for everything under ``gap.im``."""
     host = urlsplit(base_url).hostname or ""
-    return (".".join(host.split(".")[-2:]),) if "." in host and not host[-1].isdigit() else ()
+    names = host.split(".")
+    if len(names) < 2 or host[-1].isdigit():
+        return ()
+    # Anybody may have a name under "co.ir": there it takes one more.
+    shared = len(names[-1]) == 2 and names[-2] in _SHARED
+    return (".".join(names[-3:] if shared else names[-2:]),)

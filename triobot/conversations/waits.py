@@ -137,6 +137,31 @@ class Wait:
         return answer
 
 
+@final
+@attrs.define(eq=False)
+class Watch:
+    """What would end an open block; asked before all waits, even while its conversation is busy.
+
+    Attributes:
+        look: what ends it, and as what.
+        name: the filter's, for the log.
+        end: cancels the block.
+        opened: grows with each opening in the chat: the newest goes first.
+        taken: what ended it; it takes one event only.
+    """
+
+    look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
+    name: str
+    end: Callable[[], None] = attrs.field(repr=False)
+    opened: int = 0
+    taken: Taken | None = attrs.field(default=None, init=False)
+
+    def take(self, taken: Taken) -> None:
+        """End the block with this."""
+        self.taken = taken
+        self.end()
+
+
 def is_payment(event: Event) -> bool:
     """Whether this is a payment's callback: those never walk the routing table."""
     return isinstance(event, PayCallback | InvoiceCallback)
