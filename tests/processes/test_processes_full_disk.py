@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 import trio
 
 from tests.loopback import Users, open_platform
-from tests.processes.process import SECRET, get, listen, running_bot, start_bot
+from tests.processes.process import SECRET, environment, get, listen, running_bot, start_bot, start_process
 
 pytestmark = pytest.mark.processes
 
@@ -39,6 +41,12 @@ def fill(disk: Path) -> Path:
         while True:
             file.write(os.urandom(4096))
     return filler
+
+
+def family(pid: int) -> list[int]:
+    """A process and its children: hypercorn works in one."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *map(int, children)]
 
 
 async def test_a_full_disk_refuses_events_and_loses_none(disk: Path, tmp_path: Path) -> None:
@@ -122,3 +130,51 @@ async def test_stopping_on_a_full_disk_is_clean(disk: Path, tmp_path: Path) -> N
             process = await start_bot("bot", platform=platform.url, store=disk / "bot.db", sock=sock)
             await platform.wait_until(lambda: set(users.accepted[2]) <= set(platform.texts[2]))
             assert await process.stop() == 0
+
+
+@pytest.mark.parametrize("server", ["triobot", "hypercorn"])
+async def test_a_disk_that_fails_stops_the_process_with_one_line(tmp_path: Path, server: str) -> None:
+    """Nobody knows what a failed commit left behind: an end that a supervisor sees, and nothing lost."""
+    store, log = tmp_path / "bot.db", tmp_path / "log"
+    async with open_platform() as platform:
+        platform.held = {1}
+        with listen() as sock:
+            users = Users(sock.getsockname()[1], f"/{SECRET}")
+            if server == "triobot":
+                process = await start_bot(
+                    "bot", platform=platform.url, store=store, sock=sock, log=log, arguments=["--grace", "1"]
+                )
+            else:
+                command = [sys.executable, "-m", "hypercorn", "--worker-class", "trio", "--bind"]
+                process = await start_process(
+                    [*command, f"fd://{sock.fileno()}", "tests.processes.bots:bot.asgi"],
+                    sock=sock,
+                    environ=environment(TRIOBOT_BASE_URL=platform.url, TRIOBOT_STORE=f"sqlite:{store}"),
+                    log=log,
+                )
+            try:
+                async with users.connect() as line:
+                    for number in range(5):
+                        assert await users.say(line, 1, str(number)) == 200
+                    size = max(path.stat().st_size for path in tmp_path.glob("bot.db*"))
+                    for pid in family(process.popen.pid):
+                        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size + 20_000, size + 20_000))
+                    number = 0
+                    with contextlib.suppress(OSError, trio.BrokenResourceError):
+                        while await users.say(line, 1, f"{number} " + "x" * 3000) == 200:
+                            number += 1
+                            assert number < 100
+                code = await process.wait()
+                # Hypercorn loses its worker's code.
+                assert code == 1 or server == "hypercorn"
+            finally:
+                process.popen.kill()
+            platform.release()
+            process = await start_bot("bot", platform=platform.url, store=store, sock=sock)
+            await platform.wait_until(lambda: set(users.accepted[1]) <= set(platform.texts[1]))
+            assert await process.stop() == 0
+
+    assert "check the disk and start again" in log.read_text().splitlines()[-1] or server == "hypercorn"
+    assert "the bot stopped: the store" in log.read_text() or server == "triobot"
+    if server == "triobot":
+        assert "Traceback" not in log.read_text()

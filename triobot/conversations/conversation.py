@@ -24,6 +24,7 @@ from ..errors import (
 )
 from ..seams import OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.events import Event, Press
+from ..wire.ids import MessageId
 from ..wire.operations import Operation
 from .failures import apologize, report
 from .filters import Setting
@@ -194,7 +195,8 @@ class Conversation:
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
             self.services.outbox.press_due(press)
-        if kind in _WAITING:
+        # A wait in the cleanup after a stop isn't the one that says that the work before it is done.
+        if kind in _WAITING and not self.house.cut:
             self._consume(branch)
         return OperationId(f"{branch.path}{branch.count}")
 
@@ -255,6 +257,10 @@ class Conversation:
 
     # --- operations
 
+    def touch(self, message_id: MessageId) -> None:
+        """A message is about to show something else: it needs no tidying any more."""
+        self.life.untidy.pop(message_id, None)
+
     async def perform(
         self,
         operation: Operation[T],
@@ -287,10 +293,11 @@ class Conversation:
         *,
         question: bool = False,
         token: str = "",
+        also: Callable[[Event, Setting], object | None] | None = None,
     ) -> Wait:
         """Begin to take events, before anything is sent; `close_wait` it however it ends."""
         self.current_branch()
-        wait = Wait(look, otherwise, question, token, self.house.working)
+        wait = Wait(look, otherwise, question, token, self.house.working, also)
         self.waits.append(wait)
         self.reopen_wait(wait)
         return wait
@@ -330,6 +337,9 @@ class Conversation:
         Cancellation: *atomic*: an event is returned, or it is next for another wait.
         """
         self.enter(OperationKind.RECEIVE)
+        if wait.open:
+            # A wait that is over before it begins must not decide over what is queued.
+            await trio.lowlevel.checkpoint_if_cancelled()
         self.life.offer_queued(self, wait, parking=True)
         answer = await wait.wait_answer()
         self.current_branch().in_hand.append(answer.delivery.seq)

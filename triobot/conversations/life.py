@@ -18,7 +18,7 @@ import trio
 
 from ..seams import Alarm
 from ..wire.events import Event, Leave, Press, Submission
-from ..wire.ids import ChatId
+from ..wire.ids import ChatId, MessageId
 from ..wire.operations import SendMessage
 from .conversation import Conversation, Ending, Services
 from .filters import Setting
@@ -62,6 +62,7 @@ class ChatLife:
         latest: the newest that the dispatcher came to; when the chat is behind, it is beyond the cursor.
         behind: events between the two wait in the inbox.
         jumped: those of them that went ahead of the others.
+        untidy: messages whose question is over, until their buttons are being taken away.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ChatLife:
         self.latest = cursor
         self.behind = False
         self.jumped: set[int] = set()
+        self.untidy: dict[MessageId, object] = {}
         self.house = house
         self._services = services
         self._table = table

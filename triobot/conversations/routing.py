@@ -148,7 +148,7 @@ def decide(
         return jumping
     waiting = [wait for wait in waits if wait.open]
     given = _first(event, setting, (wait for wait in waiting if wait.question))
-    given = given or _first(event, setting, waiting)
+    given = given or _first(event, setting, waiting, also=True)
     if given is not None:
         return given
     if token_of(event) is not None or isinstance(event, Submission):
@@ -191,7 +191,7 @@ def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: Filter
 
 def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
     """Say whether one wait takes an event."""
-    return _first(event, setting, (wait,))
+    return _first(event, setting, (wait,), also=True)
 
 
 def unfit(event: Event, wait: Wait) -> Decision:
@@ -205,10 +205,14 @@ def unfit(event: Event, wait: Wait) -> Decision:
     return Tell(wait)
 
 
-def _first(event: Event, setting: Setting, waits: Iterable[Wait]) -> Give | Break | None:
+def _first(
+    event: Event, setting: Setting, waits: Iterable[Wait], *, also: bool = False
+) -> Give | Break | None:
     for wait in waits:
         try:
             value = wait.look(event, setting)
+            if value is None and also and wait.also is not None:
+                value = wait.also(event, setting)
         except Exception as error:
             if wait.open:
                 return Break(wait, error)
