@@ -21,6 +21,7 @@ from .conversations.live import Live as Live
 from .conversations.nursery import ChatNursery as ChatNursery
 from .conversations.routes import Router as Router
 from .conversations.scopes import Scope as Scope
+from .conversations.signals import Signal as Signal
 from .conversations.texts import Texts as Texts
 from .conversations.waits import Otherwise as Otherwise
 from .seams import Alarm as Alarm

@@ -15,6 +15,9 @@
         ForeignTaskError         a chat operation from a task the conversation doesn't know
         NonDurableCancelError    a plain Trio scope cancelled a chat operation
         StepError                a step failed with an error that can't be recorded as itself
+      RecordError
+        UnrecordableError        no record can hold this value
+        UnreadableRecordError    this program can't read a record
       PaymentError
         PaymentDeclinedError     not paid, and the platform agreed that it wasn't
         AmountMismatchError      paid, but another amount
@@ -186,6 +189,43 @@ class StepError(ConversationError):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}" if self.text else self.kind
+
+
+class RecordError(TriobotError):
+    """A value and its record don't fit one another."""
+
+
+@final
+class UnrecordableError(RecordError):
+    """No record can hold this value. Your program's fault; nothing was stored.
+
+    Attributes:
+        kind: the type that can't be recorded.
+        path: where it is inside the value, such as ``value.items[2]``; dictionary entries by their place.
+        rule: what would do, in words, without the value.
+    """
+
+    def __init__(self, kind: str, path: str, rule: str) -> None:
+        super().__init__(kind, path, rule)
+        self.kind = kind
+        self.path = path
+        self.rule = rule
+
+    def __str__(self) -> str:
+        return f"{self.path} is a {self.kind}, which can't be recorded: {self.rule}"
+
+
+@final
+class UnreadableRecordError(RecordError):
+    """A record that this program can't read: a class that it doesn't know, or another version's words.
+
+    Attributes:
+        what: what is missing, without the record's content.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
 
 
 class PaymentError(TriobotError):

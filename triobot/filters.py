@@ -17,5 +17,6 @@ from .conversations.filters import leave as leave
 from .conversations.filters import message as message
 from .conversations.filters import press as press
 from .conversations.filters import pressed as pressed
+from .conversations.filters import signal as signal
 from .conversations.filters import text as text
 from .conversations.filters import when as when
