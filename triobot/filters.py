@@ -20,3 +20,4 @@ from .conversations.filters import pressed as pressed
 from .conversations.filters import signal as signal
 from .conversations.filters import text as text
 from .conversations.filters import when as when
+from .conversations.flooding import flooding as flooding

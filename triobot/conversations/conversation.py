@@ -8,7 +8,7 @@ press is answered and the events in hand are given back to the inbox as consumed
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NewType, TypeVar, final
@@ -76,6 +76,7 @@ class Services:
     Attributes:
         charge_hosts: where links to top up a wallet may lead.
         live_every: seconds between two edits of a live message.
+        memory: what filters remember.
     """
 
     outbox: Outbox
@@ -85,6 +86,9 @@ class Services:
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
     live_every: float = 1.0
+    memory: MutableMapping[object, object] = attrs.field(
+        factory=lambda: dict[object, object](), eq=False, repr=False
+    )
 
 
 @final

@@ -11,7 +11,7 @@ about what people do.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, MutableMapping
 from typing import Final, Generic, TypeAlias, cast, final, overload
 
 import attrs
@@ -40,10 +40,18 @@ class Setting:
     Attributes:
         username: the bot's own name, which ``/command@name`` must carry to be for us.
         group: the chat is a group.
+        seq: the event's place in the inbox: a filter that counts counts it once, however often it looks.
+        at: when the event arrived, in wall milliseconds; not when its turn came.
+        memory: what filters remember in this run of the bot, each under a key of its own.
     """
 
     username: str | None = None
     group: bool = False
+    seq: int = 0
+    at: int = 0
+    memory: MutableMapping[object, object] = attrs.field(
+        factory=lambda: dict[object, object](), eq=False, repr=False
+    )
 
 
 Look: TypeAlias = Callable[[Event, Setting], F | None]
