@@ -56,6 +56,8 @@ class Filter(Generic[E_co]):
     name: str
 
     def __or__(self, other: Filter[F]) -> Filter[E_co | F]:
+        check_filter(other, "|")
+
         def look(event: Event, setting: Setting) -> E_co | F | None:
             taken = self.look(event, setting)
             return other.look(event, setting) if taken is None else taken
@@ -63,6 +65,8 @@ class Filter(Generic[E_co]):
         return Filter(look, f"({self.name} | {other.name})")
 
     def __and__(self, other: Filter[object]) -> Filter[E_co]:
+        check_filter(other, "&")
+
         def look(event: Event, setting: Setting) -> E_co | None:
             taken = self.look(event, setting)
             return None if taken is None or other.look(event, setting) is None else taken
@@ -74,6 +78,18 @@ class Filter(Generic[E_co]):
             return event if self.look(event, setting) is None else None
 
         return Filter(look, f"~{self.name}")
+
+
+def check_filter(taken: object, who: str) -> None:
+    """Refuse what is no filter.
+
+    Raises:
+        ConfigError: it isn't; `who` names what it was given to.
+    """
+    if not isinstance(taken, Filter):
+        name = getattr(taken, "__name__", "")
+        what = f"{type(taken).__name__} {name}".rstrip()
+        raise ConfigError(f"{who} takes a filter such as command('name'), not a {what}")
 
 
 _DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
