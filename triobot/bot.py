@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, Literal, TypeVar, final
 
 import attrs
 import httpx
@@ -266,7 +266,7 @@ class Address:
         *,
         buttons: Buttons[Any] | None = None,
         keyboard: Keyboard | None = None,
-        on_unknown: OnUnknown = OnUnknown.RESEND,
+        on_unknown: Literal["resend", "raise"] = "resend",
     ) -> Sent:
         """Send something; see `Chat.send`."""
         operation = SendMessage(
@@ -275,7 +275,9 @@ class Address:
             reply_keyboard=keyboard.reply if keyboard else None,
             inline_keyboard=buttons.keyboard() if buttons else None,
         )
-        return await self._work.outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
+        return await self._work.outbox.perform(
+            operation, urgency=Urgency.REPLY, on_unknown=OnUnknown(on_unknown)
+        )
 
     async def edit(self, sent: Sent, content: Content, *, buttons: Buttons[Any] | None = None) -> None:
         """Replace a message; see `Chat.edit`."""
