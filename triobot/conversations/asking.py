@@ -198,16 +198,16 @@ async def fill(
 
 @contextmanager
 def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Generator[None]:
-    """Take a message's buttons away when the block ends, unless the program stops or the user has left.
+    """Take a message's buttons away when the block ends, unless the user has left.
 
-    When the program stops, the conversation isn't over, only its process.
+    When the program stops, nothing is tidied: then the conversation isn't over, only its process.
     """
     try:
         yield
     finally:
-        house = conversation.house
-        if not house.cut and not conversation.left:
-            house.tidy(conversation.life.chat_id, EditMessage(sent.chat_id, sent.id, text))
+        if not conversation.left:
+            edit = EditMessage(sent.chat_id, sent.id, text)
+            conversation.house.tidy(conversation.life.chat_id, edit)
 
 
 def _is_by(event: Message[Any] | Press[Any], by: int | None) -> bool:
