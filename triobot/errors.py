@@ -252,7 +252,7 @@ class StoreVersionError(StoreError):
 
 @final
 class StoreCorruptError(StoreError):
-    """The store's file is damaged or is not a store."""
+    """The store's file is damaged or is not a store, or its disk failed while a commit was being made."""
 
 
 @final

@@ -280,7 +280,10 @@ class Store(Protocol):
 
     Raises, from every method:
         StoreFullError: nothing of this call was stored; repeat it once there is room.
-        StoreCorruptError: the file is damaged.
+        StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
+            may not be stored then. Every later call raises it too: the program should stop.
+        LocalProtocolError: a value that no engine can hold; nothing of this call was stored.
+        trio.ClosedResourceError: the store has been closed.
 
     Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.
     """

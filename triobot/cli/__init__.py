@@ -1,0 +1,60 @@
+"""The command line: ``triobot`` and ``python -m triobot.cli``.
+
+One module a command; each adds its own arguments and imports what it runs on only when it runs, so that
+``triobot run`` never loads the emulator. What goes wrong on purpose is one line on the error output and exit
+code 1; wrong usage is exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from .. import __version__
+from . import demo, emulate, run, store, talk, webhook_url
+from .failures import report
+from .terminal import set_up_streams
+
+_EXAMPLES: Final = """\
+examples:
+  triobot demo                          see a bot at work: nothing to set up
+  triobot talk examples/quiz.py:bot     talk to a bot, as its user
+  triobot run examples/echo.py:bot      run a bot (its token is in TRIOBOT_TOKEN)
+  triobot emulate --bot-url http://...  be the platform, for a bot in any language
+
+`triobot COMMAND --help` says more about each.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole grammar."""
+    parser = argparse.ArgumentParser(
+        prog="triobot",
+        description="Run bots, and what one needs around them.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"triobot {__version__}")
+    parser.set_defaults(debug=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (run, talk, webhook_url, emulate, demo, store):
+        command.declare(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command; without `argv`, the process's own arguments.
+
+    Raises:
+        SystemExit: always when something failed: 1 with a line on the error output, 2 for wrong usage, 130
+            for Ctrl-C.
+    """
+    set_up_streams()
+    arguments = build_parser().parse_args(argv)
+    try:
+        arguments.command(arguments)
+    except BaseException as error:
+        sys.exit(report(error, debug=arguments.debug))

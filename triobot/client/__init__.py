@@ -1,0 +1,14 @@
+"""The platform over HTTP: `PlatformClient`, usable alone.
+
+Read it in this order: `platform` (the client), `exchange` (one request), `delivery` (what a failure means),
+`upload` and `multipart` (files on their way out), `media`, `address` and `landing` (files on their way in).
+
+Nothing is retried, ordered, paced or stored here, and nothing is logged.
+"""
+
+from __future__ import annotations
+
+from .media import DownloadProgress as DownloadProgress
+from .platform import PlatformClient as PlatformClient
+from .upload import Uploaded as Uploaded
+from .upload import UploadProgress as UploadProgress

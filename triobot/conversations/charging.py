@@ -8,12 +8,12 @@ nothing. The amount that the platform names must be the one that was asked for.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast, final
-from urllib.parse import urlsplit
 
 import attrs
 import trio
@@ -25,7 +25,7 @@ from ..errors import (
     PaymentDeclinedError,
     RefusedError,
     RemoteProtocolError,
-    StoreFullError,
+    StoreError,
     TransportError,
 )
 from ..seams import Alarm, Intent, OnUnknown, Settle, Urgency
@@ -61,6 +61,10 @@ _WRITE_DEADLINE: Final = 5.0
 _DECLINED: Final = (1001, 1002, 1003)
 _NOT_ENOUGH: Final = 1000
 _TRY_AGAIN: Final = 1004
+# Only what every reader of addresses takes for the same host: no user, no other port, no backslash.
+_LINK: Final = re.compile(
+    r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(?::443)?(?:[/?#][!-\[\]-~]{0,2000})?", re.ASCII | re.IGNORECASE
+)
 
 
 @final
@@ -86,8 +90,9 @@ class Paid(Generic[T_co]):
 @final
 @attrs.frozen
 class _Deal:
-    """How one payment is verified and asked after."""
+    """How one payment is verified and asked after; `reference` names it to an operator."""
 
+    reference: str
     amount: int
     verify: Operation[PaymentState]
     inquire: Operation[PaymentState]
@@ -122,7 +127,7 @@ async def charge(
             return event
         return (keys[event.value],) if isinstance(event, Press) and event.value in keys else None
 
-    deal = _Deal(amount, VerifyPayment(chat_id, ref_id), InquirePayment(chat_id, ref_id))
+    deal = _Deal(ref_id, amount, VerifyPayment(chat_id, ref_id), InquirePayment(chat_id, ref_id))
     said = policy(conversation, otherwise, texts.want_payment)
     with open_wait(conversation, look, said, question=True, token=token) as wait:
         async with _intended(conversation, ref_id, operation.path, amount, currency):
@@ -158,7 +163,8 @@ async def invoice(
             created = await conversation.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
             known.append(created.id)
             conversation.look_again(wait)
-            deal = _Deal(amount, VerifyInvoice(chat_id, created.id), InquireInvoice(chat_id, created.id))
+            verify, inquire = VerifyInvoice(chat_id, created.id), InquireInvoice(chat_id, created.id)
+            deal = _Deal(created.id, amount, verify, inquire)
             result = await _settle(conversation, wait, deal)
     assert isinstance(result, _Money), "an invoice has no other buttons"
     return Paid(amount, "IRR", item, f"invoice-{created.id}", result.payer)
@@ -189,10 +195,9 @@ async def _settle_intent(services: Services, ref_id: RefId) -> None:
     with trio.move_on_after(_WRITE_DEADLINE, shield=True):
         try:
             await services.store.commit(Settle((ref_id,)))
-        except StoreFullError:
-            services.raise_alarm(
-                Alarm("store_unwritable", "settle", "the store can't be written: free some space")
-            )
+        except (StoreError, trio.ClosedResourceError) as error:
+            text = f"the store can't be written ({type(error).__name__}): look at the disk"
+            services.raise_alarm(Alarm("store_unwritable", "settle", text))
 
 
 @final
@@ -214,7 +219,11 @@ async def _settle(conversation: Conversation, wait: Wait, deal: _Deal) -> _Money
             hint = cast("PayCallback | InvoiceCallback", value)
             # Open again at once: the next tap may come while this one is being looked at.
             conversation.reopen_wait(wait)
-            captured = await hold(conversation, partial(_is_captured, conversation, deal))
+            captured = await hold(
+                conversation,
+                partial(_is_captured, conversation, deal),
+                partial(_alarm_unclaimed, conversation, deal),
+            )
             if captured:
                 conversation.disregard(wait)
                 return _Money(hint.sender)
@@ -244,16 +253,28 @@ async def _is_captured(conversation: Conversation, deal: _Deal) -> bool | None:
                 await conversation.pause(pause)
     except trio.Cancelled:
         if not conversation.house.cut:
-            _alarm_unverified(conversation, "was being verified when its conversation ended")
+            _alarm_unverified(conversation, deal, "was being verified when its conversation ended")
         raise
-    _alarm_unverified(conversation, "could not be verified: the platform does not answer")
+    _alarm_unverified(conversation, deal, "could not be verified: the platform does not answer")
     return None
 
 
-def _alarm_unverified(conversation: Conversation, what: str) -> None:
-    chat_id = conversation.life.chat_id
-    text = f"a payment in chat {chat_id} {what}; what is not verified within an hour goes back to the user"
-    conversation.services.raise_alarm(Alarm("payment_unverified", str(chat_id), text))
+def _alarm_unverified(conversation: Conversation, deal: _Deal, what: str) -> None:
+    text = f"{_named(conversation, deal)} {what}; what is not verified within an hour goes back to the user"
+    conversation.services.raise_alarm(Alarm("payment_unverified", deal.reference, text))
+
+
+def _alarm_unclaimed(conversation: Conversation, deal: _Deal, captured: bool | None) -> None:
+    if captured:
+        text = (
+            f"{_named(conversation, deal)} was captured in the moment in which its conversation was ended; "
+            "nothing was granted, and only you can give it back"
+        )
+        conversation.services.raise_alarm(Alarm("payment_unverified", deal.reference, text))
+
+
+def _named(conversation: Conversation, deal: _Deal) -> str:
+    return f"payment {deal.reference} of chat {conversation.life.chat_id}"
 
 
 async def _state(conversation: Conversation, operation: Operation[PaymentState]) -> PaymentState | None:
@@ -269,12 +290,11 @@ def _is_right(conversation: Conversation, deal: _Deal, state: PaymentState) -> b
         return False
     if state.amount == deal.amount:
         return True
-    chat_id = conversation.life.chat_id
     text = (
-        f"chat {chat_id} was asked for {deal.amount}, and the platform captured {state.amount}; nothing was "
-        "granted, and only you can give it back"
+        f"{_named(conversation, deal)} asked for {deal.amount}, and the platform captured {state.amount}; "
+        "nothing was granted, and only you can give it back"
     )
-    conversation.services.raise_alarm(Alarm("amount_mismatch", str(chat_id), text))
+    conversation.services.raise_alarm(Alarm("amount_mismatch", deal.reference, text))
     raise AmountMismatchError(deal.amount, state.amount or 0)
 
 
@@ -292,11 +312,10 @@ async def _offer_top_up(conversation: Conversation, url: str | None) -> None:
 
 def is_trusted(url: str, hosts: Sequence[str]) -> bool:
     """Whether an address is https, on one of these hosts or below it. A callback can be forged."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname
-    except ValueError:
-        return False
-    if parts.scheme != "https" or not host:
-        return False
-    return any(host == known or host.endswith(f".{known}") for known in hosts)
+    link = _LINK.fullmatch(url)
+    host = link[1].lower() if link else ""
+    return bool(host) and any(host == known or host.endswith(f".{known}") for known in _names(hosts))
+
+
+def _names(hosts: Sequence[str]) -> list[str]:
+    return [host.lower() for host in hosts if host]

@@ -98,10 +98,10 @@ class Dispatcher:
                 with self._house:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
-                        nursery.start_soon(self._consumption.keep_flushing)
-                        nursery.start_soon(self._catch_up_chats)
+                        nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
+                        nursery.start_soon(self._or_cut, self._catch_up_chats)
                         task_status.started()
-                        await self._dispatch()
+                        await self._or_cut(self._dispatch)
             finally:
                 self._stopping = self._cut = True
                 await self._consumption.flush_at_the_end()
@@ -112,10 +112,21 @@ class Dispatcher:
         try:
             await trio.sleep_forever()
         finally:
-            self._stopping = self._cut = True
-            for conversation in list(self._running):
-                conversation.unshield()
+            self._cut_everything()
             self._house.cancel()
+
+    async def _or_cut(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do what no conversation can live without: if it fails, the program stops, and they know it."""
+        try:
+            await work()
+        except Exception:
+            self._cut_everything()
+            raise
+
+    def _cut_everything(self) -> None:
+        self._stopping = self._cut = True
+        for conversation in list(self._running):
+            conversation.unshield()
 
     async def _dispatch(self) -> None:
         while True:
@@ -265,8 +276,10 @@ class Dispatcher:
         self._nursery.start_soon(run, name=work)
         self.working(1)
 
-    def tidy(self, chat_id: ChatId, operation: Operation[object]) -> None:
-        """Do this beside the conversations; nobody waits for its result."""
+    def tidy(
+        self, chat_id: ChatId, operation: Operation[object], *, still: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Do this beside the conversations, if it is `still` wanted; nobody waits for its result."""
         if self._nursery is None or self._cut:
             return
         if self._tidying[chat_id] >= TIDYING:
@@ -276,7 +289,8 @@ class Dispatcher:
 
         async def tidy() -> None:
             try:
-                await self._services.outbox.perform(operation)
+                if still():
+                    await self._services.outbox.perform(operation)
             except (TriobotError, OSError) as error:
                 self.count("tidying_failed")
                 log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)

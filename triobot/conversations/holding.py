@@ -20,8 +20,13 @@ HELD: Final = 5.0
 """Seconds that a timeout is held."""
 
 
-async def hold(conversation: Conversation, work: Callable[[], Awaitable[T]]) -> T | None:
+async def hold(
+    conversation: Conversation, work: Callable[[], Awaitable[T]], unclaimed: Callable[[T], None]
+) -> T | None:
     """Await ``work()`` as a task of its own; None if it was given up because the program stops.
+
+    Args:
+        unclaimed: told what the work brought when nobody waits for it any more.
 
     Cancellation: a timeout of the author's code comes up to `HELD` seconds late, and not at all if the work
     is done by then. Then the work is cancelled, which is as *ambiguous* as what it does.
@@ -29,16 +34,19 @@ async def hold(conversation: Conversation, work: Callable[[], Awaitable[T]]) -> 
     if conversation.house.cut:
         await trio.lowlevel.checkpoint()
         return None
-    held = _Held(conversation, work)
+    held = _Held(conversation, work, unclaimed)
     conversation.house.beside(held.run)
     return await held.wait_done()
 
 
 @final
 class _Held(Generic[T]):
-    def __init__(self, conversation: Conversation, work: Callable[[], Awaitable[T]]) -> None:
+    def __init__(
+        self, conversation: Conversation, work: Callable[[], Awaitable[T]], unclaimed: Callable[[T], None]
+    ) -> None:
         self._conversation = conversation
         self._work = work
+        self._unclaimed = unclaimed
         self._scope = trio.CancelScope()
         self._waiter: trio.lowlevel.Task | None = trio.lowlevel.current_task()
         self._raise_cancel: Callable[[], object] | None = None
@@ -49,9 +57,12 @@ class _Held(Generic[T]):
         try:
             with self._scope:
                 try:
-                    self._value = await self._work()
+                    self._value = value = await self._work()
                 except Exception as error:
                     self._error = error
+                else:
+                    if self._waiter is None:
+                        self._unclaimed(value)
         finally:
             self._conversation.held.discard(self._scope)
             if self._waiter is not None:

@@ -1,0 +1,46 @@
+"""What outlives the process: engines behind `triobot.seams.Store`, and one contract for all of them.
+
+`open_store` picks the engine by its address. Each engine gives what the protocol promises; `memory:` gives
+everything but durability. The rules that decide (redelivery, quota, the ring of raw requests) are pure
+modules of their own, shared by all engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from ..errors import ConfigError
+from ..seams import Store, WallClock
+from .memory import open_memory as open_memory
+from .sqlite import open_sqlite as open_sqlite
+from .sqlite import rebind_sqlite as rebind_sqlite
+from .stamp import Stamp as Stamp
+
+
+@asynccontextmanager
+async def open_store(url: str, *, stamp: Stamp, clock: WallClock) -> AsyncGenerator[Store, None]:
+    """Open the store that this address names, for as long as the block runs.
+
+    Args:
+        url: ``sqlite:PATH``, the path absolute or relative to the working directory; or ``memory:``.
+        stamp: platform and bot; a file is bound to them when it is made.
+        clock: the time of day.
+
+    Raises:
+        ConfigError: the address names no store; and as `open_sqlite`.
+
+    Cancellation: as `open_sqlite`.
+    """
+    engine, colon, place = url.partition(":")
+    # The address may hold a password, so no error repeats more of it than the engine's name.
+    if engine == "memory" and colon and not place:
+        async with open_memory(clock=clock) as store:
+            yield store
+    elif engine == "sqlite" and place and not place.startswith("//"):
+        async with open_sqlite(place, stamp=stamp, clock=clock) as store:
+            yield store
+    elif engine == "sqlite":
+        raise ConfigError("a store's address is sqlite:PATH, such as sqlite:bot.db or sqlite:/var/lib/bot.db")
+    else:
+        raise ConfigError("a store's address is sqlite:PATH or memory:")

@@ -1,8 +1,10 @@
 """The platform's interface as values and bytes, both ways, without I/O.
 
 Read it in this order: `ids`, `content`, `markup`, `forms` (the parts), `events` (what comes in),
-`operations` and `results` (what goes out, and its answer), `encode`, `decode`, `gaps` (what the interface
-leaves open, numbered, with what we do). Operations outside the interface are in `undocumented`.
+`operations` and `results` (what goes out, and its answer), `encode` and `decode` (the two doors to the
+bytes; behind them the modules that end in ``_text``, `envelope`, `inbound`, `answers`, `requests`),
+`identity` (when two deliveries are one event), `gaps` (what the interface leaves open, numbered, with what
+we do). Operations outside the interface are in `undocumented`.
 
 Nothing here waits, reads a clock or opens a file.
 """

@@ -102,9 +102,10 @@ def _payment_state(fields: dict[str, JsonValue]) -> PaymentState:
         amount = int(amount)
     if amount is None and status == "error":
         return PaymentState(verified=False, amount=None)
-    if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
+    if not isinstance(amount, int):
         raise RemoteProtocolError("amount", "must be an integer, and is needed when verified")
-    return PaymentState(verified=status == "verified", amount=amount)
+    with their_fault():
+        return PaymentState(verified=status == "verified", amount=amount)
 
 
 def _answer(body: bytes) -> Answer:
@@ -121,6 +122,8 @@ def _answer(body: bytes) -> Answer:
 
 def _refusal(operation: Operation[object], status: int, body: bytes) -> RefusedError:
     words, trace = _said(body)
+    for told in _private(operation):
+        words = words.replace(told, "...")
     reason = _short(words, LONGEST_REASON)
     trace_id = _short(trace, LONGEST_TRACE_ID) or None
     if status == 400:
@@ -128,6 +131,23 @@ def _refusal(operation: Operation[object], status: int, body: bytes) -> RefusedE
     if status == 403:
         return ForbiddenError(operation.path, status, reason, trace_id)
     return RefusedError(operation.path, status, reason, trace_id)
+
+
+def _private(operation: Operation[object]) -> list[str]:
+    """What we told the platform, and must not read in a log when it repeats it."""
+    private: list[str] = []
+    match operation:
+        case SendMessage(content=str(text)) | EditMessage(content=str(text)):
+            private.append(text)
+        case AnswerCallback(text=text) | CreateInvoice(description=text):
+            private.append(text)
+        case _:
+            pass
+    recipient: object = getattr(operation, "chat_id", None)
+    if isinstance(recipient, str) and recipient.startswith("+"):
+        private.append(recipient[1:])
+    # Shorter ones would cut the platform's own words to pieces.
+    return [told for told in private if len(told) >= 4]
 
 
 def _said(body: bytes) -> tuple[str, str]:

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, final
 import attrs
 
 from ..errors import LocalProtocolError
-from .rules import JsonValue, check_text, compact_json, is_text
+from .json_text import read_object
+from .rules import JsonValue, check_text, compact_json, is_a, is_text
 
 MediaKind: TypeAlias = Literal["image", "video", "audio", "voice", "file"]
 
@@ -26,10 +27,9 @@ _PHONE: Final = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
 
 def _is_descriptor(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     try:
-        fields: object = json.loads(check_text("descriptor", value))
-    except (ValueError, RecursionError):
+        path = read_object(check_text("descriptor", value)).get("path")
+    except ValueError:
         raise LocalProtocolError("descriptor", "must be a JSON object") from None
-    path = cast("dict[str, object]", fields).get("path") if isinstance(fields, dict) else None
     if not isinstance(path, str) or not path:
         raise LocalProtocolError("descriptor", "must be a JSON object with the key 'path'")
 
@@ -50,7 +50,7 @@ class Descriptor:
         """Take a decoded descriptor; ``desc`` is the caption's business and is left out."""
         try:
             return cls(compact_json({key: value for key, value in fields.items() if key != "desc"}))
-        except (ValueError, RecursionError):
+        except (TypeError, ValueError, RecursionError):
             raise LocalProtocolError("descriptor", "must be a JSON object") from None
 
     @property
@@ -60,12 +60,19 @@ class Descriptor:
         return fields
 
 
+def _as_path(value: str | Path) -> Path:
+    try:
+        return Path(value)
+    except TypeError:
+        raise LocalProtocolError("path", "must be a path") from None
+
+
 @final
 @attrs.frozen
 class LocalFile:
     """A file on this machine that is still to be uploaded; it is read while it is sent."""
 
-    path: Path = attrs.field(converter=Path, repr=False)
+    path: Path = attrs.field(converter=_as_path, repr=False)
     filename: str = attrs.field(validator=is_text())
 
 
@@ -74,7 +81,7 @@ class LocalFile:
 class Blob:
     """Bytes in memory that are still to be uploaded."""
 
-    data: bytes = attrs.field(repr=False)
+    data: bytes = attrs.field(validator=is_a(bytes), repr=False)
     filename: str = attrs.field(validator=is_text())
 
 
@@ -232,9 +239,10 @@ class Contact:
 
 
 def _degrees(value: float | int | str) -> str:
-    if isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, int) else f"{value:.12f}".rstrip("0").rstrip(".")
+    if isinstance(value, float):
+        return f"{value:.12f}".rstrip("0").rstrip(".")
+    # An integer too long for decimal text is left for the validator, which takes text only.
+    return str(value) if isinstance(value, int) and abs(value) < 1_000 else cast("str", value)
 
 
 def _is_latitude(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

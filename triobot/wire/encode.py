@@ -105,7 +105,8 @@ def encode_operation(operation: Operation[object]) -> Request:
     """
     if isinstance(operation, Upload):
         return Request(operation.path, (), FilePart(operation.kind, operation.source))
-    return Request(operation.path, tuple(_operation_fields(operation)))
+    fields = tuple(_operation_fields(operation))
+    return Request(operation.path, fields)
 
 
 def encode_form(fields: Iterable[tuple[str, str]]) -> bytes:

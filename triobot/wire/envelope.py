@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Final, TypeAlias, cast, final
 from urllib.parse import parse_qsl
 
@@ -20,9 +21,10 @@ from .json_text import LONGEST_INTEGER
 from .rules import JsonValue, their_fault
 
 MOST_FIELDS: Final = 1_000
+LONGEST_BOUNDARY: Final = 70  # RFC 2046, section 5.1.1; searching for a longer one costs seconds
 LONGEST_TYPE: Final = 64  # the platform's longest is 15; longer ones would only fill logs
 
-_BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]{1,70})"?', re.IGNORECASE)
+_BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
 _PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -134,7 +136,7 @@ def _read_fields(content_type: str, body: bytes) -> tuple[RawFields, frozenset[s
         raise RemoteProtocolError("body", f"has more than {MOST_FIELDS} fields", raw=body) from None
 
 
-def _distinct(pairs: list[tuple[str, str]]) -> tuple[RawFields, frozenset[str]]:
+def _distinct(pairs: Iterable[tuple[str, JsonValue]]) -> tuple[RawFields, frozenset[str]]:
     fields: RawFields = {}
     repeated: set[str] = set()
     for name, value in pairs:
@@ -161,12 +163,11 @@ def _read_json(text: str) -> tuple[RawFields, frozenset[str]] | None:
 
 
 def _object_of_pairs(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    fields = dict(pairs)
-    if len(fields) == len(pairs):
+    fields, repeated = _distinct(pairs)
+    if not repeated:
         return fields
     repeating = _Repeating(fields)
-    names = [name for name, _ in pairs]
-    repeating.repeated = frozenset(name for name in fields if names.count(name) > 1)
+    repeating.repeated = repeated
     return repeating
 
 
@@ -175,16 +176,17 @@ def _integer_or_text(digits: str) -> int | str:
 
 
 def _read_multipart(text: str, boundary: str | None) -> list[tuple[str, str]]:
-    first = text.lstrip().partition("\n")[0].rstrip("\r")
-    mark = f"--{boundary}" if boundary is not None else first
+    if boundary is None:
+        boundary = text.lstrip().partition("\n")[0].rstrip().removeprefix("--")
+    if not 0 < len(boundary) <= LONGEST_BOUNDARY:
+        return []
     pairs: list[tuple[str, str]] = []
-    if len(mark) < 3:
-        return pairs
-    # The first piece is what stands before the first boundary; the last one follows the closing boundary.
-    for piece in f"\n{text}".split(f"\n{mark}", MOST_FIELDS)[1:]:
-        if piece.startswith("--"):
+    mark = re.compile(rf"\r?\n--{re.escape(boundary)}(--)?[ \t]*(?=\r?\n|\Z)")
+    # What stands before the first mark is nobody's; then come, in turn, a mark's end and a part.
+    pieces = mark.split(f"\n{text.lstrip()}", MOST_FIELDS)[1:]
+    for end, part in zip(pieces[::2], pieces[1::2], strict=True):
+        if end:
             break
-        part = piece.removesuffix("\r")
         head, gap, value = part.partition("\r\n\r\n")
         if not gap:
             head, gap, value = part.partition("\n\n")

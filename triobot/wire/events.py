@@ -6,14 +6,29 @@ who knows the webhook's address can post one.
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeAlias, final
+from typing import Any, Final, Generic, TypeAlias, final
 
 import attrs
 from typing_extensions import TypeVar
 
-from .content import Content
-from .ids import CallbackId, ChatId, InvoiceId, MessageId, RefId, SenderId
+from ..errors import LocalProtocolError
+from .content import CONTENT_CLASSES, Content
+from .ids import (
+    CallbackId,
+    ChatId,
+    InvoiceId,
+    MessageId,
+    RefId,
+    SenderId,
+    as_callback_id,
+    as_chat_id,
+    as_invoice_id,
+    as_message_id,
+    as_ref_id,
+    as_sender_id,
+)
 from .results import Sent
+from .rules import LARGEST_INTEGER, check_integer, check_text, check_tuple, is_a, is_optional, is_text
 
 C_co = TypeVar("C_co", bound=Content, covariant=True, default=Content)
 V_co = TypeVar("V_co", covariant=True, default=str)
@@ -30,9 +45,20 @@ class Sender:
         username: may be empty.
     """
 
-    id: SenderId
-    name: str = attrs.field(default="", repr=False)
-    username: str = attrs.field(default="", repr=False)
+    id: SenderId = attrs.field(converter=as_sender_id)
+    name: str = attrs.field(default="", validator=is_text(empty=True), repr=False)
+    username: str = attrs.field(default="", validator=is_text(empty=True), repr=False)
+
+
+_is_sender: Final = is_optional(is_a(Sender))
+
+
+def _as_optional_message_id(value: int | str | None) -> MessageId | None:
+    return None if value is None else as_message_id(value)
+
+
+def _as_optional_callback_id(value: str | None) -> CallbackId | None:
+    return None if value is None else as_callback_id(value)
 
 
 @final
@@ -40,8 +66,8 @@ class Sender:
 class Join:
     """A user joined the service, or a group it is in."""
 
-    chat_id: ChatId
-    sender: Sender | None = None
+    chat_id: ChatId = attrs.field(converter=as_chat_id)
+    sender: Sender | None = attrs.field(default=None, validator=_is_sender)
 
 
 @final
@@ -49,8 +75,15 @@ class Join:
 class Leave:
     """A user left."""
 
-    chat_id: ChatId
-    sender: Sender | None = None
+    chat_id: ChatId = attrs.field(converter=as_chat_id)
+    sender: Sender | None = attrs.field(default=None, validator=_is_sender)
+
+
+def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, CONTENT_CLASSES):
+        raise LocalProtocolError("content", "must be text, a media value, a Contact or a Location")
+    if isinstance(value, str):
+        check_text("content", value, empty=True)
 
 
 @final
@@ -61,9 +94,9 @@ class Message(Generic[C_co]):
     There is no message id: the platform doesn't tell it for what users write.
     """
 
-    chat_id: ChatId
-    content: C_co = attrs.field(repr=False)
-    sender: Sender | None = None
+    chat_id: ChatId = attrs.field(converter=as_chat_id)
+    content: C_co = attrs.field(validator=_is_content, repr=False)
+    sender: Sender | None = attrs.field(default=None, validator=_is_sender)
 
 
 @final
@@ -77,16 +110,25 @@ class Press(Generic[V_co]):
         callback_id: goes back in `AnswerCallback`, once.
     """
 
-    chat_id: ChatId
+    chat_id: ChatId = attrs.field(converter=as_chat_id)
     value: V_co = attrs.field(repr=False)
-    message_id: MessageId
-    callback_id: CallbackId
-    sender: Sender | None = None
+    message_id: MessageId = attrs.field(converter=as_message_id)
+    callback_id: CallbackId = attrs.field(converter=as_callback_id)
+    sender: Sender | None = attrs.field(default=None, validator=_is_sender)
 
     @property
     def on(self) -> Sent:
         """The message that the button hangs under, for `edit` and `delete`."""
         return Sent(self.chat_id, self.message_id)
+
+
+def _is_values(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    for item in check_tuple("values", value):
+        pair = check_tuple("values", item)
+        if len(pair) != 2:
+            raise LocalProtocolError("values", "must hold pairs (name, text)")
+        for text in pair:
+            check_text("values", text, empty=True)
 
 
 @final
@@ -100,11 +142,11 @@ class Submission:
         callback_id: present on some app versions.
     """
 
-    chat_id: ChatId
-    values: tuple[tuple[str, str], ...] = attrs.field(repr=False)
-    message_id: MessageId
-    callback_id: CallbackId | None = None
-    sender: Sender | None = None
+    chat_id: ChatId = attrs.field(converter=as_chat_id)
+    values: tuple[tuple[str, str], ...] = attrs.field(validator=_is_values, repr=False)
+    message_id: MessageId = attrs.field(converter=as_message_id)
+    callback_id: CallbackId | None = attrs.field(default=None, converter=_as_optional_callback_id)
+    sender: Sender | None = attrs.field(default=None, validator=_is_sender)
 
     @property
     def on(self) -> Sent:
@@ -121,9 +163,14 @@ class Submission:
 class InvoiceCallback:
     """A hint that an invoice was paid, **or** that paying it failed: the bytes are the same."""
 
-    chat_id: ChatId
-    invoice_id: InvoiceId
-    sender: Sender | None = None
+    chat_id: ChatId = attrs.field(converter=as_chat_id)
+    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id)
+    sender: Sender | None = attrs.field(default=None, validator=_is_sender)
+
+
+def _is_code(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value is not None:
+        check_integer("code", value, least=-LARGEST_INTEGER)
 
 
 @final
@@ -138,13 +185,13 @@ class PayCallback:
         charge_url: with code 1000, where the user can top up. Never sent on without a check.
     """
 
-    chat_id: ChatId
-    ref_id: RefId
-    message_id: MessageId | None = None
-    status: str = ""
-    code: int | None = None
-    charge_url: str | None = attrs.field(default=None, repr=False)
-    sender: Sender | None = None
+    chat_id: ChatId = attrs.field(converter=as_chat_id)
+    ref_id: RefId = attrs.field(converter=as_ref_id)
+    message_id: MessageId | None = attrs.field(default=None, converter=_as_optional_message_id)
+    status: str = attrs.field(default="", validator=is_text(empty=True))
+    code: int | None = attrs.field(default=None, validator=_is_code)
+    charge_url: str | None = attrs.field(default=None, validator=is_optional(is_text(empty=True)), repr=False)
+    sender: Sender | None = attrs.field(default=None, validator=_is_sender)
 
 
 @final
@@ -158,11 +205,11 @@ class UnknownEvent:
         reason: why it could not be read as its type, or empty for an unknown type.
     """
 
-    chat_id: ChatId
-    type: str
-    data: str = attrs.field(default="", repr=False)
-    reason: str = ""
-    sender: Sender | None = None
+    chat_id: ChatId = attrs.field(converter=as_chat_id)
+    type: str = attrs.field(validator=is_text())
+    data: str = attrs.field(default="", validator=is_text(empty=True), repr=False)
+    reason: str = attrs.field(default="", validator=is_text(empty=True))
+    sender: Sender | None = attrs.field(default=None, validator=_is_sender)
 
 
 Event: TypeAlias = (

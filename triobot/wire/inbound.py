@@ -27,7 +27,7 @@ from .events import (
 )
 from .ids import CallbackId, MessageId, as_callback_id, as_invoice_id, as_message_id, as_ref_id, as_sender_id
 from .json_text import read_json, read_object
-from .rules import JsonValue, check_text, compact_json, is_digits, their_fault
+from .rules import LARGEST_INTEGER, JsonValue, check_text, compact_json, is_digits, their_fault
 
 _INVOICE_KEYS: Final = ("invoiceId", "invoice_id", "id")
 
@@ -194,7 +194,7 @@ def _filled_values(value: JsonValue) -> tuple[tuple[str, str], ...]:
     with their_fault("data.data"):
         for pair in pairs:
             for text in pair:
-                check_text("data.data", text, empty=True)
+                check_text("data", text, empty=True)
     return tuple(pairs)
 
 
@@ -238,4 +238,4 @@ def _optional_text(value: JsonValue) -> str | None:
 def _optional_integer(value: JsonValue) -> int | None:
     if isinstance(value, str) and is_digits(value):
         return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if type(value) is int and abs(value) <= LARGEST_INTEGER else None

@@ -1,7 +1,8 @@
 """JSON text to values, strictly: what passes here can be stored, encoded again and read by anybody.
 
 Refused, always as `ValueError`: what is no JSON, NaN and infinities (also as ``1e999``), integers beyond the
-range of a double, lone surrogates, and nesting so deep that a later reader would run out of stack.
+range of a double, lone surrogates, a name that an object has twice (some readers take the first, some the
+last), and nesting so deep that a later reader would run out of stack.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def read_json(text: str | bytes) -> JsonValue:
     """
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
-        value = cast("JsonValue", json.loads(decoded, parse_int=_integer, parse_constant=_no_number))
+        value = cast(
+            "JsonValue",
+            json.loads(decoded, parse_int=_integer, parse_constant=_no_number, object_pairs_hook=_object),
+        )
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     _check(value)
@@ -41,6 +45,13 @@ def read_object(text: str | bytes) -> dict[str, JsonValue]:
     if isinstance(value, dict):
         return value
     raise ValueError("is no JSON object")
+
+
+def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("holds an object with a repeated name")
+    return fields
 
 
 def _integer(digits: str) -> int:

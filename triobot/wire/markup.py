@@ -13,7 +13,7 @@ import attrs
 
 from ..errors import LocalProtocolError
 from .ids import RefId, as_ref_id
-from .rules import check_text, check_tuple, is_amount, is_one_of, is_optional_text, is_text
+from .rules import check_text, check_tuple, is_a, is_amount, is_one_of, is_optional, is_optional_text, is_text
 
 Currency: TypeAlias = Literal["IRR", "coin"]
 OpenIn: TypeAlias = Literal["browser", "inline_browser", "webview", "webview_full", "webview_with_header"]
@@ -50,8 +50,8 @@ class ReplyKeyboard:
     """
 
     rows: tuple[tuple[Key, ...], ...] = attrs.field(validator=_is_key_rows)
-    once: bool | None = None
-    selective: bool | None = None
+    once: bool | None = attrs.field(default=None, validator=is_optional(is_a(bool)))
+    selective: bool | None = attrs.field(default=None, validator=is_optional(is_a(bool)))
 
 
 @final
@@ -76,7 +76,12 @@ class LinkButton:
 
     text: str = attrs.field(validator=is_text())
     url: str = attrs.field(validator=_is_address)
-    open_in: OpenIn | None = None
+    open_in: OpenIn | None = attrs.field(
+        default=None,
+        validator=is_optional(
+            is_one_of("browser", "inline_browser", "webview", "webview_full", "webview_with_header")
+        ),
+    )
 
 
 @final

@@ -30,7 +30,7 @@ from .ids import (
 )
 from .markup import InlineKeyboard, ReplyKeyboard
 from .results import InvoiceCreated, PaymentState, Sent
-from .rules import check_integer, check_text, is_a, is_amount, is_one_of, is_optional, is_text
+from .rules import check_integer, check_text, check_word, is_a, is_amount, is_one_of, is_optional, is_text
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -126,6 +126,9 @@ class SendAction(Operation[None]):
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     action: Literal["typing"] = "typing"
+
+    def __attrs_post_init__(self) -> None:
+        check_word("action", self.action, "typing")
 
 
 @final

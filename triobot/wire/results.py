@@ -6,8 +6,8 @@ from typing import final
 
 import attrs
 
-from .ids import InvoiceId, MessageId, Recipient, as_message_id, as_recipient
-from .rules import JsonValue
+from .ids import InvoiceId, MessageId, Recipient, as_invoice_id, as_message_id, as_recipient
+from .rules import JsonValue, check_integer, is_a
 
 
 @final
@@ -24,7 +24,12 @@ class Sent:
 class InvoiceCreated:
     """An invoice's id, to be kept: its callback and its verification name it."""
 
-    id: InvoiceId
+    id: InvoiceId = attrs.field(converter=as_invoice_id)
+
+
+def _is_captured(instance: PaymentState, attribute: attrs.Attribute[int | None], value: object) -> None:
+    if value is not None or instance.verified:
+        check_integer("amount", value, least=0)
 
 
 @final
@@ -38,8 +43,8 @@ class PaymentState:
         amount: what was captured; always there when verified.
     """
 
-    verified: bool
-    amount: int | None
+    verified: bool = attrs.field(validator=is_a(bool))
+    amount: int | None = attrs.field(validator=_is_captured)
 
 
 @final

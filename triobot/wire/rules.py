@@ -40,7 +40,7 @@ def check_text(field: str, value: object, *, empty: bool = False) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise LocalProtocolError(field, "holds half of a surrogate pair, which can't be sent") from None
+        raise LocalProtocolError(field, "must be text that UTF-8 can carry") from None
     return value
 
 
@@ -57,6 +57,12 @@ def check_integer(field: str, value: object, *, least: int, most: int = LARGEST_
         raise LocalProtocolError(field, "must be an integer")
     if not least <= value <= most:
         raise LocalProtocolError(field, f"must be from {least} to {most}")
+
+
+def check_word(field: str, value: object, *words: str) -> None:
+    """Refuse what is not one word of a closed list."""
+    if value not in words:
+        raise LocalProtocolError(field, f"must be one of {', '.join(words)}")
 
 
 def is_text(*, empty: bool = False) -> Validator:
@@ -104,8 +110,7 @@ def is_one_of(*words: str) -> Validator:
     """An attrs validator for one word of a closed list."""
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
-        if value not in words:
-            raise LocalProtocolError(attribute.name, f"must be one of {', '.join(words)}")
+        check_word(attribute.name, value, *words)
 
     return validate
 
@@ -128,6 +133,6 @@ def their_fault(field: str | None = None) -> Generator[None]:
     try:
         yield
     except LocalProtocolError as error:
-        if field is None or field == error.field:
-            raise RemoteProtocolError(error.field, error.rule) from None
+        if field is None or field.rpartition(".")[2] == error.field:
+            raise RemoteProtocolError(field or error.field, error.rule) from None
         raise RemoteProtocolError(field, f"{error.field} {error.rule}") from None

@@ -1,0 +1,67 @@
+"""Order a pizza: questions, a form, a map, a time limit, money, a picture. One coroutine from end to end."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import attrs
+import trio
+import trio.lowlevel
+
+from triobot import Bot, Chat, Field, Image, Location
+from triobot.filters import command
+
+PICTURE = Path(__file__).with_name("pizza.jpg")
+
+bot = Bot()
+
+
+class Size(Enum):
+    SMALL = 180_000
+    LARGE = 250_000
+
+
+@attrs.frozen
+class Details:
+    floor: int
+    doorbell: Annotated[str, Field("Name on the doorbell")]
+    cutlery: Annotated[bool, Field("With cutlery")] = False
+
+
+@attrs.frozen
+class Order:
+    name: str
+    size: Size
+
+
+async def submit(order: Order, where: Location, details: Details) -> int:
+    """Tell the kitchen; returns the minutes until it is ready. Yours would call another service."""
+    await trio.lowlevel.checkpoint()
+    return 20 if order.size is Size.SMALL else 30
+
+
+@bot.conversation
+async def pizza(chat: Chat) -> None:
+    name = await chat.ask("Your name?")
+    size = await chat.choose("Size?", {Size.SMALL: "Small", Size.LARGE: "Large"})
+    where = await chat.ask("Where to?", Location)
+    order = Order(name, size)
+
+    with chat.move_on_after(10 * 60) as limit:
+        details = await chat.fill(Details, "How do we find you?")
+        paid = await chat.charge(size.value, f"A {size.name.lower()} pizza", item=order)
+        async with chat.typing():
+            # What reaches the world outside the chat goes through a step.
+            minutes = await chat.step(submit, paid.item, where, details)
+        await chat.send(Image.open(PICTURE, caption=f"Thank you, {name}! Ready in {minutes} minutes."))
+    if limit.cancelled_caught:
+        await chat.send("Too slow, come back any time.")
+
+
+@bot.interrupt(command("cancel"))
+async def cancel(chat: Chat) -> None:
+    await chat.send("Cancelled." if chat.interrupted else "There is nothing to cancel.")
+
+
+if __name__ == "__main__":
+    bot.run()

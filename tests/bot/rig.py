@@ -1,0 +1,68 @@
+"""A bot without sockets: its platform is a function, its store is memory."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from urllib.parse import parse_qs
+
+import attrs
+import httpx
+import trio
+
+from tests.loopback import text_event
+from triobot import Bot, Secret, Settings
+from triobot.runtime import Intake
+
+SECRET = "rig-secret-0123456789-abcdef"
+FORM = "application/x-www-form-urlencoded"
+
+
+@attrs.define
+class Chats:
+    """Takes what the bot sends.
+
+    Attributes:
+        texts: what reached each chat.
+        gate: sends wait for it, when there is one.
+    """
+
+    texts: dict[int, list[str]] = attrs.Factory(lambda: defaultdict[int, list[str]](list))
+    gate: trio.Event | None = None
+    entered: trio.Event = attrs.Factory(trio.Event)
+    _count: int = 0
+
+    async def take(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request."""
+        fields = parse_qs((await request.aread()).decode())
+        self.entered.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        self._count += 1
+        if request.url.path.endswith("/sendMessage"):
+            self.texts[int(fields["chat_id"][0])].append(fields["data"][0])
+        return httpx.Response(200, content=json.dumps({"id": self._count}))
+
+    async def wait_for(self, chat: int, *texts: str) -> None:
+        """Wait until this is what the chat has seen."""
+        with trio.fail_after(10):
+            while self.texts[chat] != list(texts):
+                await trio.sleep(0.01)
+
+
+def make_bot(chats: Chats, *, store: str = "memory:", grace: float = 5.0) -> Bot:
+    """A bot whose platform is `chats`."""
+    settings = Settings(
+        token=Secret("rig-token"),
+        base_url="http://127.0.0.1:9",
+        webhook_secret=Secret(SECRET),
+        store=store,
+        port=0,
+        grace=grace,
+    )
+    return Bot(settings=settings, transport=httpx.MockTransport(chats.take))
+
+
+async def say(intake: Intake, chat: int, text: str) -> None:
+    """Let a person say something."""
+    await intake.inbox.accept(FORM, text_event(chat, text))

@@ -1,0 +1,99 @@
+"""Settings: where they come from, and what is said when they are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triobot import Bot, Secret, Settings
+from triobot.errors import ConfigError
+from triobot.settings import read_environment
+
+
+def test_nothing_set_is_the_defaults() -> None:
+    """An empty environment is not an error until a token is needed."""
+    settings = read_environment({})
+
+    assert settings == Settings()
+    with pytest.raises(ConfigError, match="TRIOBOT_TOKEN"):
+        _ = settings.checked_token
+
+
+def test_every_variable_is_read() -> None:
+    """Each has its place."""
+    settings = read_environment(
+        {
+            "TRIOBOT_TOKEN": "t",
+            "TRIOBOT_BASE_URL": "https://example.org",
+            "TRIOBOT_WEBHOOK_SECRET": "s",
+            "TRIOBOT_STORE": "memory:",
+            "TRIOBOT_HOST": "::1",
+            "TRIOBOT_PORT": "0",
+            "TRIOBOT_PUBLIC_URL": "https://bot.example.org",
+            "TRIOBOT_USERNAME": "pizza",
+        }
+    )
+
+    assert settings == Settings(
+        token=Secret("t"),
+        base_url="https://example.org",
+        webhook_secret=Secret("s"),
+        store="memory:",
+        host="::1",
+        port=0,
+        public_url="https://bot.example.org",
+        username="pizza",
+    )
+
+
+def test_a_file_stands_for_its_variable(tmp_path: Path) -> None:
+    """Secrets may come from files, without the newline that editors leave there."""
+    place = tmp_path / "token"
+    place.write_text("from a file\n")
+
+    assert read_environment({"TRIOBOT_TOKEN_FILE": str(place)}).token == Secret("from a file")
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"TRIOBOT_TOKEN": "t", "TRIOBOT_TOKEN_FILE": "/x"}, "both set"),
+        ({"TRIOBOT_TOKEN_FILE": "/nowhere/token"}, "can't be read"),
+        ({"TRIOBOT_PORT": "eighty"}, "must be a number"),
+        ({"TRIOBOT_PORT": "۸۰"}, "must be a number"),
+        ({"TRIOBOT_PORT": "70000"}, "from 0 to 65535"),
+    ],
+)
+def test_what_is_wrong_is_said(environ: dict[str, str], said: str) -> None:
+    """One line, which names the variable or the rule."""
+    with pytest.raises(ConfigError, match=said):
+        read_environment(environ)
+
+
+def test_secrets_are_not_shown() -> None:
+    """Neither by repr nor by str."""
+    settings = Settings(token=Secret("the-token"), webhook_secret=Secret("the-secret"))
+
+    assert "the-token" not in f"{settings!r} {settings}"
+    assert "the-secret" not in f"{settings!r} {settings}"
+
+
+def test_an_argument_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the environment is read when a run starts, not when the bot is made."""
+    bot = Bot("argument", store="memory:")
+    monkeypatch.setenv("TRIOBOT_TOKEN", "environment")
+    monkeypatch.setenv("TRIOBOT_STORE", "sqlite:x.db")
+    monkeypatch.setenv("TRIOBOT_HOST", "0.0.0.0")
+
+    settings = bot.settings()
+
+    assert settings.token == Secret("argument")
+    assert settings.store == "memory:"
+    assert settings.host == "0.0.0.0"
+
+
+def test_settings_and_arguments_together_are_refused() -> None:
+    """One of the two would be forgotten in silence."""
+    with pytest.raises(ConfigError, match="not both"):
+        Bot("token", settings=Settings())

@@ -1,0 +1,61 @@
+"""Runs commands in this process, with an environment and a folder of their own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_rig import BOT, Command, Ended
+
+from triobot.cli import main
+
+
+@pytest.fixture(autouse=True)
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder, no settings, and everything that a command changes put back."""
+    for name in [name for name in os.environ if name.startswith(("TRIOBOT_", "LISTEN_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    root, known = logging.getLogger(), set(sys.modules)
+    handlers, level = root.handlers[:], root.level
+    named = [logging.getLogger(name) for name in ("triobot", "triobot.webhook.access", "httpx", "httpcore")]
+    levels = [logger.level for logger in named]
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for logger, before in zip(named, levels, strict=True):
+        logger.setLevel(before)
+    for name in set(sys.modules) - known:
+        origin = getattr(sys.modules[name], "__file__", None)
+        if origin and Path(origin).is_relative_to(tmp_path):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def triobot(capsys: pytest.CaptureFixture[str]) -> Command:
+    """``triobot ...``"""
+
+    def command(*arguments: str) -> Ended:
+        code = 0
+        try:
+            main(arguments)
+        except SystemExit as stop:
+            assert isinstance(stop.code, int)
+            code = stop.code
+        out, err = capsys.readouterr()
+        return Ended(code, out, err)
+
+    return command
+
+
+@pytest.fixture
+def hello(tmp_path: Path) -> Path:
+    """A bot in a file."""
+    path = tmp_path / "hello.py"
+    path.write_text(BOT)
+    return path

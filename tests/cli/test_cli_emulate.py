@@ -1,0 +1,66 @@
+"""``triobot emulate``: it says all that a client needs, and only its own control token opens it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from cli_rig import Command, child_environment
+
+
+def ask(url: str, headers: dict[str, str], data: bytes | None = None) -> tuple[int, str]:
+    """One request, past any proxy."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(urllib.request.Request(url, data, headers), timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.mark.processes
+def test_it_prints_what_a_client_needs_and_ends_silently(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "triobot.cli", "emulate", "--port", "0", "--token", "t0ken"]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=child_environment(TRIOBOT_TOKEN="production-token"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as emulator:
+        try:
+            assert emulator.stdout is not None
+            told = dict(emulator.stdout.readline().strip().split("  ", 1) for _ in range(4))
+            words = {name: value.strip() for name, value in told.items()}
+            base, control = words["base_url"], words["control"]
+            opened = ask(f"{control}/users", {"X-Triobot-Control": words["control token"]})
+            closed = ask(f"{control}/users", {"X-Triobot-Control": "t0ken"})
+            form = {"Content-Type": "application/x-www-form-urlencoded"}
+            known = ask(f"{base}/sendMessage", {**form, "token": "t0ken"}, b"chat_id=1")
+            unknown = ask(f"{base}/sendMessage", {**form, "token": "production-token"}, b"chat_id=1")
+            emulator.send_signal(signal.SIGINT)
+            _, complaints = emulator.communicate(timeout=20)
+        finally:
+            emulator.kill()
+
+    assert words["token"] == "t0ken"
+    assert (opened[0], json.loads(opened[1])) == (200, [])
+    assert (closed[0], known[0], unknown[0]) == (403, 400, 403)
+    assert (emulator.returncode, complaints) == (0, "")
+
+
+def test_a_bot_s_address_that_is_none_is_not_repeated(triobot: Command) -> None:
+    """It has the webhook's secret in it."""
+    ended = triobot("emulate", "--bot-url", "localhost:8080/the-secret")
+
+    assert ended.code == 1
+    assert ended.err.startswith("triobot: --bot-url must look like")
+    assert "the-secret" not in ended.err

@@ -1,0 +1,89 @@
+"""Naming a bot: what is found, and one clear line for what isn't."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_rig import BOT, Command
+
+from triobot import Bot
+from triobot.cli.loading import load_bot
+from triobot.errors import ConfigError
+
+
+@pytest.mark.parametrize("target", ["hello:bot", "hello", "hello.py:bot", "./hello.py", "hello.py"])
+def test_a_bot_is_named_by_module_or_by_file(hello: Path, target: str) -> None:
+    assert isinstance(load_bot(target), Bot)
+
+
+def test_a_module_finds_its_neighbours_however_it_is_named(tmp_path: Path) -> None:
+    """A bot in a folder imports what lies beside it, as a script would."""
+    (tmp_path / "bots").mkdir()
+    (tmp_path / "bots" / "words.py").write_text("HELLO = 'hello'\n")
+    (tmp_path / "bots" / "greeter.py").write_text("from words import HELLO\n" + BOT)
+
+    assert isinstance(load_bot("bots/greeter.py:bot"), Bot)
+
+
+def test_a_file_can_t_take_a_standard_module_s_place(tmp_path: Path) -> None:
+    (tmp_path / "queue.py").write_text(BOT)
+
+    assert isinstance(load_bot("queue.py:bot"), Bot)
+
+    import queue
+
+    assert hasattr(queue, "SimpleQueue")
+
+
+def test_one_file_is_one_module(hello: Path) -> None:
+    assert load_bot("hello.py:bot") is load_bot("hello:bot")
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("absent:bot", "there is no module 'absent'"),
+        ("absent.inner:bot", "there is no module 'absent.inner'"),
+        ("hello.inner:bot", "there is no module 'hello.inner'"),
+        ("absent.py:bot", "there is no file 'absent.py'"),
+        ("hello:absent", "hello has no 'absent'"),
+        ("hello:bot.absent", "hello has no 'bot.absent'"),
+        ("hello:other", "hello:other is a str, not a triobot.Bot"),
+        (":bot", "names no bot"),
+        ("hello:", "names no bot"),
+        ("broken:bot", "importing broken failed at broken.py:2: ZeroDivisionError: division by zero"),
+        ("broken.py:bot", "importing broken.py failed at broken.py:2: ZeroDivisionError: division by zero"),
+        ("needy:bot", "importing needy failed at needy.py:1: ModuleNotFoundError: No module named 'absent'"),
+        ("crooked:bot", "importing crooked failed: SyntaxError: "),
+    ],
+)
+def test_what_can_t_be_loaded_is_one_line(
+    triobot: Command, tmp_path: Path, hello: Path, target: str, says: str
+) -> None:
+    """The error output has one line that says what is wrong; nothing else is written."""
+    (tmp_path / "broken.py").write_text("x = 1\nx / 0\n")
+    (tmp_path / "needy.py").write_text("import absent\n")
+    (tmp_path / "crooked.py").write_text("def\n")
+
+    ended = triobot("run", target)
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("triobot: ")
+    assert says in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_debug_shows_where_an_import_failed(triobot: Command, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("x = 1\nx / 0\n")
+
+    ended = triobot("run", "broken:bot", "--debug")
+
+    assert ended.code == 1
+    assert "Traceback" in ended.err
+    assert "x / 0" in ended.err
+
+
+def test_a_hostile_name_can_t_forge_a_line() -> None:
+    with pytest.raises(ConfigError):
+        load_bot("a\nb:bot")

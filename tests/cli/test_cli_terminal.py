@@ -1,0 +1,79 @@
+"""Nothing that strangers wrote acts on the terminal."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from triobot.cli.terminal import harmless, set_up_logging
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("a\x1b[2Jb", "a\\x1b[2Jb"),
+        ("a\r\nb\tc", "a\\r\\nb\\tc"),
+        ("\x9b31m\x7f", "\\x9b31m\\x7f"),
+        ("a\u2028b", "a\\u2028b"),
+        ("abc\u202efed", "abc\\u202efed"),
+        ("\ud800", "\\ud800"),
+        ("می‌خواهم", "می‌خواهم"),
+        ("👩‍🚀 €", "👩‍🚀 €"),
+    ],
+)
+def test_what_a_terminal_would_act_on_is_escaped(text: str, shown: str) -> None:
+    """Escapes, line ends and reordering go; the joiners of Persian and of pictures stay."""
+    assert harmless(text) == shown
+
+
+def test_a_log_line_can_t_be_forged() -> None:
+    stream = io.StringIO()
+    set_up_logging(stream)
+
+    logging.getLogger("triobot.somewhere").info("name: %s", "x\n2026-01-01 ERROR triobot: forged")
+
+    assert stream.getvalue().count("\n") == 1
+    assert "INFO triobot.somewhere: name: x\\n2026" in stream.getvalue()
+
+
+def test_a_traceback_s_lines_are_marked() -> None:
+    stream = io.StringIO()
+    set_up_logging(stream)
+
+    try:
+        raise ValueError("a\n2026-01-01 ERROR triobot: forged\x1b[2J")
+    except ValueError:
+        logging.getLogger("triobot").exception("failed")
+
+    first, *rest = stream.getvalue().splitlines()
+    assert first.endswith("ERROR triobot: failed")
+    assert rest
+    assert all(line.startswith("  | ") for line in rest)
+    assert "\x1b" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("name", ["httpx", "httpcore.connection", "hypercorn.error"])
+def test_libraries_that_write_addresses_are_quiet(name: str) -> None:
+    """At INFO they write whole addresses; the webhook's has a secret in it."""
+    stream = io.StringIO()
+    set_up_logging(stream, debug=True)
+
+    logging.getLogger(name).info("POST http://127.0.0.1/secret")
+
+    assert stream.getvalue() == ""
+
+
+def test_requests_are_logged_only_when_asked_for() -> None:
+    """A line a request says little, and costs much."""
+    access = logging.getLogger("triobot.webhook.access")
+    stream = io.StringIO()
+
+    set_up_logging(stream)
+    assert not access.isEnabledFor(logging.INFO)
+
+    set_up_logging(stream, access=True)
+    access.info("POST /*** 200 1.0 ms")
+    assert "POST /***" in stream.getvalue()

@@ -1,0 +1,319 @@
+"""Money against forged callbacks, unlucky moments and a broken store: returned, or an operator knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+import trio
+from doubles import FakeOutbox, FakeStore
+from test_charging import PRICE, YES, Shop, inquires, verifies
+from town import CHAT, TEXTS, Town, open_town
+from trio.testing import MockClock
+
+from triobot.conversations.charging import Paid, is_trusted
+from triobot.conversations.chat import Chat
+from triobot.conversations.conversation import Ending
+from triobot.conversations.filters import command, text
+from triobot.conversations.routes import Router
+from triobot.errors import AmountMismatchError, StoreCorruptError
+from triobot.runtime import own_hosts
+from triobot.seams import Settle, Write
+from triobot.wire.operations import InquirePayment, Operation, VerifyPayment
+from triobot.wire.results import PaymentState
+
+# --- links
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example\\@pay.example/",  # browsers read the backslash as the end of the host
+        "https://evil.example\\.pay.example/",
+        "https://pay.example\\@evil.example/",
+        "https://pay.example.evil.example/",
+        "https://evil.example#@pay.example/",
+        "https://evil.example?@pay.example/",
+        "https://me@pay.example/",
+        "https://me:secret@pay.example/",
+        "https://pay.example:8443/",
+        "https://pay.example:443@evil.example/",
+        "https://pay.example:/",
+        "https://pay.example./",
+        "https://.pay.example/",
+        "https://evil.example%2f.pay.example/",
+        "https://evil.example\N{FULLWIDTH SOLIDUS}.pay.example/",
+        "https://evil.example\N{IDEOGRAPHIC FULL STOP}pay.example/",
+        "https://p\N{CYRILLIC SMALL LETTER A}y.example/",
+        "https://pay.example/\N{RIGHT-TO-LEFT OVERRIDE}",
+        "https://pay.example/a b",
+        "https://pay.example/\t",
+        "https://pay.example/\n",
+        "https://evil.example\t.pay.example/",
+        "ht\ntps://pay.example/",
+        " https://pay.example/",
+        "https:pay.example/",
+        "https:/pay.example/",
+        "https:///pay.example/",
+        "//pay.example/",
+        "https://pay.example/" + "x" * 3000,
+        "",
+    ],
+)
+async def test_a_forged_callback_sends_no_foreign_link(url: str) -> None:
+    """The charge waits on, without the link, and without failing on it."""
+    assert not is_trusted(url, ("pay.example",))
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        if url:
+            await town.pays(code=1000, charge_url=url)
+            assert town.sent() == ["Pizza", TEXTS.top_up]
+            assert town.newest().inline_keyboard is None
+        assert shop.outcomes == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://pay.example",
+        "https://pay.example/",
+        "https://pay.example:443/charge?a=1&b=%20#top",
+        "https://WALLET.pay.example/a/b-c_d~e",
+        "HTTPS://pay.example/",
+    ],
+)
+def test_the_platforms_own_links_are_trusted(url: str) -> None:
+    """Written in any of the usual ways."""
+    assert is_trusted(url, ("pay.example",))
+    assert is_trusted(url, ("Pay.Example",))
+    assert not is_trusted(url, ("",))
+    assert not is_trusted(url, ("other.example",))
+
+
+@pytest.mark.parametrize(
+    ("base_url", "hosts"),
+    [
+        ("https://api.gap.im", ("gap.im",)),
+        ("https://gap.im", ("gap.im",)),
+        ("https://bots.shop.co.ir", ("shop.co.ir",)),
+        ("https://shop.co.ir", ("shop.co.ir",)),
+        ("https://bots.shop.com", ("shop.com",)),
+        ("http://127.0.0.1:9", ()),
+        ("http://localhost:9", ()),
+    ],
+)
+def test_the_platforms_own_domain_is_not_a_whole_registry(base_url: str, hosts: tuple[str, ...]) -> None:
+    """Anybody may have a name under ``co.ir``."""
+    assert own_hosts(base_url) == hosts
+
+
+# --- forged callbacks
+
+
+@pytest.mark.parametrize("code", [None, 0, -1, 1001, 1000, 1004, 1005, 2**53 - 1, 1 - 2**53])
+@pytest.mark.parametrize("chat", [CHAT, 6])
+async def test_a_callback_of_another_reference_or_chat_touches_nothing(code: int | None, chat: int) -> None:
+    """Nothing is verified, granted or declined, and an operator knows."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        town.outbox.reply(YES, verifies)
+        await town.says("buy")
+        own = town.pay_button().ref_id
+        await town.pays(chat, ref_id="1111222233334444" if chat == CHAT else own, code=code)
+        assert shop.outcomes == []
+        assert not any(verifies(op) or inquires(op) for op in town.operations(None))
+        assert [alarm.kind for alarm in town.alarms] == ["payment_unverified"]
+        assert town.store.rows == {} or all(row.chat_id == CHAT for row in town.store.rows.values())
+
+
+# --- unlucky moments
+
+
+class Cashier:
+    """Sells in two chats' words, with goods that take no time."""
+
+    def __init__(self) -> None:
+        self.bot = Router()
+        self.paid: list[Paid[object]] = []
+
+        @self.bot.interrupt(command("cancel"))
+        async def cancel(chat: Chat) -> None:
+            await chat.send("Cancelled.")
+
+        @self.bot.conversation(text("buy"))
+        async def buy(chat: Chat) -> None:
+            self.paid.append(await chat.charge(PRICE, "Pizza", item="pizza"))
+
+        @self.bot.conversation(text("two"))
+        async def buy_two(chat: Chat) -> None:
+            async def one(item: str) -> None:
+                self.paid.append(await chat.charge(PRICE, item, item=item))
+
+            async with chat.open_nursery() as nursery:
+                nursery.start_soon(one, "a")
+                nursery.start_soon(one, "b")
+
+
+class RacingOutbox(FakeOutbox):
+    """Calls `at_yes` in the very moment in which the platform's yes is there and nobody has looked at it."""
+
+    at_yes: Callable[[], None] = staticmethod(lambda: None)
+
+    async def perform(self, operation: Operation[object], **given: object) -> object:  # type: ignore[override]
+        if not isinstance(operation, VerifyPayment):
+            return await super().perform(operation, **given)  # type: ignore[arg-type]
+        self.left.append(operation)
+        task = trio.lowlevel.current_task()
+
+        def answer() -> None:
+            trio.lowlevel.reschedule(task)
+            self.at_yes()
+
+        trio.lowlevel.current_trio_token().run_sync_soon(answer)
+        await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
+        return YES
+
+
+async def test_an_interrupt_in_the_moment_of_the_yes_is_an_alarm() -> None:
+    """The money is captured, and the conversation that asked for it is over."""
+    shop = Cashier()
+    outbox = RacingOutbox()
+    async with open_town(shop.bot, outbox=outbox) as town:
+        await town.says("buy")
+        (live,) = town.dispatcher._running
+        outbox.at_yes = lambda: live.end(Ending.INTERRUPTED)
+        await town.pays()
+        assert shop.paid == []
+        assert [alarm.kind for alarm in town.alarms] == ["payment_unverified"]
+        assert "captured" in town.alarms[0].text
+
+
+async def test_every_lost_payment_of_a_chat_is_an_alarm_of_its_own() -> None:
+    """An alarm is told once a key: the second loss must not hide behind the first."""
+    shop = Cashier()
+    async with open_town(shop.bot) as town:
+        town.outbox.reply(PaymentState(True, 1), verifies)
+        for _ in range(2):
+            await town.says("buy")
+            await town.pays()
+        script = town.outbox.hold(verifies)
+        for _ in range(2):
+            await town.says("buy")
+            await town.pays()
+            await town.says("/cancel")
+        script.release()
+        lost = [alarm for alarm in town.alarms if alarm.kind != "conversation_crashed"]
+        assert [alarm.kind for alarm in lost] == ["amount_mismatch"] * 2 + ["payment_unverified"] * 2
+        assert len({(alarm.kind, alarm.key) for alarm in lost}) == 4
+
+
+class BrokenLater(FakeStore):
+    """A store whose disk fails when the payment is to be settled."""
+
+    async def commit(self, *writes: Write) -> None:
+        if any(isinstance(write, Settle) for write in writes):
+            await trio.lowlevel.checkpoint()
+            raise StoreCorruptError("the disk failed")
+        await super().commit(*writes)
+
+
+async def test_a_broken_store_does_not_take_verified_money_from_the_author() -> None:
+    """It is captured: the conversation gets it, and an operator hears of the store."""
+    shop = Cashier()
+    async with open_town(shop.bot, store=BrokenLater()) as town:
+        town.outbox.reply(YES, verifies)
+        await town.says("buy")
+        await town.pays()
+        assert [paid.item for paid in shop.paid] == ["pizza"]
+        assert [alarm.kind for alarm in town.alarms] == ["store_unwritable"]
+
+
+async def test_two_charges_at_once_keep_apart() -> None:
+    """Each reference pays its own item, once, in whatever order."""
+    shop = Cashier()
+    async with open_town(shop.bot) as town:
+        await town.says("two")
+        buttons = {sent.content: sent.inline_keyboard for _, sent in town.messages()}
+        refs = {name: keyboard.rows[0][0].ref_id for name, keyboard in buttons.items() if keyboard}
+        town.outbox.reply(YES, lambda op: verifies(op) and op.ref_id == refs["b"])
+        await town.pays(ref_id=refs["b"])
+        await town.pays(ref_id=refs["a"])
+        assert [paid.item for paid in shop.paid] == ["b"]
+        town.outbox.reply(YES, verifies)
+        await town.pays(ref_id=refs["a"])
+        assert [paid.item for paid in shop.paid] == ["b", "a"]
+        assert len({paid.key for paid in shop.paid}) == 2
+        assert town.alarms == []
+
+
+@pytest.mark.parametrize("seed", range(150))
+async def test_captured_money_is_returned_or_an_operator_knows(seed: int, autojump_clock: MockClock) -> None:
+    """Whatever a person, the platform and forgers do, in any order and at any moment."""
+    random = Random(seed)
+    shop = Shop(options={"no": "Not now"})
+    outbox = FakeOutbox(latency=random.choice([0.0, 0.3]))
+    captured: dict[str, int] = {}
+    verified: list[str] = []
+    amount = random.choice([PRICE, PRICE, PRICE, 7])
+
+    async def perform(operation: Operation[object], **given: object) -> object:
+        if isinstance(operation, VerifyPayment | InquirePayment):
+            ref = operation.ref_id
+            outbox.left.append(operation)
+            if random.random() < 0.7:
+                await trio.sleep(random.choice([0.0, 0.3, 1.0, 6.0]))
+            # Captured on the platform's side, whether or not the answer gets through to anybody.
+            if isinstance(operation, VerifyPayment) and ref in paid_by_user and ref not in captured:
+                captured[ref] = amount
+                verified.append(ref)
+            if random.random() < 0.3:
+                await trio.sleep(random.choice([0.0, 0.5]))
+            return PaymentState(ref in captured, captured.get(ref))
+        return await FakeOutbox.perform(outbox, operation, **given)  # type: ignore[arg-type]
+
+    paid_by_user: set[str] = set()
+    outbox.perform = perform  # type: ignore[method-assign]
+    async with open_town(shop.bot, outbox=outbox, store=FakeStore(latency=random.choice([0.0, 0.1]))) as town:
+        for _ in range(14):
+            await _something(town, random, paid_by_user)
+            if random.random() < 0.6:
+                await trio.sleep(random.choice([0.0, 0.1, 0.5, 2.0, 30.0]))
+        await town.says("/cancel")
+        await trio.sleep(2000)
+        returned = {outcome.key.split("-")[1] for outcome in shop.outcomes if isinstance(outcome, Paid)}
+        mismatched = [outcome for outcome in shop.outcomes if isinstance(outcome, AmountMismatchError)]
+        assert returned <= set(captured)
+        assert not (returned and amount != PRICE)
+        told = " ".join(alarm.text + alarm.key for alarm in town.alarms)
+        for ref in captured:
+            assert ref in returned or ref in told, (captured, returned, mismatched, town.alarms)
+        assert town.left_over() == {}, town.left_over()
+        assert town.store.rows == {}
+
+
+async def _something(town: Town, random: Random, paid_by_user: set[str]) -> None:
+    refs = [
+        button.ref_id
+        for _, sent in town.messages()
+        if sent.inline_keyboard
+        for row in sent.inline_keyboard.rows
+        for button in row
+        if hasattr(button, "ref_id")
+    ]
+    match random.choice(["buy", "buy", "later", "pay", "pay", "pay", "forge", "cancel", "press", "talk"]):
+        case "buy" | "later" as word:
+            await town.says(word, wait=False)
+        case "pay" if refs:
+            paid_by_user.add(refs[-1])
+            await town.pays(ref_id=refs[-1], wait=False)
+        case "forge" if refs:
+            code = random.choice([None, 1001, 1000, 1004, 77])
+            await town.pays(ref_id=random.choice(refs), code=code, wait=False)
+        case "cancel":
+            await town.says("/cancel", wait=False)
+        case "press" if any("Not now" in town.labels() for _ in refs[:1]):
+            await town.presses("Not now", wait=False)
+        case _:
+            await town.says("hello", wait=False)

@@ -1,0 +1,152 @@
+"""Who may come in: pages in a developer's browser may not, and faults happen as planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+from emulated import CONTROL, Emulated, emulated
+
+from triobot.emulator.faults import EventFault, Fault, FaultPlan
+from triobot.emulator.server import serve_emulator
+from triobot.errors import ConfigError
+
+JSON = {"content-type": "application/json"}
+
+
+async def make_user(platform: Emulated, headers: dict[str, str]) -> httpx.Response:
+    return await platform.control.post("users", content=b'{"name": "Ali"}', headers=headers)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1", "127.0.0.1:80", "localhost:8081.evil.example", ""]
+)
+async def test_other_host_names_are_refused_everywhere(tmp_path: Path, host: str) -> None:
+    async with emulated(tmp_path) as platform:
+        assert (await make_user(platform, {**JSON, "host": host})).status_code == 403
+        for path in ("/sendMessage", "/nothing"):
+            assert (await platform.platform.post(path, headers={"host": host})).status_code == 403
+        assert (await platform.platform.get("/files/a/b", headers={"host": host})).status_code == 403
+        assert list(platform.exchange.world.people) == []
+
+
+async def test_two_host_headers_are_refused(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        answer = await platform.platform.get(
+            "/files/a/b", headers=[("host", "127.0.0.1:8081"), ("host", "evil.example")]
+        )
+        assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://127.0.0.1:8081", 200),
+        ("http://localhost:8081", 200),
+        ("http://localhost:3000", 403),
+        ("https://evil.example", 403),
+        ("null", 403),
+    ],
+)
+async def test_only_our_own_pages_control(tmp_path: Path, origin: str, status: int) -> None:
+    async with emulated(tmp_path) as platform:
+        answer = await make_user(platform, {**JSON, "origin": origin})
+
+        assert answer.status_code == status
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("token", ["", "wrong", CONTROL + "x"])
+async def test_the_control_token_is_needed(tmp_path: Path, token: str) -> None:
+    async with emulated(tmp_path) as platform:
+        headers = {"X-Triobot-Control": token}
+        assert (await make_user(platform, {**JSON, **headers})).status_code == 403
+        assert (await platform.control.get("users", headers=headers)).status_code == 403
+        assert (await platform.platform.get("/control/users")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data", ""]
+)
+async def test_control_takes_json_only(tmp_path: Path, kind: str) -> None:
+    async with emulated(tmp_path) as platform:
+        assert (await make_user(platform, {"content-type": kind})).status_code == 403
+        assert (
+            await make_user(platform, {"content-type": "application/json; charset=utf-8"})
+        ).status_code == 200
+
+
+async def test_a_preflight_gets_no_permission(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        for path in ("/control/users", "/sendMessage"):
+            answer = await platform.platform.options(
+                path, headers={"origin": "https://evil.example", "access-control-request-method": "POST"}
+            )
+            assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+async def test_addresses_of_other_machines_are_refused_unless_exposed() -> None:
+    for host in ("0.0.0.0", "192.168.1.2", "example.org", "::"):
+        with pytest.raises(ConfigError, match="loopback"):
+            await serve_emulator(host=host, bot_url=None, token="t", control_token="c")
+
+
+async def test_a_planned_status_answers_instead_and_does_nothing(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        ali = await platform.app.user("Ali")
+        await ali.joins()
+        await platform.app.post("faults", {"operation": "sendMessage", "status": 502, "times": 2})
+        fields = {"chat_id": ali.chat_id, "type": "text", "data": "a"}
+
+        statuses = [(await platform.perform("sendMessage", **fields)).status_code for _ in range(3)]
+
+        assert statuses == [502, 502, 200]
+        assert len(await ali.history()) == 1
+
+
+async def test_latency_is_virtual_time_here(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    async with emulated(tmp_path) as platform:
+        platform.exchange.plan.add(Fault(latency=30))
+        start = trio.current_time()
+        await platform.perform("sendAction", chat_id=1, type="typing")
+        assert trio.current_time() - start == 30
+        await platform.app.post("faults/clear", {})
+        await platform.perform("sendAction", chat_id=1, type="typing")
+        assert trio.current_time() - start == 30
+
+
+def test_faults_are_used_up_in_their_order() -> None:
+    plan = FaultPlan()
+    always, once, twice = (
+        Fault(latency=1),
+        Fault(operation="upload", times=1),
+        EventFault(type="text", times=2),
+    )
+    for fault in (once, always, twice):
+        plan.add(fault)
+
+    assert [plan.for_operation("upload") for _ in range(2)] == [once, always]
+    assert plan.for_operation("sendMessage") == always
+    assert [plan.for_event("text") is not None for _ in range(3)] == [True, True, False]
+    assert plan.for_event("join") is None
+    assert plan.pending() == (always,)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"latency": -1},
+        {"status": 200},
+        {"drop": "sometimes"},
+        {"times": 0},
+        {"type": "text", "delay": "x"},
+        {"type": "text", "duplicates": -1},
+        {"operation": "x", "delay": 1},
+    ],
+)
+async def test_impossible_faults_are_refused(tmp_path: Path, fault: dict[str, object]) -> None:
+    async with emulated(tmp_path) as platform:
+        assert (await platform.control.post("faults", json=fault)).status_code == 400
+        assert platform.exchange.plan.pending() == ()

@@ -1,0 +1,153 @@
+"""Each example does what it says, with its bot, its platform and its people on real sockets."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import PIL.Image
+import pytest
+from scene import bytes_of, playing
+
+from triobot import Audio, Contact, File, Image, Location, Media, Video, Voice
+
+Example = Callable[[str], ModuleType]
+
+
+def picture() -> bytes:
+    """A small PNG."""
+    written = io.BytesIO()
+    PIL.Image.new("RGB", (8, 6), (200, 60, 40)).save(written, "PNG")
+    return written.getvalue()
+
+
+async def test_echo_says_everything_back(example: Example) -> None:
+    async with playing(example("echo").bot) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.says("Hello, سلام!")
+        await sara.sees("You said:")
+        await sara.sees("Hello, سلام!")
+        await sara.says(Location("35.7", "51.3", "home"))
+        await sara.sees(Location)
+        await sara.says(Contact("+989100000000", "Ali"))
+        await sara.sees(Contact)
+        await sara.says(Image.from_bytes(png := picture(), "red.png", "red"))
+        echoed = await sara.sees(Image)
+
+        assert echoed.text == "red"
+        assert await bytes_of(echoed) == png
+
+
+async def test_a_quiz_counts_right_answers(example: Example) -> None:
+    async with playing(example("quiz").bot) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.sees("Which planet is the largest?")
+        await sara.presses("Jupiter")
+        await sara.sees_answer("Right!")
+        await sara.sees("How many strings has a tar?")
+        await sara.presses("Four")
+        await sara.sees_answer("No: Six.")
+        await sara.sees("Which one is not a fruit?")
+        await sara.presses("Potato")
+        await sara.sees("2 of 3 right.")
+
+
+async def test_a_quiz_goes_on_when_a_question_is_not_answered(
+    example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And takes the question's buttons away, so that a late press answers nothing."""
+    quiz = example("quiz")
+    monkeypatch.setattr(quiz, "EACH", 0.2)
+    async with playing(quiz.bot) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        for question in quiz.QUESTIONS:
+            await sara.sees(question.text)
+            await sara.sees("Time is up for this one.")
+        await sara.sees("0 of 3 right.")
+
+        assert [seen.buttons for seen in await sara.history()] == [()] * 7
+
+
+async def test_a_quiz_ends_with_its_last_minute(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    quiz = example("quiz")
+    monkeypatch.setattr(quiz, "WHOLE", 0.3)
+    async with playing(quiz.bot) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.sees("Which planet is the largest?")
+        await sara.sees("That was the last minute.")
+        await sara.sees("0 of 3 right.")
+
+
+async def test_a_quiz_can_be_stopped(example: Example) -> None:
+    async with playing(example("quiz").bot) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.sees("Which planet is the largest?")
+        await sara.says("/stop")
+        await sara.sees("No more questions.")
+        await sara.says("/stop")
+        await sara.sees("There is no quiz to stop.")
+
+
+async def test_a_pizza_is_paid_and_delivered(example: Example) -> None:
+    """From the first question to the picture; a wallet that is too low is topped up on the way."""
+    pizza = example("pizza")
+    async with playing(pizza.bot, store="sqlite:pizza.db") as app:
+        sara = await app.user("Sara", irr=100_000)
+        await sara.joins()
+        await sara.sees("Your name?")
+        await sara.says("Sara")
+        await sara.sees("Size?")
+        await sara.presses("Large")
+        await sara.sees("Where to?")
+        await sara.says("at home")
+        await sara.sees("Please share a location.")
+        await sara.shares_location()
+        await sara.sees("How do we find you?")
+        await sara.submits({"floor": "3", "doorbell": "Ahmadi"})
+        await sara.sees("A large pizza")
+        await sara.pays()
+        await sara.sees("Your wallet's balance is too low. Top it up and press the button again.")
+        await sara.tops_up(irr=200_000)
+        await sara.pays()
+        ready = await sara.sees(Image)
+
+        assert ready.text == "Thank you, Sara! Ready in 30 minutes."
+        assert await bytes_of(ready) == Path(pizza.PICTURE).read_bytes()
+        assert (await sara.wallet())["IRR"] == 50_000
+
+
+async def test_a_pizza_can_be_cancelled_anywhere(example: Example) -> None:
+    async with playing(example("pizza").bot) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.sees("Your name?")
+        await sara.says("/cancel")
+        await sara.sees("Cancelled.")
+        await sara.says("/cancel")
+        await sara.sees("There is nothing to cancel.")
+        await sara.says("Hello again")
+        await sara.sees("Your name?")
+
+
+@pytest.mark.parametrize("kind", [Image, Video, Audio, Voice, File])
+async def test_files_come_back_with_their_checksum(example: Example, kind: type[Media]) -> None:
+    sent = picture() if kind is Image else bytes(range(256)) * 100
+    async with playing(example("files").bot) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.sees("Send me a picture, a video, a song, a voice message or a file.")
+        await sara.says(kind.from_bytes(sent, "../a name.bin", "mine"))
+        back = await sara.sees(kind)
+        checksum = await sara.sees("its SHA-256")
+
+        assert back.text == f"{kind.kind}, {len(sent)} bytes"
+        assert await bytes_of(back) == sent
+        assert (await bytes_of(checksum)).decode() == hashlib.sha256(sent).hexdigest()

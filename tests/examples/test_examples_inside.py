@@ -1,0 +1,109 @@
+"""The examples in which the bot lives inside another program, run as that program."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from types import ModuleType
+from typing import Any, cast
+
+import httpx
+import pytest
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve
+
+from triobot.emulator.person import App, connect
+from triobot.emulator.server import Emulator, serve_emulator
+
+Example = Callable[[str], ModuleType]
+SECRET = secrets.token_urlsafe(24)
+
+
+@asynccontextmanager
+async def platform_for(
+    monkeypatch: pytest.MonkeyPatch, webhook: str
+) -> AsyncGenerator[tuple[App, trio.Nursery]]:
+    """A platform that posts to `webhook`, and the settings of a bot for it in the environment."""
+    async with trio.open_nursery() as nursery:
+        emulator: Emulator = await nursery.start(
+            partial(
+                serve_emulator,
+                port=0,
+                bot_url=f"{webhook}/{SECRET}",
+                token="token-of-tests",
+                control_token="control-token-of-tests",
+            )
+        )
+        monkeypatch.setenv("TRIOBOT_TOKEN", "token-of-tests")
+        monkeypatch.setenv("TRIOBOT_BASE_URL", emulator.base_url)
+        monkeypatch.setenv("TRIOBOT_WEBHOOK_SECRET", SECRET)
+        monkeypatch.setenv("TRIOBOT_STORE", "memory:")
+        async with connect(emulator.control_url, emulator.control_token) as app:
+            yield app, nursery
+        nursery.cancel_scope.cancel()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+async def test_a_program_s_own_task_writes_to_its_bot_s_chats(
+    example: Example, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port()
+    async with platform_for(monkeypatch, f"http://127.0.0.1:{port}") as (app, nursery):
+        monkeypatch.setenv("TRIOBOT_PORT", str(port))
+        program = example("embed")
+        nursery.start_soon(program.main, 0.1)
+        sara, reza = await app.user("Sara"), await app.user("Reza")
+        await sara.joins()
+        await sara.sees("You will hear from me. /stop ends it.")
+        await reza.joins()
+        await reza.sees(re.compile("It is .*[0-9]{2}:[0-9]{2}:[0-9]{2}"))
+        await sara.sees(re.compile("It is "))
+        await sara.says("/stop")
+        await sara.sees("Silence.")
+
+        assert program.listeners == {reza.chat_id}
+        assert f"The bot listens on http://127.0.0.1:{port}." in capsys.readouterr().out
+
+
+async def test_a_site_has_its_pages_and_its_bot_on_one_port(
+    example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of the site writes into a chat; the bot comes to rest with the site."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        site = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        config = Config()
+        config.bind = [f"fd://{listening.detach()}"]
+    async with platform_for(monkeypatch, f"{site}/bot") as (app, nursery):
+        stop, stopped = trio.Event(), trio.Event()
+
+        async def run_site(task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
+            program = cast("Any", example("existing_app").app)
+            await serve(program, config, shutdown_trigger=stop.wait, task_status=task_status)
+            stopped.set()
+
+        await nursery.start(run_site)
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.sees("Under which name do you order?")
+        await sara.says("sara42")
+        await sara.sees("We will write to you here, sara42.")
+        async with httpx.AsyncClient(base_url=site, trust_env=False) as browser:
+            page = await browser.get("/")
+            unknown = await browser.post("/orders/nobody/shipped")
+            known = await browser.post("/orders/sara42/shipped")
+        await sara.sees("Your order is on its way.")
+        stop.set()
+        with trio.fail_after(5):
+            await stopped.wait()
+
+        assert "1 customers" in page.text
+        assert (unknown.status_code, known.status_code) == (404, 204)

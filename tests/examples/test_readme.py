@@ -1,0 +1,62 @@
+"""The README's code runs, and its commands are commands."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from scene import playing
+
+from triobot.cli import build_parser
+from triobot.cli.loading import load_bot
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+COMMANDS = re.findall(r"(?m)(?:^|[ =])\.?\S*bin/triobot (.*)$", README)
+
+
+async def test_the_readme_s_bot_takes_orders(tmp_path: Path) -> None:
+    """Saved as the README says, it does what the README's code says."""
+    [program] = [block for block in BLOCKS if "@bot.conversation" in block]
+    (tmp_path / "readme_bot.py").write_text(program, encoding="utf-8")
+    async with playing(load_bot("readme_bot.py:bot")) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.sees("Your name?")
+        await sara.says("Sara")
+        await sara.sees("Which size?")
+        await sara.presses("Small")
+        await sara.sees("How many?")
+        await sara.says("two")
+        await sara.sees("Please answer with a number.")
+        await sara.says("۲")
+        await sara.sees("2 pizzas (s) for Sara. Thank you!")
+        await sara.says("/cancel")
+        await sara.sees("Cancelled.")
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.strip().splitlines()[0])
+def test_the_readme_s_code_is_python(block: str) -> None:
+    compile(block, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_readme_s_commands_parse(line: str) -> None:
+    build_parser().parse_args(shlex.split(line))
+
+
+def test_the_readme_s_commands_are_found() -> None:
+    """Nothing parsed would prove nothing."""
+    assert len(COMMANDS) >= 3
+    assert ".venv/bin/pip install -e '.[dev]' && .venv/bin/triobot demo\n" in README
+    assert ".venv/bin/pip install -e '.[dev,test]' && .venv/bin/python -m pytest\n" in README
+
+
+def test_the_readme_s_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
+
+    assert links
+    assert [link for link in links if not (Path(__file__).parents[2] / link).exists()] == []

@@ -1,0 +1,183 @@
+"""The platform and its users as real sockets on loopback, small enough to trust: what process tests and
+benchmarks put on the other side of a bot.
+
+`Line` is just enough HTTP/1.1 on one connection. `Platform` takes every operation, remembers it, and answers;
+it can be told to hold a chat's answers, to refuse the token, or to be dead. `Users` post events to a webhook.
+Nothing here is triobot's own code, so an error there is not repeated here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlencode
+
+import attrs
+import trio
+
+
+class Line:
+    """Just enough HTTP/1.1 on one connection."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._buffer = b""
+
+    async def message(self) -> tuple[bytes, bytes]:
+        """The head and the body of the next message; empty when the other side has closed."""
+        head = await self._until(b"\r\n\r\n")
+        lower = head.lower()
+        if b"transfer-encoding: chunked" in lower:
+            return head, await self._until(b"0\r\n\r\n")
+        length = 0
+        if b"content-length:" in lower:
+            length = int(lower.split(b"content-length:")[1].split(b"\r\n")[0])
+        while len(self._buffer) < length:
+            data = await self.stream.receive_some(65536)
+            if not data:
+                return b"", b""
+            self._buffer += data
+        body, self._buffer = self._buffer[:length], self._buffer[length:]
+        return head, body
+
+    async def _until(self, mark: bytes) -> bytes:
+        while mark not in self._buffer:
+            data = await self.stream.receive_some(65536)
+            if not data:
+                return b""
+            self._buffer += data
+        part, self._buffer = self._buffer.split(mark, 1)
+        return part
+
+    async def answer(self, status: bytes, body: bytes) -> None:
+        """Send a JSON answer."""
+        await self.stream.send_all(
+            b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            % (status, len(body), body)
+        )
+
+
+@attrs.define
+class Platform:
+    """Takes every operation and remembers the texts sent, in order, per chat.
+
+    Attributes:
+        texts: what reached each chat.
+        held: chats whose operations are not answered before `release`.
+        status: what every operation is answered with.
+        dead: connections are closed without an answer.
+        echo: every answer repeats the request, token and all, and leads elsewhere.
+    """
+
+    texts: dict[int, list[str]] = attrs.Factory(lambda: defaultdict[int, list[str]](list))
+    held: set[int] = attrs.Factory(lambda: set[int]())
+    status: bytes = b"200 OK"
+    dead: bool = False
+    echo: bool = False
+    url: str = ""
+    _count: int = 0
+    _arrived: trio.lowlevel.ParkingLot = attrs.Factory(trio.lowlevel.ParkingLot)
+    _waiting: trio.lowlevel.ParkingLot = attrs.Factory(trio.lowlevel.ParkingLot)
+
+    @property
+    def total(self) -> int:
+        """How many texts were sent."""
+        return sum(len(texts) for texts in self.texts.values())
+
+    async def wait_until(self, condition: object, *, within: float = 60) -> None:
+        """Wait until ``condition()`` is true."""
+        assert callable(condition)
+        with trio.fail_after(within):
+            while not condition():
+                await self._arrived.park()
+
+    def release(self) -> None:
+        """Hold no chat any more: what waits is answered now."""
+        self.held = set()
+        self._waiting.unpark_all()
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Answer one connection for as long as it lives."""
+        line = Line(stream)
+        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async with stream:
+                while True:
+                    head, body = await line.message()
+                    if not head or self.dead:
+                        return
+                    await self._perform(line, head, body)
+
+    async def _perform(self, line: Line, head: bytes, body: bytes) -> None:
+        fields = parse_qs(body.decode())
+        chat = int(fields.get("chat_id", ["0"])[0])
+        while chat in self.held:
+            await self._waiting.park()
+        self._count += 1
+        if self.status.startswith(b"200") and b"/sendMessage" in head.split(b"\r\n")[0]:
+            self.texts[chat].append(fields["data"][0])
+        result = {"id": self._count} if self.status.startswith(b"200") else {"error": "told to"}
+        if self.echo:
+            told = f"{head.decode()} {body.decode()} {parse_qs(body.decode())}"
+            result = {"error": told, "data": told, "trace_id": told}
+            status = self.status + b"\r\nLocation: /elsewhere?" + body
+            await line.answer(status, json.dumps(result).encode())
+        else:
+            await line.answer(self.status, json.dumps(result).encode())
+        self._arrived.unpark_all()
+
+
+@asynccontextmanager
+async def open_platform() -> AsyncGenerator[Platform]:
+    """A platform on a free port of loopback."""
+    platform = Platform()
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        platform.url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        nursery.start_soon(trio.serve_listeners, platform.serve, listeners)
+        yield platform
+        nursery.cancel_scope.cancel()
+
+
+def text_event(chat: int, text: str) -> bytes:
+    """A text message as the platform posts it."""
+    sender = json.dumps({"id": chat + 1_000_000, "name": "Somebody", "user": "somebody"})
+    return urlencode({"chat_id": chat, "type": "text", "data": text, "from": sender}).encode()
+
+
+@attrs.define
+class Users:
+    """Posts events to a webhook.
+
+    Attributes:
+        port, path: where the webhook is.
+        accepted: what was answered 200, per chat, in order: the promise that a bot has given.
+    """
+
+    port: int
+    path: str
+    accepted: dict[int, list[str]] = attrs.Factory(lambda: defaultdict[int, list[str]](list))
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncGenerator[Line]:
+        """A connection to the webhook."""
+        async with await trio.open_tcp_stream("127.0.0.1", self.port) as stream:
+            yield Line(stream)
+
+    async def say(self, line: Line, chat: int, text: str, *, close: bool = False) -> int:
+        """Post a text message and return the status; 0 when the connection ended before an answer."""
+        body = text_event(chat, text)
+        connection = b"Connection: close\r\n" if close else b""
+        await line.stream.send_all(
+            b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\n%sContent-Type: application/x-www-form-urlencoded\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (self.path.encode(), connection, len(body), body)
+        )
+        head, _ = await line.message()
+        if not head:
+            return 0
+        status = int(head.split(b" ")[1])
+        if status == 200:
+            self.accepted[chat].append(text)
+        return status

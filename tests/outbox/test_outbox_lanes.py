@@ -1,0 +1,220 @@
+"""The laws of the lanes, over random programs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triobot.outbox.lanes import NEVER, PATIENCE, Lanes, Place, share_caps
+from triobot.seams import Urgency
+
+ACTIONS = (
+    "queue queue queue start start finish postpone limited suspend resume"
+    " withdraw later hold release probe drop"
+)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(ACTIONS.split()), st.integers(0, 3), st.sampled_from(Urgency)), max_size=80
+)
+
+
+def check(lanes: Lanes[int], flying: list[Place[int]], parallel: int) -> None:
+    assert lanes.in_flight == len(flying) <= parallel + 1  # a probe may be one more
+    assert len({place.key for place in flying}) == len(flying), "two of one lane at once"
+    places = list(lanes.places())
+    assert len(places) == lanes.queued + lanes.in_flight
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS, st.integers(1, 4))
+def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
+    steps: list[tuple[str, int, Urgency]], parallel: int
+) -> None:
+    lanes: Lanes[int] = Lanes(parallel)
+    now = 0.0
+    queued: dict[int, list[Place[int]]] = {key: [] for key in range(4)}
+    gone: set[Place[int]] = set()
+    ended: dict[int, list[Place[int]]] = {key: [] for key in range(4)}
+    flying: list[Place[int]] = []
+    suspended: list[Place[int]] = []
+
+    def head_of(key: int) -> Place[int]:
+        return next(place for place in queued[key] if place not in gone and place not in ended[key])
+
+    def began(place: Place[int] | None) -> None:
+        if place is not None:
+            assert place is head_of(place.work), "overtaken in its own lane"
+            flying.append(place)
+            if place in suspended:
+                suspended.remove(place)
+
+    for action, number, urgency in steps:
+        if action == "queue":
+            queued[number].append(lanes.queue(number, number, urgency, now))
+        elif action == "start":
+            began(lanes.start(now))
+        elif action == "probe" and len(flying) <= parallel:
+            began(lanes.start_probe(now, untried_only=bool(number % 2)))
+        elif action in ("hold", "release"):
+            lanes.held = action == "hold"
+        elif action == "later":
+            now += number
+        elif action == "resume" and suspended:
+            lanes.resume(suspended.pop(0), now)
+        elif action == "withdraw":
+            waiting = [place for place in lanes.places() if place not in flying]
+            if waiting:
+                place = waiting[number % len(waiting)]
+                assert lanes.withdraw(place, now)
+                gone.add(place)
+                if place in suspended:
+                    suspended.remove(place)
+            for place in flying:
+                assert not lanes.withdraw(place, now)
+        elif action == "drop":
+            dropped = lanes.drop(number, now)
+            gone.update(dropped)
+            suspended = [place for place in suspended if place not in gone]
+            assert not set(dropped) & set(flying)
+        elif flying:
+            place = flying.pop(number % len(flying))
+            if action == "finish":
+                lanes.answered(place, now)
+                lanes.finish(place, now)
+                ended[place.work].append(place)
+            elif action == "suspend":
+                lanes.suspend(place, now)
+                suspended.append(place)
+            elif action in ("postpone", "limited"):
+                lanes.pushed_back(place, now, limited=action == "limited")
+                lanes.postpone(place, now + number, now)
+            else:
+                flying.append(place)
+        check(lanes, flying, parallel)
+
+    # Whatever happened, everything that is left goes out, in order, and then nothing is remembered.
+    lanes.held = False
+    for place in suspended:
+        lanes.resume(place, now)
+    for place in list(flying):
+        flying.remove(place)
+        lanes.finish(place, now)
+        ended[place.work].append(place)
+    for _ in range(2000):
+        place = lanes.start(now)
+        if place is not None:
+            assert place is head_of(place.work)
+            lanes.finish(place, now)
+            ended[place.work].append(place)
+            continue
+        now = lanes.look_again(now)
+        if now == NEVER:
+            break
+    for key, places in queued.items():
+        assert ended[key] == [place for place in places if place not in gone]
+    assert (lanes.queued, lanes.in_flight, lanes.known, lanes.suspended) == (0, 0, 0, 0)
+
+
+def drain(lanes: Lanes[Any], starts: int) -> list[Place[Any]]:
+    started: list[Place[Any]] = []
+    for _ in range(starts):
+        place = lanes.start(0.0)
+        if place is None:
+            break
+        started.append(place)
+        lanes.finish(place, 0.0)
+    return started
+
+
+def test_a_more_urgent_lane_goes_first() -> None:
+    lanes: Lanes[None] = Lanes(1)
+    for urgency in reversed(Urgency):
+        lanes.queue(urgency, None, urgency, 0.0)
+
+    assert [place.urgency for place in drain(lanes, 4)] == list(Urgency)
+
+
+def test_money_pulls_forward_what_stands_before_it_and_does_not_overtake_it() -> None:
+    lanes: Lanes[str] = Lanes(1)
+    lanes.queue("other", "reply", Urgency.REPLY, 0.0)
+    lanes.queue("chat", "first", Urgency.BROADCAST, 0.0)
+    lanes.queue("chat", "money", Urgency.MONEY, 0.0)
+
+    assert [place.work for place in drain(lanes, 3)] == ["first", "money", "reply"]
+
+
+def test_lanes_of_one_class_take_turns() -> None:
+    lanes: Lanes[str] = Lanes(1)
+    for text in ("a1", "a2", "a3"):
+        lanes.queue("a", text, Urgency.REPLY, 0.0)
+    lanes.queue("b", "b1", Urgency.REPLY, 0.0)
+
+    assert [place.work for place in drain(lanes, 4)] == ["a1", "b1", "a2", "a3"]
+
+
+@given(st.lists(st.sampled_from(Urgency), min_size=1, max_size=4, unique=True))
+def test_no_class_starves_however_much_waits_above_it(classes: list[Urgency]) -> None:
+    lanes: Lanes[None] = Lanes(1)
+    starts = 400
+    for urgency in classes:
+        for number in range(starts):
+            lanes.queue((urgency, number), None, urgency, 0.0)
+
+    started = [place.urgency for place in drain(lanes, starts)]
+
+    for urgency in classes:
+        positions = [-1, *(at for at, other in enumerate(started) if other is urgency), starts]
+        longest = max(b - a for a, b in pairwise(positions))
+        bound = PATIENCE[urgency] if urgency is not min(classes) else 3
+        assert longest <= bound + len(Urgency)
+
+
+def test_slow_broadcasts_leave_room_for_replies_and_replies_for_money() -> None:
+    lanes: Lanes[None] = Lanes(32)
+    for number in range(100):
+        lanes.queue(("broadcast", number), None, Urgency.BROADCAST, 0.0)
+    while lanes.start(0.0):
+        pass
+    assert lanes.in_flight == share_caps(32)[Urgency.BROADCAST] == 16
+
+    for number in range(100):
+        lanes.queue(("reply", number), None, Urgency.REPLY, 0.0)
+    while lanes.start(0.0):
+        pass
+    assert lanes.in_flight == 32
+
+    lanes = Lanes(32)
+    for number in range(100):
+        lanes.queue(("reply", number), None, Urgency.REPLY, 0.0)
+    while lanes.start(0.0):
+        pass
+    lanes.queue("money", None, Urgency.MONEY, 0.0)
+    place = lanes.start(0.0)
+    assert place is not None and place.key == "money"
+
+
+def test_a_limited_lane_pauses_longer_and_longer_and_recovers() -> None:
+    lanes: Lanes[int] = Lanes(4)
+    now = 0.0
+    for number in range(60):
+        lanes.queue("chat", number, Urgency.REPLY, now)
+    pauses: list[float] = []
+    for _ in range(4):
+        place = lanes.start(now)
+        assert place is not None
+        lanes.pushed_back(place, now, limited=True)
+        lanes.postpone(place, now, now)
+        pauses.append(lanes.look_again(now) - now)
+        now = lanes.look_again(now)
+    assert pauses == [0.25, 0.5, 1.0, 2.0]
+
+    while (place := lanes.start(now)) is not None:
+        lanes.answered(place, now)
+        lanes.finish(place, now)
+        pauses.append(max(0.0, min(lanes.look_again(now), now + 60) - now))
+        if lanes.look_again(now) != NEVER:
+            now = lanes.look_again(now)
+    assert pauses[4:] == sorted(pauses[4:], reverse=True) or pauses[-1] == 60
+    assert 0.0 in pauses[4:], "the pause is forgotten in the end"

@@ -1,0 +1,170 @@
+"""A bot in a process of its own: start it, stop it, kill it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import attrs
+import trio
+
+ROOT = Path(__file__).parent.parent.parent
+BOTS = Path(__file__).parent / "bots.py"
+SECRET = "process-test-secret-0123456789"
+TOKEN = "token-of-the-process-tests"
+
+
+@attrs.define
+class BotProcess:
+    """A running bot.
+
+    Attributes:
+        log: where its output goes, if not to the test's own.
+    """
+
+    popen: subprocess.Popen[bytes]
+    log: Path | None = None
+
+    @property
+    def output(self) -> str:
+        """What it has written so far."""
+        assert self.log is not None
+        return self.log.read_text()
+
+    async def stop(self) -> int:
+        """SIGTERM, and wait for a clean end."""
+        self.popen.send_signal(signal.SIGTERM)
+        return await self.wait()
+
+    async def kill(self) -> None:
+        """SIGKILL: nothing of it runs on."""
+        self.popen.kill()
+        await self.wait()
+
+    async def wait(self) -> int:
+        """Wait for its end."""
+        with trio.fail_after(30):
+            return await trio.to_thread.run_sync(self.popen.wait, abandon_on_cancel=True)
+
+    @property
+    def resident(self) -> int:
+        """Bytes of memory that it holds now."""
+        status = Path(f"/proc/{self.popen.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+
+def listen() -> socket.socket:
+    """A listening socket on a free port of loopback."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", 0))
+    sock.listen(1024)
+    return sock
+
+
+def environment(**more: str) -> dict[str, str]:
+    """A child's variables: no settings but a token, a secret, and `more`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRIOBOT_", "LISTEN_"))}
+    own = {"TRIOBOT_TOKEN": TOKEN, "TRIOBOT_WEBHOOK_SECRET": SECRET, "PYTHONPATH": str(ROOT)}
+    return {**kept, **own, **more}
+
+
+async def start_bot(
+    name: str,
+    *,
+    platform: str,
+    store: Path,
+    sock: socket.socket,
+    environ: Mapping[str, str] = {},
+    arguments: Sequence[str] = (),
+    log: Path | None = None,
+    ready: bytes = b" 200 ",
+) -> BotProcess:
+    """Start a bot of `bots.py` on an inherited socket, and wait until it is ready."""
+    command = [sys.executable, "-m", "triobot.cli", "run", f"{BOTS}:{name}", "--fd", str(sock.fileno())]
+    return await start_process(
+        [*command, *arguments],
+        sock=sock,
+        environ=environment(TRIOBOT_BASE_URL=platform, TRIOBOT_STORE=f"sqlite:{store}", **environ),
+        log=log,
+        ready=ready,
+    )
+
+
+async def start_process(
+    command: Sequence[str],
+    *,
+    sock: socket.socket,
+    environ: Mapping[str, str],
+    log: Path | None = None,
+    path: str = "/readyz",
+    ready: bytes = b" 200 ",
+) -> BotProcess:
+    """Start a program that serves an inherited socket, and wait until `path` is answered with `ready`."""
+    with contextlib.ExitStack() as files:
+        output = None if log is None else files.enter_context(log.open("wb"))
+        popen = subprocess.Popen(
+            command, cwd=ROOT, pass_fds=[sock.fileno()], env=environ, stdout=output, stderr=output
+        )
+    try:
+        await _until_ready(popen, sock.getsockname()[1], path, ready)
+    except BaseException:
+        popen.kill()
+        popen.wait()
+        raise
+    return BotProcess(popen, log)
+
+
+async def get(port: int, path: str) -> bytes:
+    """The head of the answer to one request; empty when there was none."""
+    request = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n" % path.encode()
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        await stream.send_all(request)
+        return bytes(await stream.receive_some(4096))
+
+
+async def _until_ready(popen: subprocess.Popen[bytes], port: int, path: str, ready: bytes) -> None:
+    # The socket takes connections before the bot does: the first answer is what tells.
+    with trio.fail_after(30):
+        while popen.poll() is None:
+            with trio.move_on_after(1), contextlib.suppress(OSError, trio.BrokenResourceError):
+                if ready in await get(port, path):
+                    return
+            await trio.sleep(0.05)
+    raise RuntimeError(f"the bot did not start: exit code {popen.poll()}")
+
+
+@asynccontextmanager
+async def running_bot(
+    name: str,
+    *,
+    platform: str,
+    store: Path,
+    environ: Mapping[str, str] = {},
+    arguments: Sequence[str] = (),
+    log: Path | None = None,
+) -> AsyncGenerator[tuple[BotProcess, int]]:
+    """A bot for one test, with its port; killed at the end if it still runs."""
+    with listen() as sock:
+        process = await start_bot(
+            name,
+            platform=platform,
+            store=store,
+            sock=sock,
+            environ=environ,
+            arguments=arguments,
+            log=log,
+        )
+        try:
+            yield process, sock.getsockname()[1]
+        finally:
+            process.popen.kill()
+            await trio.to_thread.run_sync(partial(process.popen.wait, timeout=10))

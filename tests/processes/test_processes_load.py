@@ -1,0 +1,105 @@
+"""Under load from many chats, with a real process, real sockets and a real file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.loopback import Users, open_platform
+from tests.processes.process import SECRET, running_bot
+
+pytestmark = pytest.mark.processes
+
+
+async def test_each_chat_keeps_its_order_in_and_out(tmp_path: Path) -> None:
+    """What a chat sends comes back in its order, however the chats are mixed."""
+    async with open_platform() as platform:
+        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+            users = Users(port, f"/{SECRET}")
+
+            async def talk(chats: range) -> None:
+                async with users.connect() as line:
+                    for number in range(10):
+                        for chat in chats:
+                            assert await users.say(line, chat, f"{chat}/{number}") == 200
+
+            async with trio.open_nursery() as nursery:
+                for start in range(1000, 1160, 10):
+                    nursery.start_soon(talk, range(start, start + 10))
+            await platform.wait_until(lambda: platform.total == 1600)
+
+        assert dict(users.accepted) == dict(platform.texts)
+
+
+async def test_a_stuck_chat_slows_nobody(tmp_path: Path) -> None:
+    """A chat whose sends are never answered does not delay another's."""
+    async with open_platform() as platform:
+        platform.held = {1, 2, 3}
+        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+            users = Users(port, f"/{SECRET}")
+            async with users.connect() as line:
+                for chat in (1, 2, 3, *range(100, 150)):
+                    for number in range(4):
+                        assert await users.say(line, chat, str(number)) == 200
+            await platform.wait_until(lambda: platform.total == 200)
+
+        assert not platform.held & set(platform.texts)
+
+
+async def test_memory_stays_flat_when_events_come_faster_than_they_are_handled(tmp_path: Path) -> None:
+    """What is not handled yet waits on disk: four times the events, the same memory."""
+    async with open_platform() as platform:
+        platform.held = set(range(100, 120))
+        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (process, port):
+            users = Users(port, f"/{SECRET}")
+            resident: list[int] = []
+            for number in range(200):
+                async with users.connect() as line:
+                    for chat in platform.held:
+                        assert await users.say(line, chat, f"{number}" + "x" * 6000) == 200
+                if number in (49, 199):
+                    resident.append(process.resident)
+
+        # 3,000 events of 6 kB came between the two: 18 MB if they were kept.
+        assert resident[1] - resident[0] < 8_000_000
+
+
+async def test_an_error_in_one_conversation_touches_no_other(tmp_path: Path) -> None:
+    """The chat whose code failed gets an apology; the others don't notice."""
+    async with open_platform() as platform:
+        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+            users = Users(port, f"/{SECRET}")
+            async with users.connect() as line:
+                for chat, text in ((1, "one"), (2, "two"), (1, "fail"), (2, "three")):
+                    assert await users.say(line, chat, text) == 200
+            await platform.wait_until(lambda: platform.total == 4)
+
+        assert platform.texts[2] == ["two", "three"]
+        assert platform.texts[1][0] == "one"
+        assert "wrong" in platform.texts[1][1]
+
+
+async def test_a_flooding_chat_harms_only_itself(tmp_path: Path) -> None:
+    """Above its quota it gets 503; others are served, and what was accepted is handled in order."""
+    async with open_platform() as platform:
+        platform.held = {1}
+        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+            users = Users(port, f"/{SECRET}")
+            statuses: list[int] = []
+            while len(statuses) < 1100:
+                async with users.connect() as line:
+                    statuses += [await users.say(line, 1, str(len(statuses) + n)) for n in range(100)]
+            async with users.connect() as line:
+                assert set(statuses) == {200, 503}
+                assert set(statuses[-50:]) == {503}
+                for number in range(20):
+                    assert await users.say(line, 2, str(number)) == 200
+                await platform.wait_until(lambda: platform.texts[2] == users.accepted[2])
+                platform.release()
+                await platform.wait_until(lambda: len(platform.texts[1]) >= statuses.count(200))
+                assert await users.say(line, 1, "again") == 200
+            await platform.wait_until(lambda: platform.texts[1][-1] == "again")
+
+        assert dict(platform.texts) == dict(users.accepted)

@@ -1,0 +1,505 @@
+"""What every store must do, as one suite.
+
+Subclass `StoreContract` and implement `opened`; pytest collects the rest. Nothing here knows an engine, and
+everything goes through `triobot.seams.Store`, so that a store from elsewhere can be held to it as well.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from triobot.errors import LocalProtocolError
+from triobot.seams import (
+    Accepted,
+    Acknowledge,
+    Arrival,
+    Consume,
+    InboxRow,
+    Intent,
+    KeepRaw,
+    OverQuota,
+    PutSetting,
+    Quota,
+    Redelivered,
+    Settle,
+    Store,
+    Write,
+)
+from triobot.wire.ids import ChatId, SenderId
+
+NOON = 1_800_000_000_000
+SECOND = 1000
+MINUTE = 60 * SECOND
+DAY = 24 * 60 * MINUTE
+
+ROOMY = Quota()
+ALI, SARA = SenderId(501), SenderId(502)
+
+
+@attrs.define
+class SettableClock:
+    """A wall clock that stands where it is put."""
+
+    time: int = NOON
+
+    def now(self) -> int:
+        return self.time
+
+
+def arrival(chat: int = 1, **changes: Any) -> Arrival:
+    """An arrival, with what the test cares about changed."""
+    plain = Arrival(
+        chat_id=ChatId(chat),
+        sender_id=None,
+        at=NOON,
+        content_type="application/json",
+        body=b'{"type":"message"}',
+    )
+    return attrs.evolve(plain, **changes)
+
+
+async def accepted(store: Store, an_arrival: Arrival, **rest: Any) -> InboxRow:
+    """Accept, and insist that it was."""
+    answer = await store.accept(an_arrival, quota=ROOMY, **rest)
+    assert isinstance(answer, Accepted)
+    return answer.row
+
+
+class StoreContract:
+    """The suite. `clock` is the time of day for the store under test."""
+
+    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
+        """An empty store; `folder` is there for engines that need one."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def clock(self) -> SettableClock:
+        return SettableClock()
+
+    @pytest.fixture
+    async def store(self, clock: SettableClock, tmp_path: Path) -> Any:
+        async with self.opened(clock, tmp_path) as store:
+            yield store
+
+    # --- the inbox
+
+    async def test_an_accepted_event_is_pending_as_it_came(self, store: Store) -> None:
+        given = arrival(7, body=b"\x00\xffraw", content_type="text/plain", at=NOON + 5)
+
+        row = await accepted(store, given)
+
+        assert row == InboxRow(row.seq, ChatId(7), NOON + 5, "text/plain", b"\x00\xffraw")
+        assert list(await store.pending(ChatId(7), after=0, limit=10)) == [row]
+
+    async def test_rows_come_in_the_order_of_acceptance_page_by_page(self, store: Store) -> None:
+        rows = [await accepted(store, arrival(7, body=b"%d" % n)) for n in range(5)]
+        await accepted(store, arrival(8))
+
+        first = await store.pending(ChatId(7), after=0, limit=2)
+        second = await store.pending(ChatId(7), after=first[-1].seq, limit=2)
+        third = await store.pending(ChatId(7), after=second[-1].seq, limit=2)
+
+        assert [*first, *second, *third] == rows
+        assert [row.seq for row in rows] == sorted({row.seq for row in rows})
+
+    async def test_the_backlog_is_all_chats_in_the_order_of_acceptance(self, store: Store) -> None:
+        rows = [await accepted(store, arrival(chat)) for chat in (3, 1, 3, 2, 1)]
+
+        first = await store.backlog(after=0, limit=3)
+        second = await store.backlog(after=first[-1].seq, limit=3)
+
+        assert [*first, *second] == rows
+        assert list(await store.backlog(after=rows[-1].seq, limit=3)) == []
+
+    async def test_a_consumed_row_is_gone_and_its_number_never_comes_again(self, store: Store) -> None:
+        first = await accepted(store, arrival(7))
+        second = await accepted(store, arrival(7))
+
+        await store.commit(Consume((first.seq,)))
+        assert list(await store.pending(ChatId(7), after=0, limit=10)) == [second]
+
+        await store.commit(Consume((second.seq, first.seq, 10**9)))
+        assert list(await store.backlog(after=0, limit=10)) == []
+        assert (await accepted(store, arrival(7))).seq > second.seq
+
+    async def test_statistics_count_what_waits(self, store: Store) -> None:
+        row = await accepted(store, arrival(7, body=b"12345"))
+        await accepted(store, arrival(8, body=b"123"))
+        await store.commit(Consume((row.seq,)), KeepRaw(NOON, "why", "text/plain", b"??"))
+
+        found = store.statistics()
+
+        assert (found.inbox, found.inbox_bytes, found.intents, found.raw) == (1, 3, 0, 1)
+
+    async def test_two_hundred_at_once_all_arrive_in_one_order(self, store: Store) -> None:
+        announced: list[InboxRow] = []
+        returned: list[InboxRow] = []
+
+        async def one(n: int) -> None:
+            row = await accepted(store, arrival(n % 7, body=b"%d" % n), on_commit=announced.append)
+            assert row in announced
+            returned.append(row)
+
+        async with trio.open_nursery() as nursery:
+            for n in range(200):
+                nursery.start_soon(one, n)
+
+        assert announced == sorted(announced, key=lambda row: row.seq)
+        assert {row.body for row in announced} == {b"%d" % n for n in range(200)}
+        assert sorted(returned, key=lambda row: row.seq) == announced
+        assert store.statistics().inbox == 200
+
+    # --- on_commit, also, cancellation
+
+    async def test_on_commit_is_called_before_accept_returns(self, store: Store) -> None:
+        announced: list[InboxRow] = []
+
+        row = await accepted(store, arrival(), on_commit=announced.append)
+
+        assert announced == [row]
+
+    async def test_also_is_stored_with_the_event(self, store: Store) -> None:
+        old = await accepted(store, arrival(7))
+
+        new = await accepted(store, arrival(7), also=[Consume((old.seq,)), PutSetting("colour", "blue")])
+
+        assert list(await store.pending(ChatId(7), after=0, limit=10)) == [new]
+        assert await store.setting("colour") == "blue"
+
+    async def test_also_is_not_stored_when_the_event_is_not(self, store: Store) -> None:
+        announced: list[InboxRow] = []
+        await accepted(store, arrival(key="press-1", once=True))
+
+        again = await store.accept(
+            arrival(key="press-1", once=True),
+            quota=ROOMY,
+            also=[PutSetting("colour", "blue")],
+            on_commit=announced.append,
+        )
+        full = await store.accept(
+            arrival(),
+            quota=Quota(events_per_chat=1),
+            also=[PutSetting("colour", "red")],
+            on_commit=announced.append,
+        )
+
+        assert (again, full) == (Redelivered(), OverQuota(whole=False))
+        assert announced == []
+        assert await store.setting("colour") is None
+
+    async def test_whoever_stops_waiting_does_not_undo_what_was_handed_over(self, store: Store) -> None:
+        """Cancelled at its n-th checkpoint, an accept is stored and announced, or neither."""
+        announced: list[InboxRow] = []
+
+        async def impatient(scope: trio.CancelScope, n: int) -> None:
+            with scope:
+                await store.accept(arrival(n + 1), quota=ROOMY, on_commit=announced.append)
+
+        for patience in range(8):
+            async with trio.open_nursery() as nursery:
+                scope = trio.CancelScope()
+                nursery.start_soon(impatient, scope, patience)
+                for _ in range(patience):
+                    await trio.lowlevel.checkpoint()
+                scope.cancel()
+
+        await store.check()  # behind everything that was handed over before
+        stored = [row for n in range(8) for row in await store.pending(ChatId(n + 1), after=0, limit=10)]
+        assert announced == sorted(stored, key=lambda row: row.seq)
+        assert len(announced) >= 1
+
+    async def test_a_cancelled_commit_is_done_whole_or_not_at_all(self, store: Store) -> None:
+        for patience in range(8):
+            row = await accepted(store, arrival(7))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(store.commit, Consume((row.seq,)), PutSetting("done", str(row.seq)))
+                for _ in range(patience):
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+
+            await store.check()
+            left = await store.pending(ChatId(7), after=0, limit=10)
+            done = await store.setting("done") == str(row.seq)
+            assert done == (row not in left)
+
+    # --- redelivery
+
+    @pytest.mark.parametrize(
+        ("once", "acknowledged", "later", "dropped"),
+        [
+            (False, False, 0, True),
+            (False, False, 30 * SECOND, True),
+            (False, False, 60 * SECOND, True),
+            (False, False, 61 * SECOND, False),
+            (False, False, -2 * 60 * MINUTE, False),
+            (False, True, 0, False),
+            (False, True, 30 * SECOND, False),
+            (True, False, 30 * SECOND, True),
+            (True, True, 30 * SECOND, True),
+            (True, True, 6 * DAY, True),
+            (True, False, 7 * DAY + 1, False),
+            (True, True, 7 * DAY + 1, False),
+        ],
+    )
+    async def test_what_counts_as_a_redelivery(
+        self, store: Store, clock: SettableClock, once: bool, acknowledged: bool, later: int, dropped: bool
+    ) -> None:
+        first = await accepted(store, arrival(key="k", once=once))
+        if acknowledged:
+            await store.commit(Acknowledge(("k",)))
+        clock.time += later
+
+        answer = await store.accept(arrival(key="k", once=once, at=NOON + later), quota=ROOMY)
+
+        rows = await store.pending(ChatId(1), after=first.seq, limit=10)
+        if dropped:
+            assert answer == Redelivered()
+            assert list(rows) == []
+        else:
+            assert isinstance(answer, Accepted)
+            assert list(rows) == [answer.row]
+
+    async def test_without_a_key_everything_is_new(self, store: Store) -> None:
+        await accepted(store, arrival())
+        await accepted(store, arrival())
+
+    async def test_another_key_is_another_event(self, store: Store) -> None:
+        await accepted(store, arrival(key="a"))
+        await accepted(store, arrival(key="b"))
+
+    async def test_a_dropped_delivery_does_not_prolong_the_minute(self, store: Store) -> None:
+        await accepted(store, arrival(key="k"))
+        assert await store.accept(arrival(key="k", at=NOON + 50 * SECOND), quota=ROOMY) == Redelivered()
+        await accepted(store, arrival(key="k", at=NOON + 70 * SECOND))
+
+    async def test_a_redelivery_is_known_although_the_row_was_consumed(self, store: Store) -> None:
+        row = await accepted(store, arrival(key="k"))
+        await store.commit(Consume((row.seq,)))
+        assert await store.accept(arrival(key="k"), quota=ROOMY) == Redelivered()
+
+    async def test_a_new_delivery_after_an_acknowledged_one_counts_afresh(self, store: Store) -> None:
+        await accepted(store, arrival(key="k"))
+        await store.commit(Acknowledge(("k",)))
+        await accepted(store, arrival(key="k", at=NOON + SECOND))
+        assert await store.accept(arrival(key="k", at=NOON + 2 * SECOND), quota=ROOMY) == Redelivered()
+
+    async def test_old_deliveries_are_forgotten_and_young_ones_kept(
+        self, store: Store, clock: SettableClock
+    ) -> None:
+        await accepted(store, arrival(key="press", once=True))
+        clock.time += 6 * DAY
+        await accepted(store, arrival(key="text", at=clock.time))
+        clock.time += 1
+        await accepted(store, arrival(key="other", at=clock.time))
+        assert (
+            await store.accept(arrival(key="press", once=True, at=clock.time), quota=ROOMY) == Redelivered()
+        )
+        assert await store.accept(arrival(key="text", at=clock.time), quota=ROOMY) == Redelivered()
+
+    async def test_an_acknowledgement_of_an_unknown_key_is_nothing(self, store: Store) -> None:
+        await store.commit(Acknowledge(("never seen",)))
+        await accepted(store, arrival(key="never seen"))
+
+    # --- quota
+
+    async def test_a_full_chat_is_refused_alone(self, store: Store) -> None:
+        quota = Quota(events_per_chat=2)
+        first = await accepted(store, arrival(1))
+        await accepted(store, arrival(1))
+
+        assert await store.accept(arrival(1), quota=quota) == OverQuota(whole=False)
+        assert isinstance(await store.accept(arrival(2), quota=quota), Accepted)
+        await store.commit(Consume((first.seq,)))
+        assert isinstance(await store.accept(arrival(1), quota=quota), Accepted)
+
+    async def test_a_full_inbox_refuses_everybody(self, store: Store) -> None:
+        quota = Quota(bytes_in_all=10)
+        assert isinstance(await store.accept(arrival(1, body=b"x" * 10), quota=quota), Accepted)
+        assert await store.accept(arrival(2, body=b"x"), quota=quota) == OverQuota(whole=True)
+        assert store.statistics().inbox_bytes == 10
+
+    async def test_the_quota_holds_among_those_who_arrive_together(self, store: Store) -> None:
+        answers: list[object] = []
+
+        async def one() -> None:
+            answers.append(await store.accept(arrival(1), quota=Quota(events_per_chat=3)))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(one)
+
+        assert sum(isinstance(answer, Accepted) for answer in answers) == 3
+        assert answers.count(OverQuota(whole=False)) == 17
+        assert store.statistics().inbox == 3
+
+    async def test_a_redelivery_is_no_question_of_quota(self, store: Store) -> None:
+        await accepted(store, arrival(key="k"))
+        again = await store.accept(arrival(key="k"), quota=Quota(events_per_chat=1, bytes_in_all=1))
+        assert again == Redelivered()
+
+    # --- groups
+
+    async def test_two_senders_make_a_group_for_good(self, store: Store) -> None:
+        first = await accepted(store, arrival(7, sender_id=ALI))
+        nameless = await accepted(store, arrival(7, sender_id=None))
+        again = await accepted(store, arrival(7, sender_id=ALI))
+        assert not (first.group or nameless.group or again.group)
+
+        await store.commit(Consume((first.seq,)))
+        assert (await accepted(store, arrival(7, sender_id=SARA))).group
+        assert (await accepted(store, arrival(7, sender_id=ALI))).group
+
+        assert all(row.group for row in await store.pending(ChatId(7), after=0, limit=10))
+        assert not (await accepted(store, arrival(8, sender_id=SARA))).group
+
+    # --- intents, settings, raw requests
+
+    async def test_intents_stay_until_they_are_settled(self, store: Store) -> None:
+        first = Intent("a", "1", "sendMessage", NOON + 9, '{"text":"…"}')
+        second = Intent("b", "2", "invoice", NOON)
+        await store.commit(first)
+        await store.commit(second)
+        assert list(await store.intents()) == [first, second]
+
+        await store.commit(Settle(("a", "unknown")))
+
+        assert list(await store.intents()) == [second]
+        assert store.statistics().intents == 1
+
+    async def test_an_intent_that_is_repeated_is_one_intent(self, store: Store) -> None:
+        again = Intent("a", "1", "sendMessage", NOON + MINUTE)
+        await store.commit(Intent("a", "1", "sendMessage", NOON))
+        await store.commit(again)
+        assert list(await store.intents()) == [again]
+        assert store.statistics().intents == 1
+
+    async def test_settings_are_replaced(self, store: Store) -> None:
+        assert await store.setting("secret") is None
+        await store.commit(PutSetting("secret", "one"), PutSetting("empty", ""))
+        await store.commit(PutSetting("secret", "two"))
+        assert await store.setting("secret") == "two"
+        assert await store.setting("empty") == ""
+
+    async def test_the_newest_raw_requests_come_first(self, store: Store) -> None:
+        kept = [KeepRaw(NOON + n, f"reason {n}", "text/plain", b"%d" % n) for n in range(4)]
+        await store.commit(*kept)
+        assert list(await store.raw(limit=3)) == kept[:0:-1]
+
+    async def test_the_ring_of_raw_requests_is_bounded_by_rows(self, store: Store) -> None:
+        await store.commit(*(KeepRaw(NOON, "", "", b"%d" % n) for n in range(1_003)))
+        rows = await store.raw(limit=2_000)
+        assert len(rows) == 1_000
+        assert (rows[0].body, rows[-1].body) == (b"1002", b"3")
+        assert store.statistics().raw == 1_000
+
+    async def test_the_ring_of_raw_requests_is_bounded_by_bytes(self, store: Store) -> None:
+        big = bytes(100_000)
+        await store.commit(*(KeepRaw(NOON + n, "", "", big) for n in range(260)))
+        rows = await store.raw(limit=2_000)
+        assert {len(row.body) for row in rows} == {64 * 1024}
+        assert len(rows) == 256
+        assert rows[0].at == NOON + 259
+
+    async def test_a_raw_request_is_kept_whatever_is_in_its_headers(self, store: Store) -> None:
+        await store.commit(KeepRaw(NOON, "bad \ud800\0", "x" * 10_000, b"\xff"))
+        (row,) = await store.raw(limit=1)
+        assert row.body == b"\xff"
+        row.reason.encode()
+        assert len(row.content_type) < 1_000
+
+    # --- all or nothing, and nobody harms a neighbour
+
+    async def test_a_bad_value_fails_alone_and_leaves_nothing_behind(self, store: Store) -> None:
+        poison: list[Write] = [
+            PutSetting("x", "half a pair: \ud800"),
+            PutSetting("nul\0", "x"),
+            Acknowledge(("\udfff",)),
+            Consume((2**63,)),
+            Intent("i", "1", "sendMessage", 2**63),
+            Settle(("",)),
+            KeepRaw(2**63, "", "", b""),
+        ]
+        refused: list[str] = []
+
+        async def bad(write: Write) -> None:
+            with pytest.raises(LocalProtocolError) as caught:
+                await store.commit(PutSetting("trace", "of a failed commit"), write)
+            refused.append(str(caught.value))
+
+        async def good(n: int) -> None:
+            await accepted(store, arrival(n + 1))
+
+        async with trio.open_nursery() as nursery:
+            for n in range(20):
+                nursery.start_soon(good, n)
+            for write in poison:
+                nursery.start_soon(bad, write)
+
+        assert len(refused) == len(poison)
+        assert "half a pair" not in "".join(refused)
+        assert await store.setting("trace") is None
+        assert store.statistics().inbox == 20
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"chat_id": 2**63},
+            {"chat_id": True},
+            {"sender_id": -(2**63) - 1},
+            {"at": 2**63},
+            {"key": "\ud800"},
+            {"key": "a\0b"},
+            {"key": ""},
+            {"content_type": "text/\ud800"},
+            {"body": bytes(32 * 1024 * 1024 + 1)},
+        ],
+        ids=lambda changes: next(iter(changes)),
+    )
+    async def test_an_arrival_that_cannot_be_stored_is_refused(
+        self, store: Store, changes: dict[str, Any]
+    ) -> None:
+        with pytest.raises(LocalProtocolError):
+            await store.accept(arrival(**changes), quota=ROOMY)
+        await accepted(store, arrival())
+        assert store.statistics().inbox == 1
+
+    async def test_a_bad_write_refuses_the_event_that_it_comes_with(self, store: Store) -> None:
+        with pytest.raises(LocalProtocolError):
+            await store.accept(arrival(), quota=ROOMY, also=[PutSetting("\ud800", "x")])
+        assert store.statistics().inbox == 0
+
+    async def test_a_commit_of_nothing_is_fine(self, store: Store) -> None:
+        await store.commit()
+        await store.check()
+
+    async def test_a_closed_store_says_so(self, clock: SettableClock, tmp_path: Path) -> None:
+        async with self.opened(clock, tmp_path) as store:
+            await store.check()
+        with pytest.raises(trio.ClosedResourceError):
+            await store.check()
+        with pytest.raises(trio.ClosedResourceError):
+            await store.accept(arrival(), quota=ROOMY)
+
+    async def test_an_error_of_the_block_comes_out_as_it_is(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        mine = ValueError("mine")
+        with pytest.raises(ValueError) as caught:
+            async with self.opened(clock, tmp_path):
+                raise mine
+        assert caught.value is mine
+
+    async def test_every_method_checkpoints(self, store: Store) -> None:
+        with trio.testing.assert_checkpoints():
+            await store.accept(arrival(), quota=ROOMY)
+        with trio.testing.assert_checkpoints():
+            await store.commit()
+        with trio.testing.assert_checkpoints():
+            await store.pending(ChatId(1), after=0, limit=1)

@@ -1,0 +1,65 @@
+"""kill -9 at random moments: what was acknowledged is there, what is there is whole."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+from sqlite_rig import opened
+
+from triobot.errors import StoreLockedError
+from triobot.wire.ids import ChatId
+
+CHILD = Path(__file__).with_name("accepting_child.py")
+ROOT = Path(__file__).parents[2]
+
+
+async def run_until_killed(path: Path, lines: int) -> set[int]:
+    """Let a child accept at least so many events, kill it, and return what it had acknowledged."""
+    process = await trio.lowlevel.open_process(
+        [sys.executable, str(CHILD), str(path)], stdout=-1, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}
+    )
+    assert process.stdout is not None
+    said = b""
+    try:
+        async with process.stdout as stdout:
+            while said.count(b"\n") < lines:
+                chunk = await stdout.receive_some()
+                assert chunk, "the child ended by itself"
+                said += chunk
+            with pytest.raises(StoreLockedError, match="another process"):
+                async with opened(path):
+                    pytest.fail("two processes at once")
+            process.send_signal(signal.SIGKILL)
+            async for chunk in stdout:
+                said += chunk
+    finally:
+        process.kill()
+        await process.wait()
+    assert process.returncode == -signal.SIGKILL
+    return {int(line) for line in said.split(b"\n")[:-1]}
+
+
+@pytest.mark.processes
+async def test_no_acknowledged_event_is_lost_by_kill_9(tmp_path: Path) -> None:
+    path = tmp_path / "bot.db"
+    acknowledged: set[int] = set()
+    for _ in range(4):
+        acknowledged |= await run_until_killed(path, random.randrange(1, 400))
+
+        async with opened(path) as store:
+            stored: set[int] = set()
+            for chat in range(8):
+                rows = await store.pending(ChatId(chat), after=0, limit=10**9)
+                stored.update(row.seq for row in rows)
+                if rows:
+                    assert await store.setting(f"last of {chat}") == rows[-1].body.decode()
+            assert acknowledged <= stored
+            assert store.statistics().inbox == len(stored)
+            # Each of the eight may have had one event stored and not yet acknowledged.
+            assert len(stored - acknowledged) <= 8
+        acknowledged = stored

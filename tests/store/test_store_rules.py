@@ -1,0 +1,87 @@
+"""The pure parts: counts that can be taken back, and which filesystem a path lies on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triobot.errors import ConfigError
+from triobot.seams import OverQuota, Quota
+from triobot.store.lock import check_filesystem, filesystem_of
+from triobot.store.tally import Tally
+from triobot.wire.ids import ChatId
+
+EVENTS = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9), st.sampled_from([1, -1])), max_size=20)
+
+
+@settings(max_examples=100)
+@given(EVENTS, EVENTS, EVENTS)
+def test_undoing_to_a_mark_restores_what_was_counted_there(
+    settled: list[tuple[int, int, int]], kept: list[tuple[int, int, int]], undone: list[tuple[int, int, int]]
+) -> None:
+    tally, expected = Tally(), Tally()
+
+    def count(on: Tally, events: list[tuple[int, int, int]]) -> None:
+        for chat, size, sign in events:
+            on.count_event(ChatId(chat), size, sign=1 if sign == 1 else -1)
+
+    count(tally, settled)
+    tally.settle()
+    count(tally, kept)
+    mark = tally.mark()
+    count(tally, undone)
+    tally.undo(mark)
+    count(expected, settled + kept)
+    assert tally.statistics() == expected.statistics()
+    assert [tally.waiting(ChatId(n)) for n in range(4)] == [expected.waiting(ChatId(n)) for n in range(4)]
+
+    tally.undo()
+    only_settled = Tally()
+    count(only_settled, settled)
+    assert tally.statistics() == only_settled.statistics()
+
+
+def test_a_refusal_says_whether_the_chat_or_the_whole_is_full() -> None:
+    tally = Tally()
+    tally.count_event(ChatId(1), 10, sign=1)
+    assert tally.refusal(ChatId(1), 1, Quota(events_per_chat=1)) == OverQuota(whole=False)
+    assert tally.refusal(ChatId(2), 1, Quota(events_per_chat=1)) is None
+    assert tally.refusal(ChatId(2), 1, Quota(bytes_in_all=10)) == OverQuota(whole=True)
+
+
+MOUNTS = """\
+/dev/vda / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+/dev/sdb1 /home/local xfs rw 0 0
+sshfs /mnt/far\\040away fuse.sshfs rw 0 0
+tmpfs /over tmpfs rw 0 0
+//nas/x /over cifs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/var/lib/bot.db", "ext4"),
+        ("/home/ali/bot.db", "nfs4"),
+        ("/homes/bot.db", "ext4"),
+        ("/home/local/bot.db", "xfs"),
+        ("/mnt/far away/bot.db", "fuse.sshfs"),
+        ("/over/bot.db", "cifs"),
+    ],
+)
+def test_the_filesystem_is_that_of_the_innermost_mount(path: str, kind: str) -> None:
+    assert filesystem_of(Path(path), MOUNTS) == kind
+
+
+@pytest.mark.parametrize(("kind", "fine"), [("ext4", True), ("nfs", False), ("fuse.sshfs", False)])
+def test_a_network_filesystem_is_refused(monkeypatch: pytest.MonkeyPatch, kind: str, fine: bool) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda *args, **rest: f"x / {kind} rw 0 0\n")
+    if fine:
+        check_filesystem(Path("/data/bot.db"))
+    else:
+        with pytest.raises(ConfigError, match=kind):
+            check_filesystem(Path("/data/bot.db"))

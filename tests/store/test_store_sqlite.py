@@ -1,0 +1,429 @@
+"""The file: who may open it, what survives a restart, what a crash leaves."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+from contract import ALI, DAY, NOON, ROOMY, SARA, SECOND, SettableClock, accepted, arrival
+from sqlite_rig import STAMP, as_a_crash_leaves_it, fallible_disk, opened
+
+from triobot.errors import (
+    ConfigError,
+    StoreCorruptError,
+    StoreFullError,
+    StoreLockedError,
+    StoreVersionError,
+)
+from triobot.seams import (
+    Accepted,
+    Acknowledge,
+    Consume,
+    InboxRow,
+    Intent,
+    KeepRaw,
+    PutSetting,
+    Quota,
+    Redelivered,
+    Store,
+)
+from triobot.store import Stamp, open_store, rebind_sqlite, writer
+from triobot.store.schema import MIGRATIONS, Migration
+from triobot.wire.ids import ChatId
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    return folder / "bot.db"
+
+
+# --- a restart
+
+
+async def test_everything_survives_a_restart(path: Path) -> None:
+    intent = Intent("a", "1", "sendMessage", NOON)
+    raw = KeepRaw(NOON, "why", "text/plain", b"??")
+    async with opened(path) as store:
+        rows = [
+            # By the time it is read the chat is a group, which it was not when this came.
+            attrs.evolve(await accepted(store, arrival(7, sender_id=ALI)), group=True),
+            await accepted(store, arrival(7, sender_id=SARA, key="press", once=True)),
+        ]
+        await store.commit(intent, raw, PutSetting("secret", "s"))
+        before = store.statistics()
+
+    async with opened(path) as store:
+        assert list(await store.pending(ChatId(7), after=0, limit=10)) == rows
+        assert list(await store.intents()) == [intent]
+        assert list(await store.raw(limit=10)) == [raw]
+        assert await store.setting("secret") == "s"
+        assert await store.accept(arrival(7, key="press", once=True), quota=ROOMY) == Redelivered()
+        assert store.statistics() == before
+        full = await store.accept(arrival(7), quota=Quota(events_per_chat=2))
+        assert not isinstance(full, Accepted)
+
+
+async def test_numbers_go_on_after_a_restart_although_every_row_is_gone(path: Path) -> None:
+    async with opened(path) as store:
+        last = await accepted(store, arrival())
+        await store.commit(Consume((last.seq,)))
+    async with opened(path) as store:
+        assert (await accepted(store, arrival())).seq > last.seq
+
+
+async def test_a_clean_stop_leaves_one_file_and_no_log(path: Path) -> None:
+    async with opened(path) as store:
+        await accepted(store, arrival())
+    assert {file.name for file in path.parent.iterdir()} == {"bot.db", "bot.db.lock"}
+
+
+async def test_after_a_crash_the_last_second_of_acknowledgements_is_doubted(
+    path: Path, tmp_path: Path
+) -> None:
+    clock = SettableClock()
+    async with opened(path, clock=clock):
+        pass  # this stop was clean, and says nothing of the next one
+    async with opened(path, clock=clock) as store:
+        await accepted(store, arrival(key="early"))
+        await store.commit(Acknowledge(("early",)))
+        clock.time += 5 * SECOND
+        await accepted(store, arrival(key="late", at=clock.time))
+        clock.time += SECOND // 2
+        await store.commit(Acknowledge(("late",)))
+        crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
+
+    clock.time += SECOND
+    async with opened(crashed, clock=clock) as store:
+        await accepted(store, arrival(key="early", at=clock.time))
+        assert await store.accept(arrival(key="late", at=clock.time), quota=ROOMY) == Redelivered()
+    async with opened(path, clock=clock) as store:
+        await accepted(store, arrival(key="late", at=clock.time))
+
+
+async def test_old_deliveries_leave_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = fallible_disk(monkeypatch)
+    clock = SettableClock()
+    async with opened(path, clock=clock) as store:
+        await accepted(store, arrival(key="text"))
+        await accepted(store, arrival(key="press", once=True))
+        clock.time += 2 * 60 * SECOND
+        await store.check()
+        left = disk.connection.execute("SELECT key FROM deliveries").fetchall()
+        assert left == [("press",)]
+        clock.time += 7 * DAY
+        await store.check()
+        assert disk.connection.execute("SELECT key FROM deliveries").fetchall() == []
+
+
+# --- being cancelled
+
+
+@pytest.mark.parametrize("patience", range(7))
+async def test_what_was_handed_over_is_finished_when_the_program_is_cancelled(
+    path: Path, patience: int
+) -> None:
+    announced: list[InboxRow] = []
+
+    async def one(store: Store, n: int) -> None:
+        await store.accept(arrival(n), quota=ROOMY, on_commit=announced.append)
+
+    with trio.CancelScope() as program:
+        async with opened(path) as store, trio.open_nursery() as nursery:
+            for n in range(30):
+                nursery.start_soon(one, store, n)
+            for _ in range(patience):
+                await trio.lowlevel.checkpoint()
+            program.cancel()
+    assert program.cancelled_caught
+
+    async with opened(path) as store:
+        stored = [row.seq for row in await store.backlog(after=0, limit=100)]
+    assert stored == [row.seq for row in announced]
+    assert patience < 3 or len(stored) == 30
+
+
+async def test_what_takes_too_long_at_the_end_is_given_up_and_told(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "GRACE", -1.0)
+    outcomes: list[str] = []
+
+    async def one(store: Store, n: int) -> None:
+        try:
+            await store.accept(arrival(n), quota=ROOMY)
+        except StoreFullError:
+            outcomes.append("given up")
+        else:
+            outcomes.append("stored")
+
+    async with trio.open_nursery() as nursery, opened(path) as store:
+        for n in range(10):
+            nursery.start_soon(one, store, n)
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+
+    assert len(outcomes) == 10
+    async with opened(path) as store:
+        assert store.statistics().inbox == outcomes.count("stored")
+
+
+async def test_a_cancelled_opening_leaves_no_lock(path: Path) -> None:
+    for patience in range(6):
+        async with trio.open_nursery() as nursery:
+
+            async def open_and_close() -> None:
+                async with opened(path) as store:
+                    await store.check()
+
+            nursery.start_soon(open_and_close)
+            for _ in range(patience):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    async with opened(path) as store:
+        await store.check()
+
+
+# --- who may open it
+
+
+async def test_a_second_one_is_refused_by_name(path: Path) -> None:
+    async with opened(path):
+        with pytest.raises(StoreLockedError, match=r"bot\.db"):
+            async with opened(path):
+                pytest.fail("two at once")
+    async with opened(path):
+        pass
+
+
+async def test_a_second_one_by_another_name_is_refused(path: Path, tmp_path: Path) -> None:
+    other_name = tmp_path / "link.db"
+    other_name.symlink_to(path)
+    async with opened(path):
+        with pytest.raises(StoreLockedError, match="another process"):
+            async with opened(other_name):
+                pytest.fail("two at once")
+
+
+async def test_somebody_elses_connection_is_refused_while_it_is_open(path: Path) -> None:
+    async with opened(path):
+        shell = sqlite3.connect(path, timeout=0)
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            shell.execute("SELECT * FROM inbox")
+        shell.close()
+
+
+async def test_nobody_else_can_read_the_files(path: Path) -> None:
+    old = os.umask(0)
+    try:
+        async with opened(path) as store:
+            await accepted(store, arrival())
+            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    finally:
+        os.umask(old)
+    assert set(modes) >= {"bot.db", "bot.db-wal", "bot.db.lock"}
+    assert set(modes.values()) == {0o600}
+
+
+async def test_a_file_that_others_could_read_is_closed_to_them(path: Path) -> None:
+    async with opened(path):
+        pass
+    path.chmod(0o644)
+    async with opened(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_the_log_and_the_fsync_are_as_asked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = fallible_disk(monkeypatch)
+    async with opened(path):
+        assert disk.ask("journal_mode") == "wal"
+        assert disk.ask("synchronous") == 2
+        assert disk.ask("locking_mode") == "exclusive"
+
+
+@pytest.mark.parametrize(
+    ("pragma", "answer"), [("journal_mode", "delete"), ("synchronous", 1), ("locking_mode", "normal")]
+)
+async def test_a_disk_that_cannot_have_them_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch, pragma: str, answer: object
+) -> None:
+    disk = fallible_disk(monkeypatch)
+    disk.answers[f"PRAGMA {pragma}"] = answer
+    with pytest.raises(ConfigError, match=pragma):
+        async with opened(path):
+            pytest.fail("opened without what it needs")
+
+
+async def test_a_store_needs_a_folder_and_a_file(tmp_path: Path) -> None:
+    for wrong in (tmp_path / "nowhere" / "bot.db", tmp_path):
+        with pytest.raises(ConfigError):
+            async with opened(wrong):
+                pytest.fail("opened")
+
+
+# --- whose it is
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Stamp("https://platform.test/api", "token-two"), Stamp("http://127.0.0.1:8081", "token-one")],
+    ids=["token", "platform"],
+)
+async def test_a_store_of_another_bot_is_refused_until_it_is_rebound(path: Path, other: Stamp) -> None:
+    async with opened(path) as store:
+        row = await accepted(store, arrival())
+
+    with pytest.raises(ConfigError, match="triobot store rebind") as caught:
+        async with opened(path, stamp=other):
+            pytest.fail("opened for another bot")
+    assert "token-" not in str(caught.value)
+
+    await rebind_sqlite(path, stamp=other, clock=SettableClock())
+    async with opened(path, stamp=other) as store:
+        assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
+    with pytest.raises(ConfigError):
+        async with opened(path):
+            pytest.fail("opened for the former bot")
+
+
+async def test_a_slash_more_is_the_same_platform(path: Path) -> None:
+    async with opened(path):
+        pass
+    async with opened(path, stamp=Stamp(STAMP.base_url + "/", STAMP.token)):
+        pass
+
+
+async def test_the_token_is_nowhere_in_the_files(path: Path) -> None:
+    async with opened(path) as store:
+        await store.check()
+        content = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    assert b"token-one" not in content
+    assert b"platform.test" in content
+    assert "token-one" not in repr(STAMP)
+
+
+# --- what it is
+
+
+@pytest.mark.parametrize("content", [b"dear diary", b"SQLite format 3\0 or so it says" * 100])
+async def test_a_file_that_is_no_store_is_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(StoreCorruptError):
+        async with opened(path):
+            pytest.fail("opened")
+    assert path.read_bytes() == content
+
+
+async def test_another_programs_database_is_left_alone(path: Path) -> None:
+    theirs = sqlite3.connect(path)
+    theirs.execute("CREATE TABLE bookmarks (url)")
+    theirs.commit()
+    theirs.close()
+    content = path.read_bytes()
+    with pytest.raises(StoreCorruptError, match="another program"):
+        async with opened(path):
+            pytest.fail("opened")
+    assert path.read_bytes() == content
+
+
+async def test_a_damaged_store_is_refused(path: Path) -> None:
+    async with opened(path) as store:
+        for n in range(50):
+            await accepted(store, arrival(n, body=bytes(2_000)))
+    content = bytearray(path.read_bytes())
+    content[4096:] = os.urandom(len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(StoreCorruptError):
+        async with opened(path):
+            pytest.fail("opened")
+
+
+async def test_making_a_store_can_be_cut_short_and_done_again(path: Path) -> None:
+    half_made = sqlite3.connect(path)
+    half_made.execute("PRAGMA journal_mode=WAL")
+    half_made.close()
+    async with opened(path) as store:
+        await store.check()
+
+
+# --- versions
+
+SECOND_VERSION = Migration(
+    2, "0.2.0", min_reader=1, statements=("CREATE TABLE journal (chat_id INTEGER, n INTEGER)",)
+)
+BREAKING_VERSION = Migration(2, "0.3.0", min_reader=2, statements=("CREATE TABLE journal (n INTEGER)",))
+
+
+async def test_an_older_store_is_migrated_after_a_backup(path: Path) -> None:
+    async with opened(path) as store:
+        row = await accepted(store, arrival())
+
+    async with opened(path, migrations=[*MIGRATIONS, SECOND_VERSION]) as store:
+        assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
+        await accepted(store, arrival())
+
+    backup = path.with_name("bot.db.schema-1.backup")
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    assert not list(path.parent.glob("*.part*"))
+    async with opened(backup) as store:
+        assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
+
+
+async def test_a_store_that_is_up_to_date_is_not_backed_up(path: Path) -> None:
+    for _ in range(2):
+        async with opened(path, migrations=[*MIGRATIONS, SECOND_VERSION]):
+            pass
+    assert not list(path.parent.glob("*.backup"))
+
+
+async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
+    async with opened(path) as store:
+        row = await accepted(store, arrival())
+    broken = Migration(2, "0.2.0", 1, ("DELETE FROM inbox", "CREATE NONSENSE"))
+
+    with pytest.raises(StoreCorruptError):
+        async with opened(path, migrations=[*MIGRATIONS, broken]):
+            pytest.fail("opened")
+
+    async with opened(path) as store:
+        assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
+
+
+async def test_a_newer_store_says_which_release_can_open_it(path: Path) -> None:
+    async with opened(path, migrations=[*MIGRATIONS, BREAKING_VERSION]):
+        pass
+    with pytest.raises(StoreVersionError, match=r"0\.3\.0"):
+        async with opened(path):
+            pytest.fail("opened")
+
+
+async def test_a_newer_store_that_only_gained_something_still_opens(path: Path) -> None:
+    async with opened(path, migrations=[*MIGRATIONS, SECOND_VERSION]):
+        pass
+    async with opened(path) as store:
+        await accepted(store, arrival())
+    async with opened(path, migrations=[*MIGRATIONS, SECOND_VERSION]) as store:
+        assert store.statistics().inbox == 1
+
+
+def test_the_migrations_count_from_one() -> None:
+    assert [migration.number for migration in MIGRATIONS] == list(range(1, len(MIGRATIONS) + 1))
+
+
+# --- its address
+
+
+@pytest.mark.parametrize(
+    "url", ["", "bot.db", "sqlite:", "sqlite:///bot.db", "memory:x", "memory", "postgresql://u:geheim@h/db"]
+)
+async def test_an_address_that_names_no_store_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="sqlite:PATH") as caught:
+        async with open_store(url, stamp=STAMP, clock=SettableClock()):
+            pytest.fail("opened")
+    assert "geheim" not in str(caught.value)

@@ -1,0 +1,123 @@
+"""Who may import whom: the house has levels, and a module imports from below or from its own package."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[1] / "triobot"
+MODULES = sorted(HOUSE.rglob("*.py"))
+
+WIRE = {"errors", "wire"}
+SEAMS = WIRE | {"seams", "secrets"}
+L3 = {"webhook", "conversations", "outbox", "client", "store"}
+BOT = SEAMS | L3 | {"clock", "alarms", "settings", "runtime"}
+
+# What each part of the house may import of it besides itself.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "secrets": set(),
+    "clock": set(),
+    "wire": {"errors"},
+    "seams": WIRE,
+    "alarms": SEAMS,
+    "settings": {"errors", "secrets"},
+    **dict.fromkeys(L3, SEAMS),
+    "emulator": SEAMS,
+    "filters": {"conversations"},
+    "runtime": BOT,
+    "fronts": BOT,
+    "bot": BOT | {"fronts"},
+    "__init__": BOT | {"bot", "filters"},
+    "cli": BOT | {"bot", "filters", "emulator", "__init__"},
+}
+
+# A codec that knew of a network, a clock or a file would no longer be one.
+SANS_IO = frozenset({"attrs", "typing_extensions"})
+WAITS = frozenset(
+    {"asyncio", "http", "select", "selectors", "socket", "socketserver", "subprocess", "threading"}
+)
+
+
+def part_of(module: Path) -> str:
+    """The package or the module directly under triobot that this file belongs to."""
+    return module.relative_to(HOUSE).with_suffix("").parts[0]
+
+
+def absolute_imports(module: Path) -> Iterator[str]:
+    """Every module that this one imports, wherever in it, by its absolute name."""
+    package = ["triobot", *module.relative_to(HOUSE).parent.parts]
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = [*base, *((node.module or "").split(".") if node.module else [])]
+            if base == ["triobot"]:
+                yield from (f"triobot.{alias.name}" for alias in node.names)
+            else:
+                yield ".".join(base)
+
+
+def parts_imported(module: Path) -> set[str]:
+    """The parts of the house that this module imports."""
+    found: set[str] = set()
+    for name in absolute_imports(module):
+        root, _, rest = name.partition(".")
+        if root == "triobot":
+            part = rest.partition(".")[0]
+            known = (HOUSE / part).is_dir() or (HOUSE / f"{part}.py").is_file()
+            found.add(part if part and known else "__init__")
+    return found
+
+
+def named(module: Path) -> str:
+    return str(module.relative_to(HOUSE))
+
+
+def test_the_walk_sees_every_module() -> None:
+    """A walk over nothing would prove nothing."""
+    assert {"errors", "wire", "seams", "conversations", "bot", "cli"} <= {
+        part_of(module) for module in MODULES
+    }
+    assert "wire" in parts_imported(HOUSE / "seams.py")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=named)
+def test_a_module_imports_from_below(module: Path) -> None:
+    """Never sideways, never up: packages of one level meet through `wire` and `seams` only."""
+    part = part_of(module)
+
+    assert part in ALLOWED, "give this part of the house a level"
+    assert parts_imported(module) - {part} <= ALLOWED[part]
+
+
+@pytest.mark.parametrize("module", sorted((HOUSE / "wire").rglob("*.py")), ids=named)
+def test_the_codec_knows_no_network(module: Path) -> None:
+    """`wire` imports the standard library, attrs and typing_extensions; and nothing that can wait."""
+    roots = {name.partition(".")[0] for name in absolute_imports(module)} - {"triobot"}
+
+    assert roots <= sys.stdlib_module_names | SANS_IO
+    assert not roots & WAITS
+
+
+@pytest.mark.parametrize("module", MODULES, ids=named)
+def test_a_module_is_read_in_one_sitting(module: Path) -> None:
+    """No module over 500 lines."""
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= 500
+
+
+def test_a_bot_loads_no_emulator() -> None:
+    """Neither the surface nor the runtime pulls in what is there for development, whatever imports what."""
+    loaded = "import sys, triobot, triobot.runtime; print(*sys.modules)"
+    names = subprocess.run(
+        [sys.executable, "-c", loaded], check=True, capture_output=True, text=True
+    ).stdout.split()
+
+    assert "triobot.bot" in names
+    assert not {"triobot.emulator", "triobot.cli", "PIL"} & {".".join(name.split(".")[:2]) for name in names}

@@ -1,0 +1,137 @@
+"""The author's surface as type checkers see it. Never run: mypy and pyright read it, and complain."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import Enum
+from typing import assert_type
+
+import attrs
+
+from triobot import (
+    Address,
+    Bot,
+    Buttons,
+    Chat,
+    Contact,
+    Content,
+    File,
+    Image,
+    Join,
+    Location,
+    Message,
+    Paid,
+    Press,
+    Scope,
+    Sender,
+    Sent,
+)
+from triobot.client import PlatformClient
+from triobot.filters import Command, command, join, message, press, text
+from triobot.wire.operations import SendMessage, Upload, VerifyPayment
+from triobot.wire.results import PaymentState
+
+bot = Bot()
+
+
+class Size(Enum):
+    SMALL = 1
+    LARGE = 2
+
+
+@attrs.frozen
+class Details:
+    floor: int
+
+
+@attrs.frozen
+class Order:
+    size: Size
+
+
+@bot.conversation
+async def questions(chat: Chat) -> None:
+    assert_type(await chat.ask("Your name?"), str)
+    assert_type(await chat.ask("How many?", int), int)
+    assert_type(await chat.ask("Where to?", Location), Location)
+    assert_type(await chat.ask("Photo?", Image), Image)
+    assert_type(await chat.ask("Phone?", Contact), Contact)
+    assert_type(await chat.choose("Size?", {Size.SMALL: "Small", Size.LARGE: "Large"}), Size)
+    assert_type(await chat.choose("Sure?", {True: "Yes", False: "No"}), bool)
+    assert_type(await chat.choose("Page?", Buttons({1: "1"}) + Buttons({Size.SMALL: "Small"})), int | Size)
+    page = await chat.choose("Page?", {1: "1"}, also=text(), into=await chat.send("One moment."))
+    assert_type(page, int | Message[str])
+    assert_type(await chat.choose("Page?", {1: "1"}, into=Sent(17, 1)), int)
+    assert_type(await chat.fill(Details), Details)
+    assert_type(await chat.receive(message(File)), Message[File])
+    assert_type(await chat.receive(command("stop") | join()), Command | Join)
+    assert_type(await chat.receive(text() & ~text("no")), Message[str])
+    assert_type(await chat.send("Hello."), Sent)
+
+
+@bot.conversation(command("long"))
+async def blocks(chat: Chat) -> None:
+    with chat.move_on_when(command("stop") | join()) as stop:
+        await chat.sleep_until(datetime.now(UTC))
+    assert_type(stop, Scope[Command | Join])
+    assert_type(stop.event, Command | Join | None)
+    with chat.move_on_at(datetime.now(UTC)) as limit:
+        name = await chat.ask("Your name?")
+    assert_type(limit.event, None)
+    assert_type(limit.cancelled_caught, bool)
+    with chat.fail_after(10):
+        name = await chat.ask("Your name?")
+    assert_type(name, str)
+    any_scope: Scope = stop
+    any_scope.cancel()
+
+
+@bot.conversation(command("pay"))
+async def money(chat: Chat[Command]) -> None:
+    assert_type(chat.event.rest, str)
+    assert_type(chat.sender, Sender | None)
+    paid = await chat.charge(250_000, "Pizza", item=Order(Size.LARGE))
+    assert_type(paid, Paid[Order])
+    assert_type(paid.item, Order)
+    either = await chat.charge(250_000, "Pizza", item=Order(Size.LARGE), options={"later": "Not now"})
+    assert_type(either, Paid[Order] | str)
+    assert_type(await chat.invoice(250_000, "Pizza", item=1), Paid[int])
+
+
+async def cook(order: Order, minutes: int) -> float:
+    return minutes * 1.0
+
+
+@bot.interrupt(message(File) | message(Image))
+async def media(chat: Chat[Message[File | Image]]) -> None:
+    assert_type(chat.event.content, File | Image)
+    assert_type(await chat.step(cook, Order(Size.SMALL), 20), float)
+    await chat.step(cook, Order(Size.SMALL))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+@bot.aside(press())
+async def pressed(chat: Chat[Press[str]]) -> None:
+    assert_type(chat.event.value, str)
+
+
+# A plain Chat fits every filter; a chat of another event does not.
+@bot.interrupt(command("help"))
+async def plain(chat: Chat) -> None: ...
+
+
+@bot.interrupt(command("wrong"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+async def wrong(chat: Chat[Join]) -> None: ...
+
+
+async def outside(content: Content) -> None:
+    door = bot.chat(17)
+    assert_type(door, Address)
+    assert_type(await door.send(content), Sent)
+    assert_type(await bot.upload(File.open("a.pdf")), File)
+
+
+async def client_alone(platform: PlatformClient) -> None:
+    """The operation says what its result is."""
+    assert_type(await platform.perform(SendMessage(17, "hello")), Sent)
+    assert_type(await platform.perform(VerifyPayment(17, "1000000000000000")), PaymentState)
+    await platform.perform(Upload.of(File.open("a.pdf")))

@@ -1,0 +1,360 @@
+"""An event is durable and handed on in order before it is answered, and one bad one harms nobody."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from webhook_rig import START, Clock, FakeStore, as_json, make_rig, text_event
+
+from triobot.errors import StoreFullError
+from triobot.seams import InboxRow, Quota
+from triobot.webhook.inbox import Inbox, NoRoom, Taken, Unread, Unstorable, Unwritable
+from triobot.webhook.marks import Marks
+from triobot.wire.encode import Body, encode_event
+from triobot.wire.events import Event, Join, Message, PayCallback, Press, Sender
+from triobot.wire.ids import CallbackId, ChatId, MessageId, RefId, SenderId
+
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = (
+    b'--x1\r\nContent-Disposition: form-data; name="chat_id"\r\n\r\n7\r\n'
+    b'--x1\r\nContent-Disposition: form-data; name="type"\r\n\r\ntext\r\n'
+    b'--x1\r\nContent-Disposition: form-data; name="data"\r\n\r\nhello\r\n--x1--\r\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (FORM, text_event("hello").data),
+        ("application/json", as_json("hello")),
+        ("application/json; charset=utf-8", as_json("hello")),
+        ("multipart/form-data; boundary=x1", MULTIPART),
+        ("", as_json("hello")),
+        ("text/plain", text_event("hello").data),
+    ],
+)
+async def test_every_format_is_stored_as_it_came(content_type: str, body: bytes) -> None:
+    rig = make_rig()
+
+    assert isinstance(await rig.inbox.accept(content_type, body), Taken)
+
+    assert [(row.content_type, row.body) for row in rig.store.rows] == [(content_type, body)]
+    assert rig.delivered == [(rig.store.rows[0], Message(ChatId(7), "hello"))]
+    assert rig.store.rows[0].at == START
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff\xfe",
+        b"{" * 20_000,
+        b"[" * 200_000,
+        b"chat_id=%DB%B1&type=text&data=x",
+        b"chat_id=1_2&type=text&data=x",
+        b"chat_id=9223372036854775808&type=text&data=x",
+        b"chat_id=1&chat_id=2&type=text",
+        b'{"chat_id": ' + b"9" * 5000 + b', "type": "text"}',
+        b"type=text&data=x",
+    ],
+)
+async def test_unreadable_is_kept_and_handed_to_nobody(body: bytes) -> None:
+    rig = make_rig()
+
+    assert await rig.inbox.accept(FORM, body) == Unread()
+
+    assert [kept.body for kept in rig.store.kept] == [body]
+    assert (rig.store.rows, rig.delivered) == ([], [])
+    assert rig.inbox.statistics().unread == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"chat_id": 7, "type": "text", "data": "\\ud800"}',
+        b'{"chat_id": 7, "type": "text", "data": "\\u0000"}',
+        b"chat_id=7&type=text&data=%00%ED%A0%80",
+        b"chat_id=7&type=image&data=%7Bnot json",
+        b"chat_id=7&type=neverHeardOf&data=x",
+        b"chat_id=7&type=triggerButton&data=" + b"[" * 50_000,
+    ],
+)
+async def test_odd_ones_among_good_ones_disturb_nobody(body: bytes) -> None:
+    rig = make_rig()
+    outcomes: list[object] = []
+
+    async def accept(content: bytes) -> None:
+        outcomes.append(await rig.inbox.accept("", content))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(accept, body if number == 9 else text_event(str(number)).data)
+
+    assert len(outcomes) == 20
+    assert all(isinstance(outcome, Taken | Unread) for outcome in outcomes)
+    assert len(rig.store.rows) + len(rig.store.kept) == 20
+    assert sum(text.isdigit() for text in rig.texts) == 19
+
+
+@given(st.binary(max_size=300), st.sampled_from(["", FORM, "application/json", "multipart/form-data"]))
+@settings(max_examples=150)
+def test_no_bytes_make_it_raise(body: bytes, content_type: str) -> None:
+    async def accept() -> None:
+        assert isinstance(await make_rig().inbox.accept(content_type, body), Taken | Unread)
+
+    trio.run(accept)
+
+
+async def test_handed_on_in_the_order_of_the_rows() -> None:
+    rig = make_rig()
+    async with trio.open_nursery() as nursery:
+        for number in range(50):
+            nursery.start_soon(rig.inbox.accept, "", text_event(str(number)).data)
+
+    assert [row.seq for row, _ in rig.delivered] == list(range(1, 51))
+
+
+async def test_a_press_counts_once_however_often_it_comes() -> None:
+    rig = make_rig()
+    press = encode_event(Press(ChatId(7), "yes", MessageId(3), CallbackId("N7Yc")))
+    first = await rig.inbox.accept(press.content_type, press.data)
+    assert isinstance(first, Taken)
+    rig.inbox.answered(first)
+    rig.clock.at += 6 * 86_400_000
+
+    again = await rig.inbox.accept(press.content_type, press.data)
+
+    assert isinstance(again, Taken)
+    assert again.repeated
+    assert len(rig.delivered) == 1
+    assert len(rig.marks) == 0  # unique in itself: whether it was answered says nothing
+
+
+async def test_payment_callbacks_all_count() -> None:
+    rig = make_rig()
+    callback = encode_event(PayCallback(ChatId(7), RefId("1234567890123456"), status="error", code=1000))
+
+    for _ in range(3):
+        await rig.inbox.accept(callback.content_type, callback.data)
+
+    assert len(rig.delivered) == 3
+
+
+async def test_equal_text_is_a_repetition_only_if_not_answered() -> None:
+    """The platform repeats what it got no answer to; users say the same thing twice."""
+    rig = make_rig()
+    word = text_event("yes")
+    first = await rig.inbox.accept(word.content_type, word.data)
+    repeated = await rig.inbox.accept(word.content_type, word.data)
+    assert isinstance(first, Taken)
+    assert isinstance(repeated, Taken)
+    assert (first.repeated, repeated.repeated) == (False, True)
+
+    rig.inbox.answered(repeated)
+    spoken = await rig.inbox.accept(word.content_type, word.data)
+
+    assert isinstance(spoken, Taken)
+    assert not spoken.repeated
+    assert rig.texts == ["yes", "yes"]
+    assert rig.inbox.statistics().repeated == 1
+
+
+async def test_both_formats_are_the_same_event() -> None:
+    rig = make_rig()
+    event = Message(ChatId(7), "yes", Sender(SenderId(9), "Sara"))
+    for as_json_body in (False, True):
+        body = encode_event(event, as_json=as_json_body)
+        await rig.inbox.accept(body.content_type, body.data)
+
+    assert len(rig.delivered) == 1
+
+
+async def test_one_chat_over_quota_leaves_the_others_alone() -> None:
+    rig = make_rig(quota=Quota(events_per_chat=2, bytes_in_all=10_000))
+    for number in range(2):
+        await rig.inbox.accept("", text_event(str(number), 7).data)
+
+    assert await rig.inbox.accept("", text_event("2", 7).data) == NoRoom(whole=False)
+    assert isinstance(await rig.inbox.accept("", text_event("2", 8).data), Taken)
+    assert rig.inbox.statistics().over_quota_chat == 1
+
+
+async def test_half_full_alarms_once_then_everything_is_refused() -> None:
+    rig = make_rig(quota=Quota(bytes_in_all=1000))
+    outcomes = [await rig.inbox.accept("", text_event("x" * 150, chat).data) for chat in range(1, 9)]
+
+    assert outcomes[-1] == NoRoom(whole=True)
+    assert [alarm.kind for alarm in rig.alarms] == ["inbox_half_full"]
+    assert rig.inbox.statistics().over_quota_whole >= 1
+
+
+async def test_a_store_that_cannot_write_alarms_once_until_it_can() -> None:
+    rig = make_rig()
+    rig.store.full = True
+    for _ in range(3):
+        assert await rig.inbox.accept("", text_event("a").data) == Unwritable()
+    assert await rig.inbox.accept("", b"garbage") == Unwritable()
+    rig.store.full = False
+    assert isinstance(await rig.inbox.accept("", text_event("a").data), Taken)
+    rig.store.full = True
+    await rig.inbox.accept("", text_event("b").data)
+
+    assert [alarm.kind for alarm in rig.alarms] == ["store_unwritable"] * 2
+    assert rig.texts == ["a"]
+    assert rig.inbox.statistics().unwritable == 5
+
+
+async def test_a_failing_handover_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def deliver(row: InboxRow, event: Event) -> None:
+        raise RuntimeError("private words")
+
+    clock = Clock()
+    store = FakeStore(clock)
+    inbox = Inbox(store, clock=clock, quota=Quota(), deliver=deliver)
+
+    assert isinstance(await inbox.accept("", text_event("private words").data), Taken)
+
+    assert len(store.rows) == 1
+    assert inbox.statistics().undelivered == 1
+    assert "private words" not in caplog.text
+
+
+async def test_logs_and_reprs_hold_no_content(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    rig = make_rig()
+    outcome = await rig.inbox.accept("", text_event("+989121234567").data)
+    await rig.inbox.accept("", b"private words")
+    rig.store.full = True
+    await rig.inbox.accept("", text_event("private words").data)
+
+    shown = caplog.text + repr(outcome) + repr(rig.alarms) + repr(rig.inbox.statistics())
+    for part in ("989121234567", "private", "event:"):
+        assert part not in shown
+
+
+async def test_what_no_store_holds_is_refused() -> None:
+    class Strict(FakeStore):
+        async def accept(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
+            from triobot.errors import LocalProtocolError
+
+            raise LocalProtocolError("content_type", "must not contain U+0000")
+
+        async def commit(self, *writes: object) -> None:
+            await self.accept()
+
+    clock = Clock()
+    inbox = Inbox(Strict(clock), clock=clock, quota=Quota(), deliver=lambda row, event: None)
+
+    assert await inbox.accept("\0", text_event("a").data) == Unstorable()
+    assert inbox.statistics().unstorable == 1
+
+
+@pytest.mark.parametrize("passes", range(6))
+async def test_cancelled_anywhere_it_is_stored_and_handed_on_or_neither(passes: int) -> None:
+    """Whoever gives up waiting leaves a whole event or none, and its repetition is not taken for news."""
+    rig = make_rig()
+    body: Body = text_event("yes")
+    outcomes: list[object] = []
+
+    async def accept() -> None:
+        outcomes.append(await rig.inbox.accept(body.content_type, body.data))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(accept)
+        for _ in range(passes):
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+
+    assert len(rig.store.rows) == len(rig.delivered)
+    await rig.inbox.accept(body.content_type, body.data)
+    assert len(rig.delivered) == 1
+
+
+class TestMarks:
+    """Answered deliveries reach the store, late but surely."""
+
+    async def test_written_in_batches(self, autojump_clock: trio.testing.MockClock) -> None:
+        rig = make_rig()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rig.inbox.run)
+            for number in range(10):
+                rig.marks.add(str(number))
+            await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+
+        assert rig.store.acknowledgements == [tuple(str(number) for number in range(10))]
+        assert len(rig.marks) == 0
+
+    async def test_the_last_ones_are_written_at_the_end(self) -> None:
+        rig = make_rig()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rig.inbox.run)
+            rig.marks.add("last")
+            nursery.cancel_scope.cancel()
+
+        assert rig.store.acknowledgements == [("last",)]
+
+    async def test_full_counts_and_forgets_the_newest(self) -> None:
+        marks = Marks(FakeStore(Clock()), most=2)
+        for key in ("a", "b", "c", "a"):
+            marks.add(key)
+
+        assert (len(marks), marks.lost) == (2, 1)
+
+    async def test_kept_while_the_store_fails_and_dropped_when_worthless(
+        self, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        rig = make_rig()
+        rig.store.full = True
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rig.inbox.run)
+            rig.marks.add("early")
+            await trio.sleep(30)
+            rig.marks.add("late")
+            await trio.sleep(40)
+            assert len(rig.marks) == 1
+            rig.store.full = False
+            await trio.sleep(2)
+            nursery.cancel_scope.cancel()
+
+        assert rig.store.acknowledgements == [("late",)]
+
+    async def test_added_again_while_being_written_stays(self) -> None:
+        """The second one belongs to a delivery that the write under way may not cover."""
+        store = FakeStore(Clock())
+        marks = Marks(store)
+        store.gate = trio.Event()
+        marks.add("key")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(marks.flush)
+            await trio.testing.wait_all_tasks_blocked()
+            marks.add("key")
+            assert store.acknowledgements == []
+            store.gate.set()
+
+        assert store.acknowledgements == [("key",), ("key",)]
+        assert len(marks) == 0
+
+    async def test_settle_reports_a_store_that_fails(self) -> None:
+        store = FakeStore(Clock())
+        marks = Marks(store)
+        marks.add("key")
+        store.full = True
+
+        with pytest.raises(StoreFullError):
+            await marks.settle("key")
+
+        assert len(marks) == 1
+
+
+async def test_join_without_content() -> None:
+    rig = make_rig()
+    body = encode_event(Join(ChatId(-12)))
+
+    await rig.inbox.accept(body.content_type, body.data)
+
+    assert rig.delivered[0][1] == Join(ChatId(-12))

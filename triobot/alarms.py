@@ -1,0 +1,60 @@
+"""Alarms: what an operator should know, said once an hour a thing, in the log and to the author's hook."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Final, final
+
+import trio
+
+from .seams import Alarm, OnAlarm
+
+log: Final = logging.getLogger("triobot.alarms")
+
+_WAITING: Final = 64
+_QUIET_SECONDS: Final = 3600.0
+_REMEMBERED: Final = 10_000
+
+
+@final
+class AlarmBell:
+    """Takes alarms from anywhere, without waiting, and passes each kind and key on once an hour at most.
+
+    What goes wrong again next week is news; ten thousand forged callbacks are one. When more than 64 wait for
+    the hook, further ones are only logged.
+    """
+
+    def __init__(self, hook: OnAlarm | None) -> None:
+        self._hook = hook
+        self._rung: dict[tuple[str, str], float] = {}
+        self._send, self._receive = trio.open_memory_channel[Alarm](_WAITING)
+
+    def ring(self, alarm: Alarm) -> None:
+        """Raise an alarm; never waits, never raises."""
+        now = trio.current_time()
+        what = (alarm.kind, alarm.key)
+        if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
+            return
+        self._rung.pop(what, None)
+        if len(self._rung) >= _REMEMBERED:
+            del self._rung[next(iter(self._rung))]
+        self._rung[what] = now
+        log.error("ALARM %s: %s", alarm.kind, alarm.text)
+        if self._hook is not None:
+            try:
+                self._send.send_nowait(alarm)
+            except trio.WouldBlock:
+                log.warning("the alarm hook is behind: this alarm is in the log only")
+
+    async def keep_telling(self) -> None:
+        """Call the hook, one alarm at a time, until cancelled; its errors are logged."""
+        async for alarm in self._receive:
+            if self._hook is None:
+                continue
+            try:
+                await self._hook(alarm)
+            except Exception as error:
+                # Not its text: that is the author's, and may hold the password of a mail server.
+                log.error("the alarm hook failed: %s", type(error).__name__)  # noqa: TRY400
+                log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))

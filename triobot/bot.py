@@ -1,0 +1,287 @@
+"""The bot: what an author declares, and the ways to run it.
+
+The only module besides `triobot.runtime` that knows all the others. The nesting of its blocks is the order in
+which a bot stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar, final
+
+import attrs
+import httpx
+import trio
+from quart_trio import QuartTrio
+
+from .clock import SystemClock
+from .conversations.buttons import Buttons, Keyboard
+from .conversations.routes import Router
+from .conversations.texts import Texts
+from .errors import ConfigError
+from .fronts import AsgiBot, Mounted
+from .runtime import Intake, Statistics, Work, open_intake, open_work
+from .seams import OnAlarm, OnUnknown, Urgency, WallClock
+from .secrets import Secret
+from .settings import Settings, read_environment
+from .webhook.app import build_app
+from .webhook.binding import FdBind, TcpBind
+from .webhook.serving import serve
+from .wire.content import Content, Media
+from .wire.ids import Recipient, as_recipient
+from .wire.operations import DeleteMessage, EditMessage, SendMessage, Upload
+from .wire.results import Sent
+
+log: Final = logging.getLogger("triobot")
+
+M = TypeVar("M", bound=Media)
+
+
+@final
+class Bot(Router):
+    """A bot: routes, and how to run them. A declaration only; each run has its own state.
+
+    Args:
+        token: the service's token; else ``TRIOBOT_TOKEN``.
+        base_url: where the platform is; else ``TRIOBOT_BASE_URL``, else the public one.
+        store: ``sqlite:PATH`` or ``memory:``; else ``TRIOBOT_STORE``, else ``sqlite:triobot.db``.
+        settings: all settings at once; then nothing is read from the environment.
+        texts: the runtime's own words; English by default.
+        transport: carries requests to the platform in place of the default: a proxy, or a test's double.
+        clock: the time of day in place of this machine's.
+
+    Example:
+        >>> from triobot import Bot, Chat
+        >>> bot = Bot()
+        >>> @bot.conversation
+        ... async def hello(chat: Chat) -> None:
+        ...     name = await chat.ask("Your name?")
+        ...     await chat.send(f"Hello, {name}.")
+    """
+
+    def __init__(
+        self,
+        token: str | None = None,
+        *,
+        base_url: str | None = None,
+        store: str | None = None,
+        settings: Settings | None = None,
+        texts: Texts | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        clock: WallClock | None = None,
+    ) -> None:
+        super().__init__()
+        if settings is not None and (token or base_url or store):
+            raise ConfigError("give a Bot either settings= or single arguments, not both")
+        self._token = token
+        self._base_url = base_url
+        self._store = store
+        self._settings = settings
+        self._texts = texts or Texts.english()
+        self._transport = transport
+        self._clock = clock or SystemClock()
+        self._hook: OnAlarm | None = None
+        self._work: Work | None = None
+        self._stop = trio.Event()
+        self._cut: Callable[[], None] = self._stop.set
+
+    # --- declaring
+
+    def on_alarm(self, hook: OnAlarm, /) -> OnAlarm:
+        """Declare what is called with each alarm, besides the log."""
+        self._hook = hook
+        return hook
+
+    def settings(self) -> Settings:
+        """The settings of a run that would start now.
+
+        Raises:
+            ConfigError: a variable can't be read.
+        """
+        if self._settings is not None:
+            return self._settings
+        settings = read_environment(os.environ)
+        if self._token is not None:
+            settings = attrs.evolve(settings, token=Secret(self._token))
+        if self._base_url is not None:
+            settings = attrs.evolve(settings, base_url=self._base_url)
+        if self._store is not None:
+            settings = attrs.evolve(settings, store=self._store)
+        return settings
+
+    # --- running
+
+    def run(self, settings: Settings | None = None) -> None:
+        """Run until SIGINT or SIGTERM; a second signal stops at once.
+
+        Raises:
+            ConfigError: a setting or a declaration is wrong; nothing was started.
+            StoreError: the store can't be used.
+        """
+        trio.run(self._run_until_signal, settings)
+
+    async def _run_until_signal(self, settings: Settings | None) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with trio.open_nursery() as nursery:
+
+                async def watch() -> None:
+                    async for number in signals:
+                        if self._stop.is_set():
+                            self._cut()
+                            nursery.cancel_scope.cancel()
+                            return
+                        log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
+                        self.stop()
+
+                nursery.start_soon(watch)
+                await self.serve(settings=settings)
+                nursery.cancel_scope.cancel()
+
+    async def serve(
+        self,
+        *,
+        settings: Settings | None = None,
+        task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Listen and work, until `stop` or cancellation; ``await nursery.start(bot.serve)`` embeds it.
+
+        Hands over the bound addresses once it is ready.
+
+        Cancellation: *forceful*: what is being done is cut; no accepted event is lost.
+        """
+        settings = settings or self.settings()
+        self._stop = trio.Event()
+        bind = TcpBind(settings.host, settings.port) if settings.fd is None else FdBind(settings.fd)
+        closing = trio.Event()
+        async with (
+            open_intake(settings, self._clock, self._hook) as intake,
+            trio.open_nursery() as listener,
+        ):
+            app = build_app(intake.inbox, intake.secrets, readiness=intake.readiness)
+            bound: list[str] = await listener.start(partial(serve, app, [bind], shutdown=closing))
+            async with self._working(intake):
+                log.info("listening on %s", ", ".join(bound))
+                task_status.started(bound)
+                await self._stop.wait()
+            closing.set()
+
+    def stop(self) -> None:
+        """Make `serve` come to rest and return; safe to call more than once."""
+        self._stop.set()
+
+    @asynccontextmanager
+    async def running(self, settings: Settings | None = None) -> AsyncGenerator[Intake]:
+        """Run without a listener, while the block runs: for tests, and for front ends of one's own.
+
+        Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door.
+        """
+        settings = settings or self.settings()
+        async with open_intake(settings, self._clock, self._hook) as intake, self._working(intake):
+            yield intake
+
+    @asynccontextmanager
+    async def _working(self, intake: Intake) -> AsyncGenerator[None]:
+        if self._work is not None:
+            raise ConfigError("this bot is running already")
+        work = open_work(intake, self.table(), self._texts, transport=self._transport)
+        async with work as self._work:
+            self._cut = self._work.outbox.cut
+            try:
+                yield
+            finally:
+                self._work = None
+
+    # --- other front ends
+
+    @property
+    def asgi(self) -> AsgiBot:
+        """An ASGI application, for ``hypercorn --worker-class trio module:bot.asgi``.
+
+        Its lifespan runs the bot. One worker only: each would be a bot of its own on the same store.
+        """
+        return AsgiBot(self)
+
+    def mount(self, app: QuartTrio, prefix: str) -> None:
+        """Put the webhook under `prefix` of a quart-trio application, and tie the bot to that one's life.
+
+        The bot starts before the application serves, and comes to rest when it stops. Until then requests
+        under `prefix` are answered 503.
+        """
+        Mounted(self, app, prefix).declare()
+
+    # --- the door from outside
+
+    def chat(self, chat_id: int | str) -> Address:
+        """A chat to write to from outside its conversations. Inside one, that is refused.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, where `chat.send` is the recorded door.
+            LocalProtocolError: this is no chat's id, phone number or group name.
+        """
+        work = self._running()
+        work.dispatcher.refuse_conversations("bot.chat()")
+        return Address(work, as_recipient(chat_id))
+
+    async def upload(self, media: M) -> M:
+        """Hand a file's bytes to the platform; what comes back may be sent any number of times."""
+        descriptor = await self._running().platform.perform(Upload.of(media))
+        return attrs.evolve(media, source=descriptor)
+
+    async def download(self, media: Media, to: Path, *, limit: int = 100 * 1024 * 1024) -> Path:
+        """Fetch a received file to a path of your choice; see `PlatformClient.download`."""
+        return await self._running().platform.download(media, to, limit=limit)
+
+    def statistics(self) -> Statistics:
+        """Where the running bot stands.
+
+        Raises:
+            ConfigError: the bot isn't running.
+        """
+        return self._running().statistics()
+
+    def _running(self) -> Work:
+        if self._work is None:
+            raise ConfigError("the bot isn't running")
+        return self._work
+
+
+@final
+@attrs.frozen
+class Address:
+    """A chat, seen from outside its conversations. What is sent takes its place in the chat's lane."""
+
+    _work: Work = attrs.field(repr=False)
+    id: Recipient = attrs.field(repr=False)
+
+    async def send(
+        self,
+        content: Content,
+        *,
+        buttons: Buttons[Any] | None = None,
+        keyboard: Keyboard | None = None,
+        on_unknown: OnUnknown = OnUnknown.RESEND,
+    ) -> Sent:
+        """Send something; see `Chat.send`."""
+        operation = SendMessage(
+            self.id,
+            content,
+            reply_keyboard=keyboard.reply if keyboard else None,
+            inline_keyboard=buttons.keyboard() if buttons else None,
+        )
+        return await self._work.outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
+
+    async def edit(self, sent: Sent, content: Content, *, buttons: Buttons[Any] | None = None) -> None:
+        """Replace a message; see `Chat.edit`."""
+        keyboard = buttons.keyboard() if buttons else None
+        await self._work.outbox.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
+
+    async def delete(self, sent: Sent) -> None:
+        """Delete a message; deleting what is gone is no error."""
+        await self._work.outbox.perform(DeleteMessage(sent.chat_id, sent.id))

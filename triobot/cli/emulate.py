@@ -1,0 +1,108 @@
+"""``triobot emulate``: the platform itself, on this machine, for a bot in any language."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import socket
+from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
+
+from ..errors import ConfigError
+from .arguments import Commands, add_command, port
+from .terminal import harmless, set_up_logging
+
+_DETAILS: Final = """\
+A bot in any language talks to it as to the platform, with the token that is printed. People come to life
+through the control API, whose address and token are printed, too. Everything is gone when it ends.
+
+Only this machine can reach it, unless --expose is given. TRIOBOT_* variables are not read.
+
+examples:
+  triobot emulate --bot-url http://127.0.0.1:8080/THE-SECRET
+  triobot emulate --port 0 --json --lower-case-callbacks --bot-url http://127.0.0.1:3000/hook
+"""
+
+
+def declare(commands: Commands) -> None:
+    """Add the command to the grammar."""
+    parser = add_command(commands, "emulate", emulate, summary="be the platform", details=_DETAILS)
+    parser.add_argument(
+        "--port", metavar="N", type=port, default=8081, help="0 for a free one (default 8081)"
+    )
+    parser.add_argument("--bot-url", metavar="URL", help="where events are posted to, secret and all")
+    parser.add_argument(
+        "--token", metavar="TOKEN", help="the token that the bot must send (default: a new one)"
+    )
+    parser.add_argument("--json", action="store_true", help="post events as JSON, not as forms")
+    parser.add_argument(
+        "--lower-case-callbacks",
+        action="store_true",
+        help="call payment events paycallback and invoicecallback, as some clients expect",
+    )
+    parser.add_argument(
+        "--expose",
+        action="store_true",
+        help="listen on all addresses of this machine: for a bot on another one, on a network that you trust",
+    )
+
+
+def emulate(arguments: argparse.Namespace) -> None:
+    """Run the emulator until Ctrl-C."""
+    import trio
+
+    set_up_logging(debug=arguments.debug)
+    from .signals import until_signal
+
+    trio.run(until_signal, partial(_emulate, arguments))
+
+
+async def _emulate(arguments: argparse.Namespace) -> None:
+    import trio
+
+    from ..emulator.server import Emulator, serve_emulator
+    from ..emulator.switches import Switches
+
+    if arguments.bot_url is not None:
+        _check_address(arguments.bot_url)
+    token: str = arguments.token or secrets.token_urlsafe(24)
+    serve = partial(
+        serve_emulator,
+        port=arguments.port,
+        host="0.0.0.0" if arguments.expose else "127.0.0.1",  # asked for
+        expose=arguments.expose,
+        names=_own_names() if arguments.expose else (),
+        bot_url=arguments.bot_url,
+        token=token,
+        control_token=secrets.token_urlsafe(24),
+        switches=Switches(json_events=arguments.json, lower_case_callbacks=arguments.lower_case_callbacks),
+    )
+    async with trio.open_nursery() as nursery:
+        platform: Emulator = await nursery.start(serve)
+        if arguments.expose:
+            print("EXPOSED: every machine that reaches this one can use the emulator with these tokens.")
+        print(f"base_url       {platform.base_url}")
+        print(f"token          {harmless(token)}")
+        print(f"control        {platform.control_url}")
+        print(f"control token  {platform.control_token}")
+        if arguments.bot_url is None:
+            print("no --bot-url: events are posted nowhere")
+        print("Ctrl-C ends it.", flush=True)
+
+
+def _check_address(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        # Not repeated: it has a secret in it.
+        raise ConfigError("--bot-url must look like http://127.0.0.1:8080/THE-SECRET")
+
+
+def _own_names() -> list[str]:
+    """What other machines may call this one: anything else in `Host` is refused."""
+    name = socket.gethostname()
+    try:
+        addresses = [str(found[4][0]) for found in socket.getaddrinfo(name, None, socket.AF_INET)]
+    except OSError:
+        addresses = []
+    return sorted({name, socket.getfqdn(), *addresses})

@@ -1,0 +1,101 @@
+"""From ``module:bot`` or ``path/bot.py:bot`` to the bot itself."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..bot import Bot
+
+_USUAL: Final = "bot"
+
+
+def load_bot(target: str) -> Bot:
+    """Import the bot that `target` names; without ``:name`` it is the module's ``bot``.
+
+    The working directory is searched first, as ``python -m`` does.
+
+    Raises:
+        ConfigError: there is no such module or file, importing it failed, or what it names is no `Bot`.
+    """
+    from ..bot import Bot
+
+    place, colon, name = target.rpartition(":")
+    if not colon:
+        place, name = target, _USUAL
+    if not place or not name:
+        raise ConfigError(f"{target!r} names no bot; write MODULE:BOT, such as echo:bot or path/echo.py:bot")
+    is_file = place.endswith(".py") or "/" in place
+    found: object = _import_file(Path(place)) if is_file else _import_module(place)
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise ConfigError(f"{place} has no {name!r}; name the bot as in {place}:bot") from None
+    if not isinstance(found, Bot):
+        raise ConfigError(f"{place}:{name} is a {type(found).__name__}, not a triobot.Bot")
+    return found
+
+
+def _import_module(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # `import a.b` fails with the name "a" when a is missing; any other name is missing inside the module.
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise ConfigError(
+                f"there is no module {name!r} here or in Python's path; a file is named by its path:"
+                f" {name}.py:bot"
+            ) from error
+        raise _failed(name, error) from error
+    except Exception as error:
+        raise _failed(name, error) from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"there is no file {str(path)!r}")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    # A bot in queue.py must not take the place of the standard library's queue.
+    name = path.stem
+    if name in sys.stdlib_module_names or (name in sys.modules and not _is_of(sys.modules[name], path)):
+        name = f"bot_{name}"
+    if name in sys.modules and _is_of(sys.modules[name], path):
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{str(path)!r} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # type hints of its classes are looked up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise _failed(str(path), error) from error
+    return module
+
+
+def _is_of(module: ModuleType, path: Path) -> bool:
+    origin = getattr(module, "__file__", None)
+    return origin is not None and Path(origin).resolve() == path.resolve()
+
+
+def _failed(name: str, error: Exception) -> ConfigError:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = (
+        "" if isinstance(error, SyntaxError) else f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    )
+    return ConfigError(f"importing {name} failed{where}: {type(error).__name__}: {error}")

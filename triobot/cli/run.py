@@ -1,0 +1,118 @@
+"""``triobot run``: a bot and its webhook, until a signal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from ..errors import ConfigError
+from .arguments import Commands, add_command, descriptor, port, seconds
+from .loading import load_bot
+from .terminal import set_up_logging
+
+if TYPE_CHECKING:
+    from ..settings import Settings
+
+_DETAILS: Final = """\
+The bot is named by module or by file; without ":name" it is the variable `bot`.
+Settings come from the options here, then from the bot's own arguments, then from the TRIOBOT_* variables.
+The token is never an option, because other users of the machine could read it: set TRIOBOT_TOKEN, or
+TRIOBOT_TOKEN_FILE to a file that holds it.
+
+SIGINT or SIGTERM brings the bot to rest; a second one stops at once. A socket that systemd hands over
+(LISTEN_FDS) is used by itself.
+
+examples:
+  triobot run pizza:bot
+  triobot run examples/echo.py:bot --port 9000 --store sqlite:/var/lib/echo.db
+  triobot run pizza:bot --fd 3
+"""
+
+
+def declare(commands: Commands) -> None:
+    """Add the command to the grammar."""
+    parser = add_command(commands, "run", run, summary="run a bot", details=_DETAILS)
+    parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
+    parser.add_argument("--host", metavar="HOST", help="the address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", metavar="N", type=port, help="the port, 0 for a free one (default 8080)")
+    parser.add_argument("--fd", metavar="N", type=descriptor, help="an inherited listening socket instead")
+    parser.add_argument("--store", metavar="URL", help="sqlite:PATH or memory: (default sqlite:triobot.db)")
+    parser.add_argument(
+        "--access-log", action="store_true", help="log each request to the webhook, without its path"
+    )
+    parser.add_argument(
+        "--grace",
+        metavar="SECONDS",
+        type=seconds,
+        help="how long a stop waits for what is being done (default 10)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the bot until a signal."""
+    set_up_logging(debug=arguments.debug, access=arguments.access_log)
+    bot = load_bot(arguments.bot)
+    settings = _with_arguments(bot.settings(), arguments)
+    if sys.stdout.isatty():
+        settings = _show_address(settings)
+    bot.run(settings)
+
+
+def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:
+    fd: int | None = arguments.fd if arguments.fd is not None else inherited_socket(os.environ, os.getpid())
+    if fd is not None and (arguments.host is not None or arguments.port is not None):
+        raise ConfigError("a socket was handed over, so that --host and --port mean nothing; leave them out")
+    return attrs.evolve(
+        settings,
+        host=settings.host if arguments.host is None else arguments.host,
+        port=settings.port if arguments.port is None else arguments.port,
+        fd=settings.fd if fd is None else fd,
+        store=settings.store if arguments.store is None else arguments.store,
+        grace=settings.grace if arguments.grace is None else arguments.grace,
+    )
+
+
+def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
+    """The socket that systemd handed over to this process, or None.
+
+    The variables are taken out, so that programs that the bot starts don't take them for their own.
+
+    Raises:
+        ConfigError: there are several: nobody can tell which one is the webhook's.
+    """
+    from ..webhook.binding import inherited_binds
+
+    binds = inherited_binds(environ, pid)
+    if not binds:
+        return None
+    first, *others = binds
+    for name in ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"):
+        environ.pop(name, None)
+    if others:
+        raise ConfigError(
+            f"{len(binds)} sockets were handed over (LISTEN_FDS), and the bot takes one: give its number with"
+            " --fd"
+        )
+    return first.fd
+
+
+def _show_address(settings: Settings) -> Settings:
+    """Print the address to register, at a terminal only: a log would keep its secret for ever."""
+    import trio
+
+    from .webhook_url import current_secret, full_address
+
+    secret, settings = trio.run(current_secret, settings)
+    base = settings.public_url
+    if base is None:
+        print("register (with your public address, or set TRIOBOT_PUBLIC_URL):")
+        base = "https://YOUR-HOST"
+    else:
+        print("register:")
+    print(f"  {full_address(base, secret)}", flush=True)
+    return settings

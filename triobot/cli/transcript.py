@@ -1,0 +1,130 @@
+"""The demo's conversation as the app shows it, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, final
+
+from ..wire.content import Contact, Content, Location, Media
+from ..wire.forms import Checkbox, Form, Submit
+from ..wire.markup import InlineKeyboard, PayButton
+from .terminal import harmless
+
+if TYPE_CHECKING:
+    from ..emulator.chats import Entry
+    from ..emulator.server import Emulator
+
+_MARGIN: Final = " " * 10
+
+
+@final
+class Transcript:
+    """Reads what happened out of the platform's world, and writes it for people.
+
+    Args:
+        platform: what is watched.
+        person: the name of whoever talks to the bot.
+        write: takes one line.
+        colours: the output is a terminal.
+    """
+
+    def __init__(
+        self, platform: Emulator, person: str, write: Callable[[str], None], *, colours: bool
+    ) -> None:
+        self._exchange = platform.exchange
+        self._person = person
+        self._write = write
+        self._colours = colours
+        self._seen = 0
+
+    async def follow(self) -> None:
+        """Write whatever happens, until cancelled."""
+        while True:
+            self.catch_up()
+            await self._exchange.wait_change(self._seen)
+
+    def catch_up(self) -> None:
+        """Write what has happened and was not written yet."""
+        from ..emulator.consequences import Answered, MoneyMoved, Shown, TypingSeen
+
+        for change in self._exchange.world.changes(self._seen):
+            self._seen = change.seq
+            match change.what:
+                case Shown(entry=entry):
+                    self._show(entry)
+                case Answered(reply=reply) if reply.text:
+                    self._line("", f"({harmless(reply.text)})", dim=True)
+                case MoneyMoved(what=what, amount=amount) if what != "topped_up":
+                    self._line("", f"({amount:,} rials {what})", dim=True)
+                case TypingSeen():
+                    self._line("", "(typing...)", dim=True)
+                case _:
+                    pass
+
+    def act(self, what: str) -> None:
+        """Write what the person does, where no message shows it."""
+        self.catch_up()
+        self._line(self._person, f"[{what}]", dim=True)
+
+    def fact(self, what: str) -> None:
+        """Write something that was checked and is so."""
+        self.catch_up()
+        self._write(f"  {self._painted('32', 'true:')} {harmless(what)}")
+
+    def _show(self, entry: Entry) -> None:
+        bot = entry.author is None
+        for number, line in enumerate(_told(entry.content).split("\n")):
+            self._line(("bot" if bot else self._person) if number == 0 else "", harmless(line))
+        if entry.inline_keyboard is not None:
+            for row in _rows(entry.inline_keyboard):
+                self._line("", harmless(row))
+        if entry.reply_keyboard is not None:
+            for keys in entry.reply_keyboard.rows:
+                self._line("", harmless(" ".join(f"( {key.label} )" for key in keys)))
+        if entry.form is not None:
+            for row in _fields(entry.form):
+                self._line("", harmless(row))
+
+    def _line(self, who: str, text: str, *, dim: bool = False) -> None:
+        name = f"{harmless(who):>{len(_MARGIN) - 3}} {':' if who else ' '} "
+        painted = self._painted("36" if who == "bot" else "1", name) if who else name
+        self._write(painted + (self._painted("2", text) if dim else text))
+
+    def _painted(self, colour: str, text: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._colours else text
+
+
+def _told(content: Content) -> str:
+    match content:
+        case str():
+            return content
+        case Location():
+            return f"<location {content.lat}, {content.long}>"
+        case Contact():
+            return f"<contact {content.name}>"
+        case Media():
+            caption = f" {content.caption}" if content.caption else ""
+            return f"<{content.kind} {content.filename}, {content.filesize:,} bytes>{caption}"
+
+
+def _rows(keyboard: InlineKeyboard) -> list[str]:
+    return [
+        " ".join(
+            f"[ {button.text}: {button.amount:,} ]" if isinstance(button, PayButton) else f"[ {button.text} ]"
+            for button in row
+        )
+        for row in keyboard.rows
+    ]
+
+
+def _fields(form: Form) -> list[str]:
+    rows: list[str] = []
+    for field in form.fields:
+        match field:
+            case Submit():
+                rows.append(f"[ {field.label} ]")
+            case Checkbox():
+                rows.append(f"[ ] {field.label}")
+            case _:
+                rows.append(f"{field.label}: ________")
+    return rows

@@ -1,0 +1,168 @@
+"""One request through one transport: under a deadline, with a bounded answer, and failures as ours.
+
+Requests go to the transport itself and not through `httpx.AsyncClient`: no redirects, no cookies, no
+environment, no second opinion on the headers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Final, final
+
+import attrs
+import httpx
+import trio
+
+from ..errors import DeliveryUnknownError, RemoteProtocolError
+from .delivery import Delivery
+
+LARGEST_ANSWER: Final = 1024 * 1024
+
+# What transports raise when the other side or the way to it fails; a bug in one is not among these.
+FAILURES: Final = (httpx.TransportError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+
+# Long enough to say goodbye to a socket; nothing is waited for from the other side.
+_CLOSING_SECONDS: Final = 2
+
+
+@final
+@attrs.frozen
+class Answer:
+    """A status and its body, whole."""
+
+    status: int
+    body: bytes = attrs.field(repr=False)
+
+
+@final
+class WholeBody(httpx.AsyncByteStream):
+    """A request's body that is in memory.
+
+    httpx's own is a generator, and a request that breaks off would leave it to the garbage collector.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._rest = [data]
+        self.length = len(data)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._rest:
+            raise StopAsyncIteration
+        return self._rest.pop()
+
+
+@final
+class Patience:
+    """How long nothing may happen: a scope whose deadline moves on with each progress.
+
+    httpx's own timeouts are not used: they are the business of its socket transport, and don't fire in
+    others.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.scope = trio.CancelScope()
+
+    def renew(self) -> None:
+        """Something happened: wait that long again."""
+        self.scope.deadline = trio.current_time() + self.seconds
+
+    def pause(self) -> None:
+        """Wait without end until the next `renew`: our own disk is not what patience is about.
+
+        A clock that jumps ahead whenever all tasks wait doesn't see that a thread is at work.
+        """
+        self.scope.deadline = math.inf
+
+
+async def exchange(
+    transport: httpx.AsyncBaseTransport, request: httpx.Request, *, operation: str, patience: Patience
+) -> Answer:
+    """Send a request once and read its answer, within `patience` from now.
+
+    Raises:
+        NotDeliveredError: not a byte of it left.
+        DeliveryUnknownError: it may have taken effect: there was no answer, or it broke off behind a 200.
+
+    Cancellation: *ambiguous* once the request is being written. The connection is closed, and its place in
+    the pool is free again.
+    """
+    # httpx's own transport reports each step; what another one does is unknown until it says.
+    delivery = Delivery(may_have_left=not isinstance(transport, httpx.AsyncHTTPTransport))
+    head: httpx.Response | None = None
+    patience.renew()
+    try:
+        with patience.scope:
+            head = await send(transport, request, delivery)
+            return Answer(head.status_code, await _body(head))
+    except FAILURES as error:
+        if head is None or head.status_code == 200:
+            raise delivery.failed(operation, error) from error
+    except RemoteProtocolError as error:
+        if head is None or head.status_code == 200:
+            raise DeliveryUnknownError(operation, "it was answered, but the answer is too large") from error
+    if head is None or head.status_code == 200:
+        raise delivery.stalled(operation, patience.seconds)
+    # The status is the platform's word; losing the text that explains it changes nothing.
+    return Answer(head.status_code, b"")
+
+
+async def send(
+    transport: httpx.AsyncBaseTransport, request: httpx.Request, delivery: Delivery
+) -> httpx.Response:
+    """Send a request and wait for the head of its answer, keeping `delivery` up to date."""
+    handover = trio.CancelScope()
+    with handover:
+
+        async def trace(event: str, details: Mapping[str, object]) -> None:
+            inner = details.get("request")
+            delivery.step(event, tunnel=getattr(inner, "method", None) == b"CONNECT")
+            # httpcore loses the pool's place of a connection that was made but never got its request, when
+            # the cancellation comes just between the two; nothing waits there, so it may come after.
+            handover.shield = delivery.fresh
+
+        request.extensions["trace"] = trace
+        response = await transport.handle_async_request(request)
+        delivery.may_have_left = True
+        return response
+    raise AssertionError("nobody cancels this scope")
+
+
+@asynccontextmanager
+async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[bytes], None]:
+    """The pieces of a body, and its connection given back or closed however the block ends.
+
+    The transports' streams are generators within generators. Left half read, the inner ones would be
+    finished by the garbage collector; a cancellation passes through all of them and finishes them now.
+    """
+    if not isinstance(response.stream, httpx.AsyncByteStream):
+        raise TypeError("the transport's answer is not an asynchronous stream")
+    pieces = aiter(response.stream)
+    try:
+        yield pieces
+    finally:
+        # Shielded, because a cancelled request must free its connection too, and with a deadline, because
+        # a transport is somebody else's code.
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
+            with trio.CancelScope() as ended:
+                ended.cancel()
+                with suppress(*FAILURES):
+                    async for _ in pieces:
+                        pass
+            with suppress(*FAILURES):
+                await response.aclose()
+
+
+async def _body(response: httpx.Response) -> bytes:
+    body = bytearray()
+    async with reading(response) as pieces:
+        async for piece in pieces:
+            body += piece
+            if len(body) > LARGEST_ANSWER:
+                raise RemoteProtocolError("body", f"must be at most {LARGEST_ANSWER} bytes")
+    return bytes(body)

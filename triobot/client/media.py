@@ -1,0 +1,168 @@
+"""Files on their way in, from addresses that came out of events.
+
+An event can be forged by whoever knows the webhook's address, so everything here distrusts it: where a file
+is said to be, how large it is, what it is called. The token is unknown to this module. The rules for
+addresses are in `address`; where the bytes land is in `landing`.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable, Collection
+from pathlib import Path
+from typing import Final, TypeAlias, final
+
+import httpx
+import trio
+
+from ..errors import NotDeliveredError, RefusedError, RemoteProtocolError
+from ..wire.content import Media
+from ..wire.rules import is_digits
+from .address import check_addresses, check_media_url, host_of
+from .delivery import Delivery, cause_of
+from .exchange import FAILURES, Patience, reading, send
+from .landing import new_file, place_for
+
+DownloadProgress: TypeAlias = Callable[[int, int | None], None]
+
+OPERATION: Final = "download"
+
+_AT_ONCE: Final = 4
+_ADDRESSES: Final = 4
+# Per address, so that one that leads nowhere leaves time for the next.
+_CONNECT_SECONDS: Final = 5
+
+
+@final
+class MediaFetcher:
+    """Fetches files by the rules, over a transport of its own."""
+
+    def __init__(
+        self,
+        *,
+        domains: Collection[str],
+        trusted_network: bool,
+        transport: httpx.AsyncBaseTransport | None,
+        user_agent: str,
+        patience: float,
+    ) -> None:
+        self._domains = domains
+        self._trusted_network = trusted_network
+        self._resolves = transport is None
+        # Nothing is kept alive: connections go by address here, and one that was made for one name must not
+        # serve another that leads to the same address.
+        self.transport = transport or httpx.AsyncHTTPTransport(
+            trust_env=False, limits=httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=0)
+        )
+        self._slots = trio.CapacityLimiter(_AT_ONCE)
+        self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
+        self._patience = patience
+
+    async def fetch(
+        self, source: Media | str, to: Path, *, limit: int, on_progress: DownloadProgress | None
+    ) -> Path:
+        """See `PlatformClient.download`."""
+        address = source if isinstance(source, str) else source.url
+        url = check_media_url(address, domains=self._domains, trusted_network=self._trusted_network)
+        name = url.path if isinstance(source, str) else source.filename
+        async with self._slots:
+            place = await place_for(to, name)
+            patience = Patience(self._patience)
+            patience.renew()
+            with patience.scope:
+                response = await self._open(url)
+                async with reading(response) as pieces:
+                    total = announced_size(response, limit=limit)
+                    patience.pause()
+                    async with new_file(place) as file:
+                        patience.renew()
+                        done = 0
+                        async for piece in _Named(pieces):
+                            done += len(piece)
+                            if done > limit:
+                                raise _too_large(limit)
+                            patience.pause()
+                            await trio.to_thread.run_sync(file.write, piece)
+                            patience.renew()
+                            if on_progress is not None:
+                                on_progress(done, total)
+                        patience.pause()
+                return place
+        raise NotDeliveredError(OPERATION, f"no progress for {self._patience:g} seconds")
+
+    async def _open(self, url: httpx.URL) -> httpx.Response:
+        """The head of the answer, from the first address that can be connected to."""
+        try:
+            if not self._resolves:
+                return await self._send(httpx.Request("GET", url, headers=self._headers))
+            found = await _resolve(url)
+            addresses = check_addresses(found, trusted_network=self._trusted_network)[:_ADDRESSES]
+            for address in addresses[:-1]:
+                try:
+                    return await self._send(self._pinned(url, address))
+                except (httpx.ConnectError, httpx.ConnectTimeout):
+                    continue
+            return await self._send(self._pinned(url, addresses[-1]))
+        except (httpx.ConnectError, httpx.ConnectTimeout, socket.gaierror) as error:
+            raise NotDeliveredError(OPERATION, f"could not connect: {cause_of(error)}") from error
+        except FAILURES as error:
+            raise NotDeliveredError(OPERATION, f"the connection failed ({type(error).__name__})") from error
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        return await send(self.transport, request, Delivery(may_have_left=True))
+
+    def _pinned(self, url: httpx.URL, address: str) -> httpx.Request:
+        """A request to the very address that was checked: a second look-up could give another one.
+
+        The name still goes into the Host header, and is what the certificate is checked for.
+        """
+        headers = {"Host": url.netloc.decode("ascii"), **self._headers}
+        extensions = {"sni_hostname": host_of(url), "timeout": {"connect": _CONNECT_SECONDS}}
+        return httpx.Request("GET", url.copy_with(host=address), headers=headers, extensions=extensions)
+
+
+async def _resolve(url: httpx.URL) -> tuple[str, ...]:
+    port = url.port or {"https": 443, "http": 80}[url.scheme]
+    found = await trio.socket.getaddrinfo(host_of(url), port, type=socket.SOCK_STREAM)
+    return tuple(str(entry[4][0]) for entry in found)
+
+
+def announced_size(response: httpx.Response, *, limit: int) -> int | None:
+    """What the head of an answer says of the file's size, if that is all right.
+
+    Raises:
+        RefusedError: the status is not 200. A redirect counts as a refusal: nobody vouches for where it
+            leads.
+        RemoteProtocolError: it is too large, or compressed, so that its size says nothing.
+    """
+    if response.status_code != 200:
+        reason = "redirects are not followed" if response.has_redirect_location else ""
+        raise RefusedError(OPERATION, response.status_code, reason)
+    if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise RemoteProtocolError("body", "must not be compressed")
+    announced = response.headers.get("content-length", "")
+    if not is_digits(announced):
+        return None
+    if int(announced) > limit:
+        raise _too_large(limit)
+    return int(announced)
+
+
+def _too_large(limit: int) -> RemoteProtocolError:
+    return RemoteProtocolError("body", f"must be at most {limit} bytes")
+
+
+class _Named:
+    """Pieces of a body, with the connection's failures as ours; the disk's stay the disk's."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await anext(self._pieces)
+        except FAILURES as error:
+            raise NotDeliveredError(OPERATION, f"the connection failed ({type(error).__name__})") from error

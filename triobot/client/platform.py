@@ -1,0 +1,314 @@
+"""`PlatformClient`: operations in, results out, over HTTP."""
+
+from __future__ import annotations
+
+import math
+import re
+import secrets
+from collections.abc import Collection
+from contextlib import AsyncExitStack
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, final
+
+import httpx
+import trio
+from typing_extensions import TypeVar
+
+from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError, RemoteProtocolError
+from ..secrets import Secret
+from ..wire.content import Media
+from ..wire.decode import decode_result
+from ..wire.encode import FilePart, Request, encode_form, encode_operation
+from ..wire.operations import Operation, Upload
+from .address import allowed_domains, parse_base_url
+from .exchange import Answer, Patience, WholeBody, exchange
+from .media import DownloadProgress, MediaFetcher
+from .multipart import frame
+from .upload import UploadBody, Uploaded, UploadProgress, open_source
+
+R = TypeVar("R")
+
+_HEADER_SAFE: Final = re.compile(r"[\x21-\x7e]+", re.ASCII)
+
+# The shortest idle time after which common servers close is Node's 5 s; a request that meets the closing
+# has an unknown outcome, so ours goes first.
+_KEEP_ALIVE_SECONDS: Final = 4
+
+_CLOSING_SECONDS: Final = 2
+
+_SHORTEST_TOKEN: Final = 16
+
+
+@final
+class PlatformClient:
+    """Perform operations on the platform, each once.
+
+    Use it with ``async with``; it implements `triobot.seams.Platform`. Nothing is retried, ordered or paced
+    here: that is the outbox's work. Redirects are never followed, and the token goes to the base URL's
+    origin only.
+
+    HTTP_PROXY and its kin are **not** read, nor SSL_CERT_FILE. Where the platform is behind a proxy, say so:
+    ``transport=httpx.AsyncHTTPTransport(proxy="http://proxy:3128")``, and the same as `media_transport`
+    for downloads.
+
+    Args:
+        base_url: such as ``https://api.example.com``; operations' paths are appended. ``http://`` is for
+            this machine only.
+        token: the service's, from the developer portal.
+        transport: carries the operations; closed with the client. None: httpx's own, HTTP/1.1.
+        media_transport: carries downloads, and is then responsible for the addresses it connects to; the
+            other rules stay. Never sees the token. None: one that connects to checked addresses only.
+        allow_insecure: accept ``http://`` to another machine: on a network that you trust.
+        media_hosts: domains, with all below them, that files may be downloaded from besides the base URL's
+            own registered domain.
+        patience: seconds that a request may take, from its connection to the end of its answer. For
+            uploads and downloads: seconds without progress.
+        connections: requests at once; further ones wait for their turn, outside the patience.
+
+    Raises:
+        ConfigError: one of these is wrong.
+
+    Example:
+        async with PlatformClient(base_url, token) as platform:
+            sent = await platform.perform(SendMessage(chat_id, "hi"))
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        token: str | Secret,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        media_transport: httpx.AsyncBaseTransport | None = None,
+        allow_insecure: bool = False,
+        media_hosts: Collection[str] = (),
+        patience: float = 30.0,
+        connections: int = 16,
+    ) -> None:
+        self._base = parse_base_url(base_url, allow_insecure=allow_insecure)
+        self._token = _check_token(token)
+        if not patience > 0 or math.isnan(patience):
+            raise ConfigError("patience must be more than 0 seconds")
+        if connections < 1:
+            raise ConfigError("connections must be at least 1")
+        self._patience = patience
+        user_agent = f"triobot/{_version()}"
+        self._headers = {
+            "User-Agent": user_agent,
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+        }
+        # httpcore's pool looks at every connection for every request and again for every connection:
+        # hundreds would make it slower, not faster. Its queue is never used, since `_slots` is as long.
+        self._transport = transport or httpx.AsyncHTTPTransport(
+            trust_env=False,
+            limits=httpx.Limits(
+                max_connections=connections,
+                max_keepalive_connections=connections,
+                keepalive_expiry=_KEEP_ALIVE_SECONDS,
+            ),
+        )
+        self._slots = trio.CapacityLimiter(connections)
+        self._media = MediaFetcher(
+            domains=allowed_domains(self._base, media_hosts),
+            trusted_network=self._base.trusted_network,
+            transport=media_transport,
+            user_agent=user_agent,
+            patience=patience,
+        )
+        self._open: AsyncExitStack | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"PlatformClient({str(self._base.root)!r})"
+
+    async def __aenter__(self) -> Self:
+        if self._open is not None or self._closed:
+            raise RuntimeError("a PlatformClient can be entered once; make another one")
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._transport)
+            await stack.enter_async_context(self._media.transport)
+            self._open = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections. Leaving the ``async with`` does it too; twice is all right.
+
+        Cancellation: *forceful*: they are closed anyway.
+        """
+        stack, self._open = self._open, None
+        self._closed = True
+        if stack is not None:
+            # Shielded, so that sockets are closed on the way out of a cancelled program; with a deadline,
+            # because a transport is somebody else's code.
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
+                await stack.aclose()
+        await trio.lowlevel.checkpoint()
+
+    async def perform(self, operation: Operation[R], /) -> R:
+        """Perform one operation, once.
+
+        An answer of 200 that can't be read as the operation's result counts as unknown: the platform may
+        have done what it was asked.
+
+        Raises:
+            LocalProtocolError: the operation can't be sent, or its file can't be read or changed while it
+                was sent; nothing took effect. Your program's fault.
+            RefusedError: the platform answered, and said no: any other status than 200, redirects included.
+                After 502 and 504 it depends on the machine in between whether it took effect.
+            NotDeliveredError: the request never left; safe to repeat.
+            DeliveryUnknownError: it may have taken effect.
+
+        Cancellation: *ambiguous* once the request is being written; before that, *atomic*.
+        """
+        request = encode_operation(operation)
+        if request.file is None:
+            return self._result(operation, await self._post_form(request))
+        answer, _ = await self._post_file(request, request.file, None)
+        return self._result(operation, answer)
+
+    async def upload(self, operation: Upload, on_progress: UploadProgress | None = None) -> Uploaded:
+        """Perform an upload and learn what was sent, for those who keep descriptors.
+
+        The file is read in pieces while it is sent; memory holds one of them.
+
+        Args:
+            on_progress: called with the bytes sent so far and the file's size, from 0 to the end. It must
+                be quick; what it raises ends the upload.
+
+        Raises: as `perform`.
+
+        Cancellation: *ambiguous*, and harmless: uploads may be repeated.
+        """
+        request = encode_operation(operation)
+        if request.file is None:
+            raise LocalProtocolError("source", "must be a file")
+        answer, (digest, size) = await self._post_file(request, request.file, on_progress)
+        return Uploaded(self._result(operation, answer), digest, size)
+
+    async def download(
+        self,
+        source: Media | str,
+        to: Path,
+        *,
+        limit: int = 100 * 1024 * 1024,
+        on_progress: DownloadProgress | None = None,
+    ) -> Path:
+        """Fetch a file that the platform serves, without the token.
+
+        Only https, only from the base URL's registered domain and `media_hosts`, only from public
+        addresses, no redirects; a base URL on this machine, or one that `allow_insecure` let through, may
+        lead to cleartext and to its own network. The file appears at its place whole or not at all, readable
+        by its owner only. The sender's filename is never used.
+
+        Args:
+            source: media with a descriptor, or one of its `screenshots`.
+            to: the file's place, which is replaced; or a directory, where it gets a random name with at
+                most a harmless ending.
+            limit: the most bytes that it may have.
+            on_progress: called with the bytes received so far, and how many there will be if that is known.
+
+        Returns: where the file is.
+
+        Raises:
+            LocalProtocolError: the media has no descriptor. Your program's fault.
+            RemoteProtocolError: the address or the file breaks these rules. Sender's fault; repeating never
+                helps.
+            RefusedError: the answer was not 200.
+            NotDeliveredError: the connection failed, or stood still. Safe to repeat.
+            OSError: your disk refused, as it is.
+
+        Cancellation: *atomic*: nothing is left behind.
+        """
+        self._check_open()
+        return await self._media.fetch(source, to, limit=limit, on_progress=on_progress)
+
+    async def _post_form(self, request: Request) -> Answer:
+        body = WholeBody(encode_form(request.fields))
+        return await self._post(
+            request.path, "application/x-www-form-urlencoded", body, Patience(self._patience)
+        )
+
+    async def _post_file(
+        self, request: Request, file: FilePart, on_progress: UploadProgress | None
+    ) -> tuple[Answer, tuple[str, int]]:
+        edges = frame(
+            boundary=secrets.token_hex(16),
+            fields=request.fields,
+            name=file.name,
+            filename=file.source.filename,
+        )
+        patience = Patience(self._patience)
+        async with open_source(file.source) as reader:
+            body = UploadBody(edges, reader, patience=patience, on_progress=on_progress)
+            try:
+                answer = await self._post(request.path, edges.content_type, body, patience)
+            except Exception:
+                # A transport may have wrapped it.
+                if body.failure is not None:
+                    raise body.failure from None
+                raise
+            if body.failure is not None:
+                raise body.failure
+            if answer.status == 200 and not body.whole:
+                raise DeliveryUnknownError(request.path, "it was answered before the file was sent")
+            return answer, (body.digest, reader.size)
+
+    async def _post(
+        self, path: str, content_type: str, body: WholeBody | UploadBody, patience: Patience
+    ) -> Answer:
+        self._check_open()
+        headers = {
+            "Host": self._base.root.netloc.decode("ascii"),
+            **self._headers,
+            "token": self._token.reveal(),
+            "Content-Type": content_type,
+            "Content-Length": str(body.length),
+        }
+        request = httpx.Request("POST", self._base.operation(path), headers=headers, stream=body)
+        async with self._slots:
+            return await exchange(self._transport, request, operation=path, patience=patience)
+
+    def _result(self, operation: Operation[R], answer: Answer) -> R:
+        # An error page may show the request, and its words go into our errors. A token shorter than this is
+        # somebody's test, and could stand in any word.
+        token = self._token.reveal().encode("ascii")
+        body = answer.body.replace(token, b"***") if len(token) >= _SHORTEST_TOKEN else answer.body
+        try:
+            return decode_result(operation, answer.status, body)
+        except RemoteProtocolError as error:
+            what = "it was answered, but the answer can't be read; it may have taken effect"
+            raise DeliveryUnknownError(operation.path, what) from error
+
+    def _check_open(self) -> None:
+        if self._open is None:
+            raise trio.ClosedResourceError("use a PlatformClient inside its `async with`")
+
+
+def _check_token(token: str | Secret) -> Secret:
+    secret = token if isinstance(token, Secret) else Secret(token)
+    if not _fits_header(secret.reveal()):
+        raise ConfigError(
+            "token must be printable ASCII without spaces or line ends, as the developer portal shows it"
+        )
+    return secret
+
+
+def _fits_header(token: object) -> bool:
+    # An unset environment variable comes as None, whatever the types say.
+    return isinstance(token, str) and _HEADER_SAFE.fullmatch(token) is not None
+
+
+def _version() -> str:
+    try:
+        return metadata.version("triobot")
+    except metadata.PackageNotFoundError:
+        # Run from a checkout that was not installed.
+        return "unknown"

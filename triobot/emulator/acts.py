@@ -1,0 +1,216 @@
+"""What people do in the app. Each act changes the world and returns the events to post, in their order.
+
+An act that the app doesn't offer raises `ImpossibleActError` and changes nothing. Pure, as `World` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from ..wire.content import Contact, Content, Location
+from ..wire.events import Event, Join, Leave, Message, Press, Sender, Submission
+from ..wire.forms import Checkbox, Form, Radio, Select, Submit, TextArea, TextField
+from ..wire.ids import CallbackId, ChatId, MessageId
+from ..wire.markup import SHARE_CONTACT, SHARE_LOCATION, CallbackButton, InlineButton, Key
+from .chats import Chat, Entry, Pressed
+from .consequences import MembersChanged, MoneyMoved, Shown
+from .people import ImpossibleActError, User
+from .world import World
+
+HOME = Location("35.6892", "51.3890", "home")
+
+
+def sender_of(world: World, user: User) -> Sender | None:
+    """What events say of who did it."""
+    return user.sender() if world.switches.senders else None
+
+
+def chat_of(world: World, user: User, chat_id: ChatId | None) -> Chat:
+    """The chat that an act happens in, the private one by default.
+
+    Raises:
+        ImpossibleActError: the person is not a member.
+    """
+    chat = world.chat(chat_id if chat_id is not None else user.chat_id)
+    if user.id not in chat.members:
+        raise ImpossibleActError("not a member of this chat: join it first")
+    return chat
+
+
+def join(world: World, user: User, now: int, *, chat: ChatId | None = None) -> tuple[Event, ...]:
+    """Join the service, or a group."""
+    world.catch_up(now)
+    there = world.chat(chat if chat is not None else user.chat_id)
+    if there.name is None and there.id != user.chat_id:
+        raise ImpossibleActError("this is somebody else's private chat")
+    if user.id in there.members:
+        raise ImpossibleActError("a member already")
+    there.members.add(user.id)
+    world.record(now, MembersChanged(there.id, user.id, joined=True))
+    return (Join(there.id, sender_of(world, user)),)
+
+
+def leave(world: World, user: User, now: int, *, chat: ChatId | None = None) -> tuple[Event, ...]:
+    """Leave the service, or a group."""
+    world.catch_up(now)
+    there = chat_of(world, user, chat)
+    there.members.discard(user.id)
+    world.record(now, MembersChanged(there.id, user.id, joined=False))
+    return (Leave(there.id, sender_of(world, user)),)
+
+
+def say(
+    world: World, user: User, content: Content, now: int, *, chat: ChatId | None = None
+) -> tuple[Event, ...]:
+    """Write text, or send media, a contact or a location."""
+    world.catch_up(now)
+    there = chat_of(world, user, chat)
+    return (_say(world, user, there, content, content, now),)
+
+
+def _say(world: World, user: User, chat: Chat, shown: Content, sent: Content, now: int) -> Event:
+    entry = Entry(world.next_message_id(), user.id, shown, now)
+    chat.put(entry)
+    world.record(now, Shown(chat.id, entry))
+    return Message(chat.id, sent, sender_of(world, user))
+
+
+def share_contact(world: World, user: User, now: int, *, chat: ChatId | None = None) -> tuple[Event, ...]:
+    """Share one's own phone number."""
+    return say(world, user, Contact(user.phone, user.name), now, chat=chat)
+
+
+def share_location(
+    world: World, user: User, now: int, *, chat: ChatId | None = None, place: Location = HOME
+) -> tuple[Event, ...]:
+    """Share where one is."""
+    return say(world, user, place, now, chat=chat)
+
+
+def tap(world: World, user: User, key: Key, now: int, *, chat: ChatId | None = None) -> tuple[Event, ...]:
+    """Tap a key of the reply keyboard: its label is seen in the chat, its value is sent."""
+    world.catch_up(now)
+    there = chat_of(world, user, chat)
+    keyboard = there.reply_keyboard
+    if keyboard is None or not any(key in row for row in keyboard.rows):
+        raise ImpossibleActError("this key is not on the keyboard")
+    if keyboard.once:
+        there.reply_keyboard = None
+    if key.value == SHARE_CONTACT:
+        return share_contact(world, user, now, chat=there.id)
+    if key.value == SHARE_LOCATION:
+        return share_location(world, user, now, chat=there.id)
+    return (_say(world, user, there, key.label, key.value, now),)
+
+
+def press(
+    world: World,
+    user: User,
+    message_id: MessageId,
+    button: InlineButton,
+    now: int,
+    *,
+    chat: ChatId | None = None,
+) -> tuple[Event, ...]:
+    """Click an inline button with data. It waits for an answer from here on."""
+    world.catch_up(now)
+    there = chat_of(world, user, chat)
+    under(there, message_id, button)
+    if not isinstance(button, CallbackButton):
+        raise ImpossibleActError("this button is paid or opens a page: it can't be pressed")
+    callback_id = CallbackId(world.letters())
+    there.press(Pressed(callback_id, user.id, message_id, now))
+    return (Press(there.id, button.data, message_id, callback_id, sender_of(world, user)),)
+
+
+def under(chat: Chat, message_id: MessageId, button: InlineButton) -> Entry:
+    """The message, if this button hangs under it.
+
+    Raises:
+        ImpossibleActError: the message or the button is gone.
+    """
+    entry = chat.entries.get(message_id)
+    if entry is None or button not in tuple(entry.buttons()):
+        raise ImpossibleActError("this button is not there any more")
+    return entry
+
+
+def submit(
+    world: World,
+    user: User,
+    values: Mapping[str, str],
+    now: int,
+    *,
+    message_id: MessageId | None = None,
+    chat: ChatId | None = None,
+) -> tuple[Event, ...]:
+    """Fill in a form, the newest one by default, and send it.
+
+    Text that isn't given stays as it was filled in before, or empty; a tick is any value but the empty one.
+    """
+    world.catch_up(now)
+    there = chat_of(world, user, chat)
+    entry = _with_form(there, message_id)
+    assert entry.form is not None
+    pairs = filled(entry.form, values)
+    chat_entry = attrs.evolve(entry, submitted=entry.submitted + 1)
+    there.put(chat_entry)
+    callback_id: CallbackId | None = None
+    if world.switches.form_callback_ids:
+        callback_id = CallbackId(world.letters())
+        there.press(Pressed(callback_id, user.id, entry.id, now))
+    return (Submission(there.id, pairs, entry.id, callback_id, sender_of(world, user)),)
+
+
+def _with_form(chat: Chat, message_id: MessageId | None) -> Entry:
+    for entry in chat.in_sight():
+        if entry.form is not None and message_id in (None, entry.id):
+            return entry
+    raise ImpossibleActError("there is no form to fill in")
+
+
+def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The pairs that the app sends for these values: by name in alphabetical order, as was seen live.
+
+    Raises:
+        ImpossibleActError: a value for no field, or an option that isn't offered.
+    """
+    pairs: list[tuple[str, str]] = []
+    names: set[str] = set()
+    for field in form.fields:
+        if isinstance(field, Submit):
+            continue
+        names.add(field.name)
+        value = values.get(field.name)
+        match field:
+            case TextField(value=before) | TextArea(value=before):
+                pairs.append((field.name, value if value is not None else before or ""))
+            case Radio(options=options) | Select(options=options):
+                if value is not None and value not in (key for key, _ in options):
+                    raise ImpossibleActError(f"the field {field.name!r} doesn't offer this option")
+                if value is not None:
+                    pairs.append((field.name, value))
+            case Checkbox():
+                if value:
+                    pairs.append((field.name, "true"))
+            case _:
+                pairs.append((field.name, value or ""))
+    if unknown := values.keys() - names:
+        raise ImpossibleActError(f"the form has no field {sorted(unknown)[0]!r}")
+    return tuple(sorted(pairs))
+
+
+def top_up(world: World, user: User, now: int, *, irr: int = 0, coin: int = 0) -> tuple[Event, ...]:
+    """Put money into one's wallet. The bot isn't told."""
+    world.catch_up(now)
+    if min(irr, coin) < 0:
+        raise ImpossibleActError("a wallet is topped up, never emptied")
+    if irr:
+        user.wallet["IRR"] += irr
+        world.record(now, MoneyMoved(user.chat_id, user.id, "topped_up", "IRR", irr))
+    if coin:
+        user.wallet["coin"] += coin
+        world.record(now, MoneyMoved(user.chat_id, user.id, "topped_up", "coin", coin))
+    return ()

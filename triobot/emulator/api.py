@@ -1,0 +1,166 @@
+"""The platform's HTTP face: the operations of interface section 4, and the files that were uploaded.
+
+The order of the checks: the token, then the size, then the path, then the fields. Errors are
+``{"error": words, "trace_id": reference}``.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from typing import BinaryIO, Final, cast
+from urllib.parse import parse_qsl
+
+import trio
+from quart import Blueprint, Response, request
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from ..errors import ProtocolError, RemoteProtocolError
+from ..wire.content import MEDIA, MediaKind
+from ..wire.decode import decode_operation
+from ..wire.encode import encode_error, encode_result
+from ..wire.ids import as_message_id, as_recipient
+from ..wire.operations import EditMessage, Upload
+from .blobs import TooLargeError
+from .exchange import Exchange, Logged
+from .performing import Refusal, invalid, kind_of
+
+# A form of keyboards and text is far smaller; uploads have a limit of their own.
+LONGEST_FORM: Final = 1024 * 1024
+_JSON: Final = "application/json"
+_FORM: Final = "application/x-www-form-urlencoded"
+
+# Seen live: an upload that is too big, or of the wrong kind, is answered 500.
+_TOO_LARGE: Final = Refusal(500, "the file is too large")
+
+Fields = list[tuple[str, str]]
+
+
+def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
+    """The routes of the platform, for one bot's token."""
+    blueprint = Blueprint("platform", __name__)
+    expected = token.encode()
+
+    async def perform(operation: str) -> Response:
+        path = operation.strip("/")
+        if not hmac.compare_digest(request.headers.get("token", "").encode(), expected):
+            return _refuse(exchange, path, [], Refusal(403, "token is not valid"))
+        if path == Upload.path:
+            return await _upload(exchange)
+        try:
+            fields = await _fields(exchange)
+        except RemoteProtocolError as error:
+            return _refuse(exchange, path, [], invalid(error.field))
+        return _perform(exchange, path, fields)
+
+    async def file(file_id: str, name: str) -> Response:
+        return _file(exchange, file_id)
+
+    async def charge(user_id: int) -> Response:
+        await trio.lowlevel.checkpoint()
+        return Response("Top up this wallet in the emulator.\n", 200, content_type="text/plain")
+
+    blueprint.add_url_rule("/charge/<int:user_id>", view_func=charge, methods=["GET"])
+    blueprint.add_url_rule("/<path:operation>", view_func=perform, methods=["POST"])
+    blueprint.add_url_rule("/files/<file_id>/<path:name>", view_func=file, methods=["GET"])
+    return blueprint
+
+
+def _perform(exchange: Exchange, path: str, fields: Fields) -> Response:
+    try:
+        operation = decode_operation(path, fields, edited_type=_edited(exchange, path, fields))
+    except RemoteProtocolError as error:
+        refusal = Refusal(404, "not found") if error.field == "path" else invalid(error.field)
+        return _refuse(exchange, path, fields, refusal)
+    answer = exchange.perform(operation)
+    if isinstance(answer, Refusal):
+        return _refuse(exchange, path, fields, answer)
+    _log(exchange, path, fields, 200)
+    return Response(encode_result(operation, answer), 200, content_type=_JSON)
+
+
+def _edited(exchange: Exchange, path: str, fields: Fields) -> str:
+    if path != EditMessage.path:
+        return "text"
+    given = dict(fields)
+    try:
+        recipient = as_recipient(given.get("chat_id", ""))
+        return kind_of(exchange.world, recipient, as_message_id(given.get("message_id", "")))
+    except ProtocolError:
+        return "text"
+
+
+async def _fields(exchange: Exchange) -> Fields:
+    body = bytearray()
+    async for chunk in request.body:
+        body += chunk
+        if len(body) > LONGEST_FORM:
+            raise RemoteProtocolError("body", f"must be at most {LONGEST_FORM} bytes")
+    try:
+        if request.mimetype == _JSON and exchange.world.switches.json_operations:
+            return _from_json(body.decode())
+        if request.mimetype == _FORM:
+            return parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
+    except (ValueError, RecursionError):
+        raise RemoteProtocolError("body", "must be readable") from None
+    raise RemoteProtocolError("body", "must be a form")
+
+
+def _from_json(text: str) -> Fields:
+    value: object = json.loads(text)
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("body", "must be a JSON object")
+    fields = cast("dict[str, object]", value)
+    return [(name, _as_text(given)) for name, given in fields.items() if given is not None]
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+async def _upload(exchange: Exchange) -> Response:
+    try:
+        files = await request.files
+    except RequestEntityTooLarge:
+        return _refuse(exchange, Upload.path, [], _TOO_LARGE)
+    given = [(name, part) for name, part in files.items(multi=True) if name in MEDIA]
+    if len(given) != 1:
+        return _refuse(exchange, Upload.path, [], invalid("file"))
+    name, part = given[0]
+    log: Fields = [(name, part.filename or "")]
+    try:
+        descriptor = await exchange.upload(
+            cast("MediaKind", name), part.filename or name, cast("BinaryIO", part.stream)
+        )
+    except TooLargeError:
+        return _refuse(exchange, Upload.path, log, _TOO_LARGE)
+    finally:
+        part.close()
+    _log(exchange, Upload.path, log, 200)
+    return Response(descriptor.json, 200, content_type=_JSON)
+
+
+def _file(exchange: Exchange, file_id: str) -> Response:
+    stored = exchange.blobs.get(file_id)
+    headers = {
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+    if stored is None:
+        return Response(encode_error("not found"), 404, headers, content_type=_JSON)
+    headers["Content-Length"] = str(stored.size)
+    if stored.raster is None:
+        headers["Content-Disposition"] = "attachment"
+    kind = stored.raster or "application/octet-stream"
+    return Response(exchange.blobs.read(stored), 200, headers, content_type=kind)
+
+
+def _refuse(exchange: Exchange, path: str, fields: Fields, refusal: Refusal) -> Response:
+    _log(exchange, path, fields, refusal.status)
+    body = encode_error(refusal.reason, exchange.world.letters())
+    return Response(body, refusal.status, content_type=_JSON)
+
+
+def _log(exchange: Exchange, path: str, fields: Fields, status: int) -> None:
+    exchange.requests.append(Logged(exchange.clock.now(), path, tuple(fields), status))

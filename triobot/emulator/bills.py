@@ -1,0 +1,141 @@
+"""Money that a bot asked for: payment buttons by ``ref_id``, invoices by id (interface sections 2.3, 2.4, 3).
+
+A bill is open until somebody pays. Paid money is the bot's only once it was captured by a verify; what is
+not captured within the hour goes back to whoever paid. Pure: the moment comes in as `now`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Literal, TypeAlias, final
+
+import attrs
+
+from ..wire.ids import ChatId, SenderId
+from ..wire.markup import Currency
+from ..wire.results import PaymentState
+from .switches import Switches
+
+BillState: TypeAlias = Literal["open", "paid", "captured", "refunded", "expired"]
+
+
+@final
+@attrs.define(eq=False)
+class Taking:
+    """One payment of a bill."""
+
+    payer: SenderId
+    amount: int
+    currency: Currency
+    paid_at: int
+    captured_at: int | None = None
+    refunded_at: int | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is neither captured nor given back."""
+        return self.captured_at is None and self.refunded_at is None
+
+
+@final
+@attrs.define(eq=False)
+class Bill:
+    """What was asked for, and what was paid for it.
+
+    Attributes:
+        kind: a payment button, or an invoice.
+        id: the button's ``ref_id``, or the invoice's id.
+        expires_at: nobody can pay from here on; None for never.
+    """
+
+    kind: Literal["payment", "invoice"]
+    id: str
+    chat_id: ChatId
+    amount: int
+    currency: Currency
+    description: str = attrs.field(repr=False)
+    expires_at: int | None = None
+    takings: list[Taking] = attrs.field(factory=list[Taking])
+
+    def state(self, now: int) -> BillState:
+        """Where it stands; the newest taking counts, unless another was captured."""
+        if any(taking.captured_at is not None for taking in self.takings):
+            return "captured"
+        if self.takings:
+            return "paid" if self.takings[-1].waits else "refunded"
+        return "expired" if self.is_expired(now) else "open"
+
+    def is_expired(self, now: int) -> bool:
+        """Whether it is too late to pay."""
+        return self.expires_at is not None and now >= self.expires_at
+
+    def verify(self, now: int, switches: Switches) -> tuple[PaymentState, Taking | None]:
+        """Capture what was paid; the second value is what was captured by this call."""
+        for taking in self.takings:
+            if taking.waits:
+                taking.captured_at = now
+                return PaymentState(True, taking.amount), taking
+        captured = self._captured()
+        if captured is not None and switches.second_verify == "verified":
+            return PaymentState(True, captured.amount), None
+        return PaymentState(False, self.amount), None
+
+    def inquire(self, switches: Switches) -> PaymentState:
+        """Say where it stands; capture nothing."""
+        if (captured := self._captured()) is not None:
+            return PaymentState(True, captured.amount)
+        paid = next((taking for taking in self.takings if taking.waits), None)
+        if paid is not None and switches.inquiry_sees_paid:
+            return PaymentState(True, paid.amount)
+        return PaymentState(False, self.amount)
+
+    def _captured(self) -> Taking | None:
+        return next((taking for taking in self.takings if taking.captured_at is not None), None)
+
+
+@final
+class Till:
+    """All bills, with the refunds that fall due."""
+
+    def __init__(self) -> None:
+        self._payments: dict[str, Bill] = {}
+        self._invoices: dict[str, Bill] = {}
+        # In the order of payment, so that a look at what is due costs nothing when nothing is.
+        self._paid: deque[tuple[Bill, Taking]] = deque()
+
+    def __iter__(self) -> Iterator[Bill]:
+        yield from self._payments.values()
+        yield from self._invoices.values()
+
+    def payment(self, ref_id: str) -> Bill | None:
+        """The payment button of this ``ref_id``, if one was ever shown."""
+        return self._payments.get(ref_id)
+
+    def invoice(self, invoice_id: str) -> Bill | None:
+        """The invoice of this id."""
+        return self._invoices.get(invoice_id)
+
+    def add(self, bill: Bill) -> None:
+        """Remember a bill; a ``ref_id`` that was shown before keeps its first one."""
+        kept = self._payments if bill.kind == "payment" else self._invoices
+        kept.setdefault(bill.id, bill)
+
+    def take(self, bill: Bill, payer: SenderId, amount: int, currency: Currency, now: int) -> Taking:
+        """Somebody pays; the hour begins."""
+        taking = Taking(payer, amount, currency, now)
+        bill.takings.append(taking)
+        self._paid.append((bill, taking))
+        return taking
+
+    def lapse(self, now: int, window: int) -> Iterator[tuple[Bill, Taking, int]]:
+        """Give back what was not captured in time; yields each with the moment at which it went back."""
+        while self._paid:
+            bill, taking = self._paid[0]
+            due = taking.paid_at + window
+            if taking.waits and now < due:
+                return
+            self._paid.popleft()
+            if taking.waits:
+                taking.refunded_at = due
+                yield bill, taking, due

@@ -1,0 +1,99 @@
+"""The bytes of uploaded files: in a temporary folder, under the id that their descriptor names."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import BinaryIO, Final, final
+
+import attrs
+import trio
+
+from .thumbnails import Measured, measure
+
+_CHUNK: Final = 64 * 1024
+
+# Raster images only: a drawing or a page could carry a script that runs as ours.
+_RASTER: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+@final
+@attrs.frozen
+class Stored:
+    """A file that has come.
+
+    Attributes:
+        raster: the media type when its first bytes are those of a raster image, else None.
+    """
+
+    path: Path = attrs.field(repr=False)
+    size: int
+    raster: str | None
+
+
+@final
+class TooLargeError(Exception):
+    """The file is larger than the platform takes."""
+
+
+def raster_type(head: bytes) -> str | None:
+    """The media type of a raster image, by its first bytes and never by its name."""
+    for magic, kind in _RASTER:
+        if head.startswith(magic):
+            return kind
+    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
+
+
+@final
+class Blobs:
+    """Files by id. Nothing is deleted before the folder is."""
+
+    def __init__(self, folder: Path, *, limit: int) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._stored: dict[str, Stored] = {}
+
+    def get(self, file_id: str) -> Stored | None:
+        """The file of this id."""
+        return self._stored.get(file_id)
+
+    async def keep(self, file_id: str, source: BinaryIO, *, shrink: bool) -> tuple[Stored, Measured | None]:
+        """Copy a file in, piece by piece, in a thread; with `shrink`, make its resized images too.
+
+        Raises:
+            TooLargeError: nothing was kept.
+
+        Cancellation: *ambiguous*: the copy goes on in its thread, and is lost.
+        """
+        return await trio.to_thread.run_sync(self._keep, file_id, source, shrink)
+
+    def _keep(self, file_id: str, source: BinaryIO, shrink: bool) -> tuple[Stored, Measured | None]:
+        path = self._folder / file_id
+        with path.open("xb") as target:
+            shutil.copyfileobj(source, target, _CHUNK)
+        stored = self._look(path)
+        if stored.size > self._limit:
+            path.unlink()
+            raise TooLargeError
+        self._stored[file_id] = stored
+        measured = measure(path, self._folder) if shrink and stored.raster is not None else None
+        for preview in measured.previews.values() if measured is not None else ():
+            self._stored[preview] = self._look(self._folder / preview)
+        return stored, measured
+
+    def _look(self, path: Path) -> Stored:
+        with path.open("rb") as file:
+            head = file.read(16)
+        return Stored(path, path.stat().st_size, raster_type(head))
+
+    async def read(self, stored: Stored) -> AsyncIterator[bytes]:
+        """The bytes, in pieces."""
+        async with await trio.open_file(stored.path, "rb") as file:
+            while chunk := await file.read(_CHUNK):
+                yield chunk

@@ -1,0 +1,122 @@
+"""Chats as the app shows them: messages with their keyboards and forms, the reply keyboard, typing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, final
+
+import attrs
+
+from ..wire.content import Content
+from ..wire.forms import Form
+from ..wire.ids import CallbackId, ChatId, GroupName, MessageId, SenderId
+from ..wire.markup import InlineButton, InlineKeyboard, Key, ReplyKeyboard
+
+# A chat keeps this many of its newest messages and answers: an emulator left running for a week of load
+# tests stays small. What has scrolled out is treated like a message that never was.
+HISTORY: Final = 5_000
+
+
+@final
+@attrs.frozen
+class Entry:
+    """One message of a chat; edits make a new entry under the same id.
+
+    Attributes:
+        author: the person who wrote it, or None for the bot.
+        submitted: how often its form was sent.
+    """
+
+    id: MessageId
+    author: SenderId | None
+    content: Content = attrs.field(repr=False)
+    at: int
+    reply_keyboard: ReplyKeyboard | None = None
+    inline_keyboard: InlineKeyboard | None = None
+    form: Form | None = None
+    edited_at: int | None = None
+    deleted: bool = False
+    submitted: int = 0
+
+    def buttons(self) -> Iterator[InlineButton]:
+        """The inline buttons in sight, row by row."""
+        if self.inline_keyboard is not None and not self.deleted:
+            for row in self.inline_keyboard.rows:
+                yield from row
+
+
+@final
+@attrs.frozen
+class Reply:
+    """The bot's answer to a press, as the person sees it."""
+
+    callback_id: CallbackId
+    text: str = attrs.field(repr=False)
+    alert: bool
+    at: int
+
+
+@final
+@attrs.define
+class Pressed:
+    """A press whose button shows a waiting mark until `reply` is there."""
+
+    callback_id: CallbackId
+    by: SenderId
+    message_id: MessageId
+    at: int
+    reply: Reply | None = None
+
+
+@final
+@attrs.define(eq=False)
+class Chat:
+    """A private chat with the bot, or a group that the bot is in.
+
+    Attributes:
+        name: a group's name with its at sign; None for a private chat.
+        members: who is in it; a private chat has one or none.
+        reply_keyboard: the keys shown now.
+        typing_until: the typing indicator shows before this moment.
+    """
+
+    id: ChatId
+    name: GroupName | None
+    members: set[SenderId] = attrs.field(factory=set[SenderId])
+    entries: dict[MessageId, Entry] = attrs.field(factory=dict[MessageId, Entry], repr=False)
+    pressed: dict[CallbackId, Pressed] = attrs.field(factory=dict[CallbackId, Pressed], repr=False)
+    reply_keyboard: ReplyKeyboard | None = None
+    typing_until: int = 0
+
+    def put(self, entry: Entry) -> None:
+        """Show a new or a changed message."""
+        self.entries[entry.id] = entry
+        if len(self.entries) > HISTORY:
+            del self.entries[next(iter(self.entries))]
+
+    def press(self, pressed: Pressed) -> None:
+        """Remember a press that waits for its answer."""
+        self.pressed[pressed.callback_id] = pressed
+        if len(self.pressed) > HISTORY:
+            del self.pressed[next(iter(self.pressed))]
+
+    def in_sight(self) -> Iterator[Entry]:
+        """The messages that are not deleted, newest first."""
+        return (entry for entry in reversed(self.entries.values()) if not entry.deleted)
+
+    def is_typing(self, now: int) -> bool:
+        """Whether the bot seems to be typing."""
+        return now < self.typing_until
+
+    def button(self, label: str, message_id: MessageId | None = None) -> tuple[Entry, InlineButton] | None:
+        """The newest inline button of this label, or that of one message."""
+        for entry in self.in_sight():
+            for button in entry.buttons():
+                if button.text == label and message_id in (None, entry.id):
+                    return entry, button
+        return None
+
+    def key(self, label: str) -> Key | None:
+        """The key of this label on the reply keyboard that is shown."""
+        rows = self.reply_keyboard.rows if self.reply_keyboard is not None else ()
+        return next((key for row in rows for key in row if key.label == label), None)

@@ -1,0 +1,137 @@
+"""The ASGI door in front of everything: who may come in, and what goes wrong on demand.
+
+Any web page that a developer has open can post to a loopback port, and a name that resolves to 127.0.0.1
+makes it look like its own. So `Host` is checked before anything else, then `Origin` and the control token.
+No answer carries a CORS header.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Collection, Iterable, MutableMapping
+from typing import Any, Final, TypeAlias, cast, final
+
+import trio
+
+from ..wire.encode import encode_error
+from .faults import Fault, FaultPlan
+
+# ASGI defines its messages as dictionaries of anything.
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+
+CONTROL_HEADER: Final = "X-Triobot-Control"
+LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+_CONTROL: Final = "/control/"
+
+
+@final
+class Door:
+    """Lets in what may come in, with the faults that are planned.
+
+    Attributes:
+        authorities: the values of `Host` that are ours, each with its port.
+    """
+
+    def __init__(
+        self, inner: AsgiApp, *, plan: FaultPlan, control_token: str, authorities: Collection[str]
+    ) -> None:
+        self.authorities = frozenset(authorities)
+        self._inner = inner
+        self._plan = plan
+        self._control_token = control_token.encode()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        match scope["type"]:
+            case "http":
+                await self._http(scope, receive, send)
+            case "lifespan":
+                await _lifespan(receive, send)
+            case _:
+                await send({"type": "websocket.close", "code": 1008})
+
+    async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
+        headers = cast("list[tuple[bytes, bytes]]", list(scope["headers"]))
+        path = str(scope["path"])
+        if (reason := self._stopped(path, str(scope["method"]), headers)) is not None:
+            await _answer(send, 403, reason)
+            return
+        if scope["method"] != "POST" or path.startswith(_CONTROL):
+            await self._inner(scope, receive, send)
+            return
+        fault = self._plan.for_operation(path.strip("/"))
+        await self._faulty(fault or Fault(), scope, receive, send)
+
+    def _stopped(self, path: str, method: str, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        hosts = _values(headers, b"host")
+        if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self.authorities:
+            return "this host name is not served here"
+        if not path.startswith(_CONTROL):
+            return None
+        origins = {f"http://{authority}".encode() for authority in self.authorities}
+        if any(origin not in origins for origin in _values(headers, b"origin")):
+            return "this origin may not control the emulator"
+        tokens = _values(headers, CONTROL_HEADER.lower().encode())
+        if len(tokens) != 1 or not hmac.compare_digest(tokens[0], self._control_token):
+            return f"the header {CONTROL_HEADER} doesn't hold this run's control token"
+        kinds = _values(headers, b"content-type")
+        # A page can post a form without asking first; it can't post JSON.
+        if method != "GET" and [kind.partition(b";")[0].strip() for kind in kinds] != [b"application/json"]:
+            return "the control API takes JSON only"
+        return None
+
+    async def _faulty(self, fault: Fault, scope: Message, receive: Receive, send: Send) -> None:
+        await trio.sleep(fault.latency)
+        if fault.status is not None:
+            await _drain(receive)
+            await _answer(send, fault.status, fault.reason)
+        elif fault.drop == "before":
+            await _drain(receive)
+            await _cut(send)
+        elif fault.drop == "after":
+            await self._inner(scope, receive, _unsent)
+            await _cut(send)
+        else:
+            await self._inner(scope, receive, send)
+
+
+def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    return [value for key, value in headers if key.lower() == name]
+
+
+async def _drain(receive: Receive) -> None:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            return
+
+
+async def _answer(send: Send, status: int, reason: str) -> None:
+    body = encode_error(reason)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def _cut(send: Send) -> None:
+    # ASGI has no word for ending a connection. A server ends it by itself when an application stops in the
+    # middle of an answer, so the client sees a status line and then nothing.
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+
+async def _unsent(message: Message) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            await send({"type": "lifespan.startup.complete"})
+        else:
+            await send({"type": "lifespan.shutdown.complete"})
+            return

@@ -1,0 +1,133 @@
+"""Joins the pure world to time, files and the network: what both HTTP faces of the emulator work on."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import BinaryIO, Final, final
+
+import attrs
+import trio
+
+from ..seams import WallClock
+from ..wire.content import Descriptor, MediaKind
+from ..wire.events import Event
+from ..wire.operations import Operation
+from .blobs import Blobs
+from .faults import FaultPlan
+from .outage import Outage
+from .performing import Refusal, Result, perform
+from .pusher import Pusher
+from .world import World
+
+_KEPT: Final = 1_000
+
+
+@final
+class ShiftedClock:
+    """A wall clock that can be put forward, so that an hour needn't be waited for."""
+
+    def __init__(self, base: WallClock | None = None) -> None:
+        self._base = base
+        self._ahead = 0
+
+    def now(self) -> int:
+        """Wall milliseconds, with what was added."""
+        base = self._base.now() if self._base is not None else time.time_ns() // 1_000_000
+        return base + self._ahead
+
+    def advance(self, milliseconds: int) -> None:
+        """Put the clock forward; it never goes back."""
+        if milliseconds < 0:
+            raise ValueError("time doesn't go back")
+        self._ahead += milliseconds
+
+
+@final
+@attrs.frozen
+class Logged:
+    """A request that the bot made; the token is not kept."""
+
+    at: int
+    path: str
+    fields: tuple[tuple[str, str], ...] = attrs.field(repr=False)
+    status: int
+
+
+@final
+class Exchange:
+    """One running platform.
+
+    Attributes:
+        requests: the newest requests of the bot.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        pusher: Pusher,
+        blobs: Blobs,
+        plan: FaultPlan | None = None,
+        clock: ShiftedClock | None = None,
+    ) -> None:
+        self.world = world
+        self.pusher = pusher
+        self.blobs = blobs
+        self.plan = plan or FaultPlan()
+        self.clock = clock or ShiftedClock()
+        self.outage = Outage()
+        self.requests: deque[Logged] = deque(maxlen=_KEPT)
+        self._changed = trio.Event()
+
+    def perform(self, operation: Operation[object]) -> Result | Refusal:
+        """Do what the bot asks."""
+        answer, _ = perform(self.world, operation, self.clock.now())
+        self._tell()
+        return answer
+
+    def act(self, what: Callable[[int], tuple[Event, ...]]) -> tuple[Event, ...]:
+        """Let somebody do something now, and queue the events for the bot.
+
+        Raises:
+            ImpossibleActError: the app doesn't offer that; nothing happened.
+            PushQueueFullError: the bot is too far behind; nothing happened.
+        """
+        self.pusher.check_room()
+        events = what(self.clock.now())
+        self.pusher.push(*events)
+        self._tell()
+        return events
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Put the clock forward, and let fall due what falls due."""
+        self.clock.advance(milliseconds)
+        self.world.catch_up(self.clock.now())
+        self._tell()
+
+    async def upload(self, kind: MediaKind, filename: str, source: BinaryIO) -> Descriptor:
+        """Keep a file, and describe it.
+
+        Raises:
+            TooLargeError: it was not kept.
+        """
+        file_id = self.world.letters()
+        stored, measured = await self.blobs.keep(file_id, source, shrink=kind == "image")
+        return self.world.uploads.add(
+            file_id,
+            kind,
+            filename,
+            stored.size,
+            size=measured.size if measured is not None else None,
+            previews=measured.previews if measured is not None else None,
+        )
+
+    async def wait_change(self, after: int) -> None:
+        """Wait until the world has changed since this number."""
+        while self.world.seq <= after:
+            await self._changed.wait()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()

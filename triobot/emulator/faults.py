@@ -1,0 +1,143 @@
+"""What goes wrong on demand: in answering operations, and in posting events.
+
+Frozen descriptions, taken one after another from a `FaultPlan`. The first that fits is used; one with
+`times` is used that often and then gone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, TypeVar, final
+
+import attrs
+
+
+def _is_seconds(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ValueError(f"{attribute.name} must be a non-negative number of seconds")
+
+
+def _is_times(instance: object, attribute: attrs.Attribute[int | None], value: int | None) -> None:
+    if value is not None and (type(value) is not int or value < 1):
+        raise ValueError(f"{attribute.name} must be a positive integer, or nothing for always")
+
+
+def _is_status(instance: object, attribute: attrs.Attribute[int | None], value: int | None) -> None:
+    if value is not None and (type(value) is not int or not 300 <= value <= 599):
+        raise ValueError(f"{attribute.name} must be from 300 to 599")
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Fault:
+    """How an operation goes wrong.
+
+    Attributes:
+        operation: its path, such as ``sendMessage``, or ``*`` for any.
+        latency: seconds before anything else.
+        status: answer this instead, and do nothing.
+        reason: the error body's words, with `status`.
+        drop: ``before``: the connection ends and nothing was done; ``after``: it was done, and only the
+            answer is lost. The client sees the same: the head of an answer, and no body.
+        times: how often; None for always.
+    """
+
+    operation: str = "*"
+    latency: float = attrs.field(default=0.0, validator=_is_seconds)
+    status: int | None = attrs.field(default=None, validator=_is_status)
+    reason: str = "try again"
+    drop: Literal["before", "after"] | None = attrs.field(
+        default=None, validator=attrs.validators.in_((None, "before", "after"))
+    )
+    times: int | None = attrs.field(default=None, validator=_is_times)
+
+    def fits(self, name: str) -> bool:
+        """Whether it is meant for this operation."""
+        return self.operation in ("*", name)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class EventFault:
+    """How an event goes wrong on its way to the bot.
+
+    Attributes:
+        type: its type in the interface's spelling, such as ``payCallback``, or ``*`` for any.
+        drop: it is never posted.
+        delay: seconds before it is posted; everything behind it waits, too.
+        duplicates: how many more times it is posted, right after.
+        behind: it changes places with the next event; if none comes within a second, it goes alone.
+        times: how often; None for always.
+    """
+
+    type: str = "*"
+    drop: bool = False
+    delay: float = attrs.field(default=0.0, validator=_is_seconds)
+    duplicates: int = attrs.field(
+        default=0,
+        validator=[attrs.validators.instance_of(int), attrs.validators.ge(0), attrs.validators.le(100)],
+    )
+    behind: bool = False
+    times: int | None = attrs.field(default=None, validator=_is_times)
+
+    def fits(self, name: str) -> bool:
+        """Whether it is meant for this type of event."""
+        return self.type in ("*", name)
+
+
+AnyFault: TypeAlias = Fault | EventFault
+FaultT = TypeVar("FaultT", Fault, EventFault)
+
+# Nobody writes this many by hand; a script in a loop should be told.
+MOST_FAULTS = 1_000
+
+
+@final
+class FaultPlan:
+    """The faults still to come."""
+
+    def __init__(self) -> None:
+        self._operations: list[Fault] = []
+        self._events: list[EventFault] = []
+
+    def pending(self) -> Sequence[AnyFault]:
+        """What is still to come, operations first."""
+        return (*self._operations, *self._events)
+
+    def add(self, fault: AnyFault) -> None:
+        """Plan a fault behind those there are.
+
+        Raises:
+            ValueError: there are too many.
+        """
+        if len(self.pending()) >= MOST_FAULTS:
+            raise ValueError(f"there are {MOST_FAULTS} faults already")
+        if isinstance(fault, Fault):
+            self._operations.append(fault)
+        else:
+            self._events.append(fault)
+
+    def clear(self) -> None:
+        """Let everything go well."""
+        self._operations.clear()
+        self._events.clear()
+
+    def for_operation(self, path: str) -> Fault | None:
+        """Use up the first fault that fits this operation."""
+        return _use(self._operations, path)
+
+    def for_event(self, kind: str) -> EventFault | None:
+        """Use up the first fault that fits this type of event."""
+        return _use(self._events, kind)
+
+
+def _use(faults: list[FaultT], name: str) -> FaultT | None:
+    for index, fault in enumerate(faults):
+        if fault.fits(name):
+            if fault.times == 1:
+                del faults[index]
+            elif fault.times is not None:
+                faults[index] = attrs.evolve(fault, times=fault.times - 1)
+            return fault
+    return None

@@ -1,0 +1,383 @@
+"""A person in the app, for demos and for tests of whole processes: a small client of the control API.
+
+async with connect(emulator.control_url, emulator.control_token) as app:
+    ali = await app.user("Ali", irr=500_000)
+    await ali.joins()
+    await ali.sees("Your name?")
+    await ali.says("Ali")
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, Literal, TypeAlias, TypeVar, cast, final
+
+import attrs
+import httpx
+import trio
+
+from ..errors import TriobotError
+from ..wire.content import Blob, Contact, Content, Location, Media
+from ..wire.ids import ChatId, SenderId
+from ..wire.rules import JsonValue
+from .control_person import LONGEST_WAIT
+from .door import CONTROL_HEADER
+
+FoundT = TypeVar("FoundT")
+JsonObject: TypeAlias = dict[str, JsonValue]
+Expected: TypeAlias = (
+    "str | re.Pattern[str] | type[str] | type[Media] | type[Contact] | type[Location] | None"
+)
+
+# How long a person looks at the screen before giving up; a bot answers within a fraction of that.
+PATIENCE: Final = 5.0
+_SHOWN: Final = 12
+
+
+@final
+class AppError(TriobotError):
+    """The app refused: the control API's words."""
+
+
+@final
+class NotSeenError(TriobotError, AssertionError):
+    """What was waited for did not appear in time; the text shows the chat so far."""
+
+
+@final
+@attrs.frozen
+class Seen:
+    """A message on the screen.
+
+    Attributes:
+        type: ``text``, a kind of media, ``contact`` or ``location``; ``deleted`` for one that is gone.
+        text: the text, or the caption.
+        buttons: the labels of its inline buttons, row by row.
+        form: the names of its form's fields; empty without one.
+        raw: everything the control API says of it.
+    """
+
+    id: int
+    from_bot: bool
+    type: str
+    text: str = attrs.field(repr=False)
+    buttons: tuple[tuple[str, ...], ...]
+    form: tuple[str, ...]
+    raw: JsonObject = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, message: JsonObject) -> Seen:
+        """Read a message of the control API."""
+        number, mine = cast("int", message["id"]), bool(message["from_bot"])
+        if message["deleted"]:
+            return cls(number, mine, "deleted", "", (), (), message)
+        content = cast("JsonObject", message["content"])
+        rows = cast("list[list[JsonObject]]", message["buttons"])
+        fields = cast("list[JsonObject]", message["form"] or [])
+        return cls(
+            number,
+            mine,
+            str(content["type"]),
+            str(content.get("text") or content.get("caption") or content.get("desc") or ""),
+            tuple(tuple(str(button["text"]) for button in row) for row in rows),
+            tuple(str(field["name"]) for field in fields if "name" in field),
+            message,
+        )
+
+    def is_what(self, expected: Expected) -> bool:
+        """Whether it is the text, matches the pattern, or is content of the class."""
+        match expected:
+            case None:
+                return True
+            case str():
+                return self.text == expected
+            case re.Pattern():
+                return expected.search(self.text) is not None
+            case _:
+                return self.type == _TYPES.get(expected, getattr(expected, "kind", None))
+
+    def line(self) -> str:
+        """One line for a terminal, without anything that a terminal would act on."""
+        who = "bot" if self.from_bot else "   "
+        what = "" if self.type == "text" else f"[{self.type}] "
+        buttons = "".join(f" <{label}>" for row in self.buttons for label in row)
+        return f"{who} #{self.id} {_printable(what + self.text + buttons)}"
+
+
+_TYPES: Final[Mapping[type, str]] = {str: "text", Contact: "contact", Location: "location"}
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+@final
+class Person:
+    """Somebody in one chat with the bot; make them with `App.user`."""
+
+    def __init__(self, app: App, user: JsonObject, chat_id: ChatId, cursor: int) -> None:
+        self._app = app
+        self.id = SenderId(cast("int", user["id"]))
+        self.name = str(user["name"])
+        self.phone = str(user["phone"])
+        self._user = user
+        self.chat_id = chat_id
+        self._cursor = cursor
+
+    def at(self, chat_id: ChatId) -> Person:
+        """The same person in a group."""
+        return Person(self._app, self._user, chat_id, self._cursor)
+
+    async def joins(self) -> None:
+        """Join the service, or this group."""
+        await self._act("join")
+
+    async def leaves(self) -> None:
+        """Leave the service, or this group."""
+        await self._act("leave")
+
+    async def says(self, content: Content) -> None:
+        """Write text, or send media from bytes, a contact or a location."""
+        match content:
+            case str():
+                await self._act("say", {"text": content})
+            case Contact():
+                await self._act("share-contact", {"phone": content.phone, "name": content.name})
+            case Location():
+                await self._act(
+                    "share-location", {"lat": content.lat, "long": content.long, "desc": content.desc}
+                )
+            case Media(source=Blob(data=data, filename=filename), caption=caption):
+                encoded = base64.b64encode(data).decode()
+                await self._act(
+                    "media",
+                    {"kind": content.kind, "filename": filename, "base64": encoded, "caption": caption},
+                )
+            case _:
+                raise AppError("media must come from bytes")
+
+    async def shares_contact(self) -> None:
+        """Share one's own number."""
+        await self._act("share-contact")
+
+    async def shares_location(self) -> None:
+        """Share where one is."""
+        await self._act("share-location")
+
+    async def presses(self, label: str, *, times: int = 1) -> None:
+        """Press the newest button or key of this label."""
+        await self._act("press", {"label": label, "times": times})
+
+    async def submits(self, values: Mapping[str, str]) -> None:
+        """Fill in the newest form and send it."""
+        await self._act("submit", {"values": dict(values)})
+
+    async def pays(
+        self,
+        label: str | None = None,
+        *,
+        code: int | None = None,
+        taken: bool = False,
+        amount: int | None = None,
+        invoice: bool = False,
+    ) -> None:
+        """Pay the newest payment button, the one of this label, or the newest invoice.
+
+        Args:
+            code, taken, amount: see `paying.pay`.
+        """
+        await self._act(
+            "pay",
+            {
+                "label": label,
+                "code": code,
+                "taken": taken,
+                "amount": amount,
+                "newest_invoice": invoice or None,
+            },
+        )
+
+    async def tops_up(self, *, irr: int = 0, coin: int = 0) -> None:
+        """Put money into the wallet."""
+        await self._app.post(f"users/{self.id}/top-up", {"IRR": irr, "coin": coin})
+
+    async def wallet(self) -> Mapping[str, int]:
+        """What is in the wallet, by currency."""
+        people = cast("list[JsonObject]", await self._app.get("users"))
+        mine = next(person for person in people if person["id"] == self.id)
+        return cast("Mapping[str, int]", mine["wallet"])
+
+    async def sees(self, expected: Expected = None, *, within: float = PATIENCE) -> Seen:
+        """Wait for the bot's next message that is `expected`; earlier ones count as seen.
+
+        An edit that changes the content counts as a message.
+
+        Args:
+            expected: the whole text or caption, a pattern that is found in it, a class of content such as
+                `Image`, or None for any message.
+            within: seconds of patience.
+
+        Raises:
+            NotSeenError: it didn't come.
+        """
+
+        def shown(change: JsonObject) -> Seen | None:
+            if change["kind"] == "message" or (change["kind"] == "edit" and change["anew"]):
+                seen = Seen.of(cast("JsonObject", change["message"]))
+                return seen if seen.from_bot and seen.is_what(expected) else None
+            return None
+
+        if (found := await self._next(within, shown)) is None:
+            raise await self._not_seen(f"{_wanted(expected)} did not come within {within:g} s")
+        return found
+
+    async def sees_answer(self, text: str | None = None, *, within: float = PATIENCE) -> str:
+        """Wait for the next answer to one's press; its text.
+
+        Raises:
+            NotSeenError: it didn't come.
+        """
+
+        def answered(change: JsonObject) -> str | None:
+            if change["kind"] == "answer" and change["user"] == self.id and text in (None, change["text"]):
+                return str(change["text"])
+            return None
+
+        if (found := await self._next(within, answered)) is None:
+            raise await self._not_seen(f"no such answer to a press came within {within:g} s")
+        return found
+
+    async def sees_nothing(self, *, within: float) -> None:
+        """Make sure that the bot sends nothing for this long.
+
+        Raises:
+            NotSeenError: it sent something.
+        """
+
+        def sent(change: JsonObject) -> Literal[True] | None:
+            if change["kind"] == "message" and cast("JsonObject", change["message"])["from_bot"]:
+                return True
+            return None
+
+        if await self._next(within, sent) is not None:
+            raise await self._not_seen("nothing was to come")
+
+    async def screen(self) -> JsonObject:
+        """The chat as the control API shows it: typing, keys, messages."""
+        return await self._look(self._cursor, 0)
+
+    async def history(self) -> Sequence[Seen]:
+        """The newest messages, oldest first."""
+        messages = cast("list[JsonObject]", (await self.screen())["messages"])
+        return [Seen.of(message) for message in messages]
+
+    async def _next(self, within: float, wanted: Callable[[JsonObject], FoundT | None]) -> FoundT | None:
+        """The first change that is wanted; it and what came before it count as seen."""
+        position, deadline = self._cursor, trio.current_time() + within
+        while True:
+            left = deadline - trio.current_time()
+            screen = await self._look(position, max(0, min(LONGEST_WAIT, math.ceil(left))))
+            for change in cast("list[JsonObject]", screen["changes"]):
+                if (found := wanted(change)) is not None:
+                    self._cursor = cast("int", change["seq"])
+                    return found
+            position = cast("int", screen["seq"])
+            if left <= 0:
+                return None
+
+    async def _look(self, after: int, wait: int) -> JsonObject:
+        query = {"chat": self.chat_id, "after": after, "wait": wait}
+        return cast("JsonObject", await self._app.get(f"users/{self.id}/chat", query))
+
+    async def _not_seen(self, what: str) -> NotSeenError:
+        lines = [seen.line() for seen in (await self.history())[-_SHOWN:]]
+        return NotSeenError("\n".join((f"{what}; {self.name}'s chat so far:", *lines)))
+
+    async def _act(self, name: str, keys: Mapping[str, JsonValue] | None = None) -> None:
+        given = {key: value for key, value in (keys or {}).items() if value is not None}
+        await self._app.post(f"users/{self.id}/{name}", {"chat": self.chat_id, **given})
+
+
+def _wanted(expected: Expected) -> str:
+    match expected:
+        case None:
+            return "a message"
+        case re.Pattern():
+            return f"a message that matches {expected.pattern!r}"
+        case str():
+            return f"the message {expected!r}"
+        case _:
+            return f"a message of {expected.__name__}"
+
+
+@final
+class App:
+    """The app on everybody's phone, and the machine room behind it."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def user(
+        self, name: str, *, irr: int = 0, coin: int = 0, phone: str | None = None, username: str | None = None
+    ) -> Person:
+        """Make a person with a wallet, who hasn't joined yet."""
+        given: JsonObject = {"name": name, "wallet": {"IRR": irr, "coin": coin}}
+        given.update({key: value for key, value in (("phone", phone), ("username", username)) if value})
+        user = cast("JsonObject", await self.post("users", given))
+        return Person(self, user, ChatId(cast("int", user["chat_id"])), 0)
+
+    async def group(self, name: str, *members: Person) -> ChatId:
+        """Make a group; its members join one after the other."""
+        given: JsonObject = {"name": name, "members": [member.id for member in members]}
+        return ChatId(cast("int", cast("JsonObject", await self.post("groups", given))["chat_id"]))
+
+    async def passes(self, seconds: float) -> None:
+        """Put the platform's clock forward."""
+        await self.post("clock", {"seconds": seconds})
+
+    async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
+        """Ask the control API.
+
+        Raises:
+            AppError: it refused.
+        """
+        # A long look waits for up to its own limit, and then for the answer.
+        return _read(await self._client.get(path, params=query, timeout=LONGEST_WAIT + 30))
+
+    async def post(self, path: str, given: JsonObject) -> JsonValue:
+        """Do something through the control API; `control` lists what there is.
+
+        Raises:
+            AppError: it refused.
+        """
+        return _read(await self._client.post(path, json=given))
+
+
+def _read(answer: httpx.Response) -> JsonValue:
+    value = cast("JsonValue", answer.json())
+    if answer.status_code != 200:
+        words = value.get("error") if isinstance(value, dict) else value
+        raise AppError(f"{answer.status_code}: {words}")
+    return value
+
+
+@asynccontextmanager
+async def connect(
+    control_url: str, control_token: str, *, transport: httpx.AsyncBaseTransport | None = None
+) -> AsyncGenerator[App]:
+    """Open a client of the control API.
+
+    Args:
+        transport: how requests get there; None for the network.
+    """
+    async with httpx.AsyncClient(
+        base_url=control_url.rstrip("/") + "/",
+        headers={CONTROL_HEADER: control_token},
+        transport=transport,
+        trust_env=False,
+    ) as client:
+        yield App(client)

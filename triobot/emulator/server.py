@@ -1,0 +1,213 @@
+"""Runs the platform on a loopback port: operations, files, the control API, and the pushing of events."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+import tempfile
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+from typing import Final, cast, final
+
+import attrs
+import httpx
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve  # pyright: ignore[reportUnknownVariableType]
+from hypercorn.typing import ASGIFramework
+from quart_trio import QuartTrio
+
+from ..errors import ConfigError
+from ..wire.encode import Body, encode_event
+from ..wire.events import Event
+from .api import platform_blueprint
+from .blobs import Blobs
+from .control import LONGEST_BODY, control_blueprint
+from .door import LOOPBACK_NAMES, AsgiApp, Door
+from .exchange import Exchange, ShiftedClock
+from .faults import FaultPlan
+from .outage import Outage
+from .pusher import HttpPost, Post, Pusher, PushSettings
+from .switches import Switches
+from .world import World
+
+# At least this much was taken by the platform around 2020; nobody has published a limit.
+LARGEST_UPLOAD: Final = 500 * 1024 * 1024
+# What is under way when connections are to be refused is cut off after this.
+_GRACE: Final = 0.2
+_POST_SECONDS: Final = 30.0
+
+
+@final
+@attrs.frozen
+class Emulator:
+    """A platform that is up.
+
+    Attributes:
+        base_url: what the bot's client is given.
+        control_url: what `Person.connect` is given, with `control_token`.
+        exchange: everything, for code in the same process; through it, the `world`.
+    """
+
+    base_url: str
+    control_url: str
+    control_token: str = attrs.field(repr=False)
+    exchange: Exchange = attrs.field(repr=False)
+
+    @property
+    def world(self) -> World:
+        """The platform's world."""
+        return self.exchange.world
+
+
+def make_exchange(
+    folder: Path,
+    post: Post,
+    *,
+    base_url: str,
+    switches: Switches | None = None,
+    chance: random.Random | None = None,
+    clock: ShiftedClock | None = None,
+    push: PushSettings | None = None,
+    largest_upload: int = LARGEST_UPLOAD,
+) -> Exchange:
+    """A platform without its HTTP faces; uploads go into `folder`, events to `post`."""
+    world = World(chance=chance or random.SystemRandom(), switches=switches, base_url=base_url)
+    plan = FaultPlan()
+
+    def encode(event: Event) -> Body:
+        chosen = world.switches
+        return encode_event(
+            event, as_json=chosen.json_events, lower_case_callbacks=chosen.lower_case_callbacks
+        )
+
+    pusher = Pusher(post, encode, fault=plan.for_event, settings=push)
+    return Exchange(world, pusher=pusher, blobs=Blobs(folder, limit=largest_upload), plan=plan, clock=clock)
+
+
+def make_app(
+    exchange: Exchange,
+    *,
+    token: str,
+    control_token: str,
+    authorities: Collection[str],
+    largest_upload: int = LARGEST_UPLOAD,
+) -> Door:
+    """The HTTP faces as an ASGI application, behind its door.
+
+    Args:
+        authorities: the values of `Host` that are served, with their port.
+    """
+    app = QuartTrio(__name__)
+    app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
+    app.register_blueprint(control_blueprint(exchange))
+    app.register_blueprint(platform_blueprint(exchange, token))
+    inner = cast("AsgiApp", app)
+    return Door(inner, plan=exchange.plan, control_token=control_token, authorities=authorities)
+
+
+async def serve_emulator(
+    *,
+    port: int = 8081,
+    host: str = "127.0.0.1",
+    bot_url: str | None,
+    token: str,
+    control_token: str,
+    switches: Switches | None = None,
+    expose: bool = False,
+    names: Collection[str] = (),
+    push: PushSettings | None = None,
+    chance: random.Random | None = None,
+    clock: ShiftedClock | None = None,
+    largest_upload: int = LARGEST_UPLOAD,
+    task_status: trio.TaskStatus[Emulator] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run the platform until cancelled; the started value is the `Emulator`.
+
+    Args:
+        port: 0 takes a free one.
+        bot_url: where events are posted; None posts nothing.
+        token: what the bot's client sends as ``token``.
+        control_token: what the control API asks for; make a new one each run.
+        expose: allow an address that other machines reach. Whoever has the control token can then spend
+            everybody's play money; nothing else is at stake.
+        names: further host names that are served, with a port where it isn't the bound one.
+        push, chance, clock, largest_upload: see `make_exchange`.
+
+    Raises:
+        ConfigError: `host` is not a loopback address, and `expose` wasn't given.
+
+    Cancellation: *forceful*: open requests are cut, uploads are deleted.
+    """
+    if not (expose or _is_loopback(host)):
+        raise ConfigError(f"the emulator serves loopback addresses only, and {host} is none: see expose")
+    config = Config()
+    config.bind = [f"{_bracketed(host)}:{port}"]
+    config.accesslog = None
+    config.loglevel = "WARNING"
+    config.graceful_timeout = _GRACE
+    config.include_server_header = False
+    with tempfile.TemporaryDirectory(prefix="triobot-emulator-") as folder:
+        async with httpx.AsyncClient(trust_env=False, timeout=_POST_SECONDS) as client:
+            exchange = make_exchange(
+                Path(folder),
+                HttpPost(client, bot_url),
+                base_url="",
+                switches=switches,
+                chance=chance,
+                clock=clock,
+                push=push,
+                largest_upload=largest_upload,
+            )
+            door = make_app(
+                exchange,
+                token=token,
+                control_token=control_token,
+                authorities=(),
+                largest_upload=largest_upload,
+            )
+            async with trio.open_nursery() as nursery:
+                bound = await nursery.start(_listen, door, config, exchange.outage)
+                authority = bound.rpartition("//")[2]
+                bound_port = authority.rpartition(":")[2]
+                shown = authority if _is_loopback(host) else f"{LOOPBACK_NAMES[0]}:{bound_port}"
+                door.authorities = frozenset(
+                    (name if ":" in name.rpartition("]")[2] else f"{name}:{bound_port}").lower()
+                    for name in (*LOOPBACK_NAMES, _bracketed(host), *names)
+                )
+                exchange.world.base_url = f"http://{shown}"
+                nursery.start_soon(exchange.pusher.run)
+                base_url = exchange.world.base_url
+                task_status.started(Emulator(base_url, f"{base_url}/control", control_token, exchange))
+
+
+async def _listen(
+    door: Door, config: Config, outage: Outage, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve; when an outage begins, close the port, and open the same one again when it is over."""
+    first = True
+    while True:
+        async with trio.open_nursery() as nursery:
+            run = partial(
+                serve, cast("ASGIFramework", door), config, shutdown_trigger=outage.wait_begin, mode="asgi"
+            )
+            [bound] = await nursery.start(run)
+            if first:
+                first = False
+                config.bind = [bound.rpartition("//")[2]]
+                task_status.started(bound)
+        await trio.sleep(outage.take())
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

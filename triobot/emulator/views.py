@@ -1,0 +1,184 @@
+"""The world as JSON for the control API and whoever looks at it. Pure."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..wire.content import Contact, Content, Descriptor, Location, Media
+from ..wire.forms import Checkbox, Form, FormField, Inbuilt, Radio, Select, Submit, TextArea, TextField
+from ..wire.markup import CallbackButton, InlineButton, LinkButton, ReplyKeyboard
+from ..wire.rules import JsonValue
+from .bills import Bill
+from .chats import Chat, Entry
+from .consequences import (
+    Answered,
+    Change,
+    ChargeRequested,
+    Deleted,
+    Edited,
+    InvoiceShown,
+    MembersChanged,
+    MoneyMoved,
+    Shown,
+    TypingSeen,
+)
+from .people import User
+from .world import World
+
+JsonObject = dict[str, JsonValue]
+
+
+def view_user(user: User) -> JsonObject:
+    """A person, with the wallet."""
+    wallet: JsonObject = dict(user.wallet.items())
+    return {
+        "id": user.id,
+        "name": user.name,
+        "username": user.username,
+        "phone": user.phone,
+        "chat_id": user.chat_id,
+        "wallet": wallet,
+    }
+
+
+def view_content(content: Content) -> JsonObject:
+    """What a message holds, by its type."""
+    match content:
+        case str():
+            return {"type": "text", "text": content}
+        case Contact():
+            return {"type": "contact", "phone": content.phone, "name": content.name}
+        case Location():
+            return {"type": "location", "lat": content.lat, "long": content.long, "desc": content.desc}
+        case Media(source=source, caption=caption):
+            fields = dict(source.fields) if isinstance(source, Descriptor) else {}
+            return {"type": content.kind, "caption": caption, "descriptor": fields}
+
+
+def view_button(button: InlineButton) -> JsonObject:
+    """An inline button as the app shows it."""
+    match button:
+        case CallbackButton():
+            return {"kind": "callback", "text": button.text, "data": button.data}
+        case LinkButton():
+            return {"kind": "link", "text": button.text, "url": button.url}
+        case _:
+            return {
+                "kind": "pay",
+                "text": button.text,
+                "amount": button.amount,
+                "currency": button.currency,
+                "ref_id": button.ref_id,
+                "desc": button.desc,
+            }
+
+
+def view_keyboard(keyboard: ReplyKeyboard | None) -> JsonValue:
+    """The keys that are shown, row by row."""
+    if keyboard is None:
+        return None
+    return [[{"value": key.value, "label": key.label} for key in row] for row in keyboard.rows]
+
+
+def _view_field(field: FormField) -> JsonObject:
+    match field:
+        case TextField() | TextArea():
+            kind = "text" if isinstance(field, TextField) else "textarea"
+            return {"type": kind, "name": field.name, "label": field.label, "value": field.value}
+        case Radio() | Select():
+            kind = "radio" if isinstance(field, Radio) else "select"
+            options: list[JsonValue] = [{"value": value, "label": label} for value, label in field.options]
+            return {"type": kind, "name": field.name, "label": field.label, "options": options}
+        case Checkbox():
+            return {"type": "checkbox", "name": field.name, "label": field.label}
+        case Inbuilt():
+            return {"type": "inbuilt", "name": field.name, "label": field.label, "value": field.reader}
+        case Submit():
+            return {"type": "submit", "label": field.label}
+
+
+def _view_form(form: Form | None) -> JsonValue:
+    return None if form is None else [_view_field(field) for field in form.fields]
+
+
+def view_entry(entry: Entry) -> JsonObject:
+    """A message; a deleted one says so and no more."""
+    head: JsonObject = {
+        "id": entry.id,
+        "from_bot": entry.author is None,
+        "author": entry.author,
+        "at": entry.at,
+    }
+    if entry.deleted:
+        return {**head, "deleted": True}
+    rows = entry.inline_keyboard.rows if entry.inline_keyboard is not None else ()
+    buttons: list[JsonValue] = [[view_button(button) for button in row] for row in rows]
+    return {
+        **head,
+        "deleted": False,
+        "content": view_content(entry.content),
+        "buttons": buttons,
+        "form": _view_form(entry.form),
+        "edited_at": entry.edited_at,
+        "submitted": entry.submitted,
+    }
+
+
+def view_change(change: Change) -> JsonObject:
+    """A change of the world, with its number and its kind."""
+    head: JsonObject = {"seq": change.seq, "at": change.at, "chat_id": change.what.chat_id}
+    match change.what:
+        case Shown(entry=entry):
+            return {**head, "kind": "message", "message": view_entry(entry)}
+        case Edited(entry=entry, anew=anew):
+            return {**head, "kind": "edit", "message": view_entry(entry), "anew": anew}
+        case Deleted(message_id=message_id):
+            return {**head, "kind": "delete", "message_id": message_id}
+        case TypingSeen(until=until):
+            return {**head, "kind": "typing", "until": until}
+        case Answered(user_id=user_id, reply=reply):
+            return {**head, "kind": "answer", "user": user_id, **attrs.asdict(reply)}
+        case MembersChanged(user_id=user_id, joined=joined):
+            return {**head, "kind": "join" if joined else "leave", "user": user_id}
+        case MoneyMoved() as moved:
+            rest: JsonObject = {"what": moved.what, "currency": moved.currency, "amount": moved.amount}
+            return {**head, "kind": "money", "user": moved.user_id, "bill": moved.bill, **rest}
+        case InvoiceShown(invoice_id=invoice_id):
+            return {**head, "kind": "invoice", "invoice_id": invoice_id}
+        case ChargeRequested(text=text):
+            return {**head, "kind": "charge_request", "text": text}
+
+
+def view_bill(bill: Bill, now: int) -> JsonObject:
+    """A payment button or an invoice, with where it stands."""
+    return {
+        "kind": bill.kind,
+        "id": bill.id,
+        "chat_id": bill.chat_id,
+        "amount": bill.amount,
+        "currency": bill.currency,
+        "description": bill.description,
+        "state": bill.state(now),
+        "takings": [attrs.asdict(taking) for taking in bill.takings],
+    }
+
+
+def view_chat(world: World, chat: Chat, now: int, *, after: int, last: int = 50) -> JsonObject:
+    """A chat as it looks now, with what changed behind the number `after`."""
+    changes = [view_change(change) for change in world.changes(after) if change.what.chat_id == chat.id]
+    waiting = [pressed.callback_id for pressed in chat.pressed.values() if pressed.reply is None]
+    return {
+        "seq": world.seq,
+        "now": now,
+        "chat_id": chat.id,
+        "name": chat.name,
+        "members": list[JsonValue](sorted(chat.members)),
+        "typing": chat.is_typing(now),
+        "reply_keyboard": view_keyboard(chat.reply_keyboard),
+        "unanswered": list(waiting),
+        "invoices": [
+            view_bill(bill, now) for bill in world.till if bill.kind == "invoice" and bill.chat_id == chat.id
+        ],
+        "messages": [view_entry(entry) for entry in list(chat.entries.values())[-last:]],
+        "changes": list[JsonValue](changes),
+    }

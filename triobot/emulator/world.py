@@ -1,0 +1,170 @@
+"""The platform's world: people, chats, money, and a log of what changed.
+
+Pure: the moment comes in as `now` (wall milliseconds), chance as a `random.Random`; nothing here waits or
+opens a file. Three doors lead in: `performing` for the bot, `acts` and `paying` for people.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final, final
+
+from ..wire.ids import ChatId, GroupName, InvoiceId, MessageId, PhoneNumber, Recipient, as_recipient
+from .bills import Till
+from .chats import Chat
+from .consequences import Change, Consequence, MoneyMoved
+from .games import Games
+from .people import ImpossibleActError, People, User
+from .switches import Switches
+from .uploads import Uploads
+
+_FIRST_CHAT: Final = 13_601
+_FIRST_GROUP: Final = 700_001
+_FIRST_INVOICE: Final = 50_001
+_LETTERS: Final = string.ascii_letters + string.digits
+# The newest changes are kept for whoever follows the log; one who is slower than this has missed some.
+LOG: Final = 20_000
+
+
+@final
+class World:
+    """Everything that the platform knows. One bot lives in it.
+
+    Attributes:
+        switches: may be replaced at any time.
+        base_url: where uploads are said to be served.
+    """
+
+    def __init__(
+        self,
+        *,
+        chance: random.Random,
+        switches: Switches | None = None,
+        base_url: str = "http://127.0.0.1:8081",
+    ) -> None:
+        self.switches = switches or Switches()
+        self.people = People()
+        self.till = Till()
+        self.uploads = Uploads(base_url)
+        self.games = Games()
+        self._chance = chance
+        self._chats: dict[ChatId, Chat] = {}
+        self._groups: dict[GroupName, Chat] = {}
+        self._log: deque[Change] = deque(maxlen=LOG)
+        self._seq = 0
+        self._last_message = 0
+        self._invoices = 0
+
+    # --- what is there
+
+    @property
+    def base_url(self) -> str:
+        """The address in front of uploads and top-up pages."""
+        return self.uploads.base_url
+
+    @base_url.setter
+    def base_url(self, url: str) -> None:
+        self.uploads.base_url = url
+
+    @property
+    def seq(self) -> int:
+        """The number of the newest change."""
+        return self._seq
+
+    def changes(self, after: int) -> Sequence[Change]:
+        """The changes behind `after`, oldest first, as far as they are still kept."""
+        missing = min(self._seq - after, len(self._log))
+        return [self._log[index] for index in range(len(self._log) - missing, len(self._log))]
+
+    def chats(self) -> Iterator[Chat]:
+        """Every chat, private ones and groups."""
+        return iter(self._chats.values())
+
+    def chat(self, chat_id: ChatId) -> Chat:
+        """The chat of this id.
+
+        Raises:
+            ImpossibleActError: there is none.
+        """
+        if (chat := self._chats.get(chat_id)) is None:
+            raise ImpossibleActError("there is no chat of this id")
+        return chat
+
+    def has_chat(self, chat_id: ChatId) -> bool:
+        """Whether there is such a chat, with people in it or without."""
+        return chat_id in self._chats
+
+    def find(self, recipient: Recipient) -> Chat | None:
+        """The chat that a recipient names, if the bot can write to it: somebody has joined and not left."""
+        chat: Chat | None = None
+        match as_recipient(recipient):
+            case int() as chat_id:
+                chat = self._chats.get(ChatId(chat_id))
+            case str() as phone if phone.startswith("+"):
+                user = self.people.by_phone(PhoneNumber(phone))
+                chat = self._chats[user.chat_id] if user is not None else None
+            case str() as name:
+                chat = self._groups.get(GroupName("@" + name.strip("@")))
+        return chat if chat is not None and (chat.name is not None or chat.members) else None
+
+    def add_user(
+        self,
+        name: str,
+        *,
+        username: str | None = None,
+        phone: str | None = None,
+        irr: int = 0,
+        coin: int = 0,
+    ) -> User:
+        """Make a person who hasn't joined yet."""
+        chat = Chat(ChatId(_FIRST_CHAT + len(self._chats)), None)
+        user = self.people.add(name, chat.id, username=username, phone=phone, irr=irr, coin=coin)
+        self._chats[chat.id] = chat
+        return user
+
+    def add_group(self, name: str) -> Chat:
+        """Make a group without members; the bot is in it.
+
+        Raises:
+            ImpossibleActError: the name is taken.
+        """
+        key = GroupName("@" + name.strip("@"))
+        if key in self._groups:
+            raise ImpossibleActError("there is a group of this name already")
+        chat = Chat(ChatId(_FIRST_GROUP + len(self._groups)), key)
+        self._chats[chat.id] = self._groups[key] = chat
+        return chat
+
+    # --- what acts need
+
+    def record(self, at: int, *consequences: Consequence) -> None:
+        """Write into the log."""
+        for consequence in consequences:
+            self._seq += 1
+            self._log.append(Change(self._seq, at, consequence))
+
+    def next_message_id(self) -> MessageId:
+        """A fresh message id, unique in the world."""
+        self._last_message += 1
+        return MessageId(self._last_message)
+
+    def next_invoice_id(self) -> InvoiceId:
+        """A fresh invoice id, unique in the world: digits, as the interface says."""
+        self._invoices += 1
+        return InvoiceId(str(_FIRST_INVOICE + self._invoices - 1))
+
+    def letters(self) -> str:
+        """Sixteen letters and digits, as callback ids look."""
+        return "".join(self._chance.choices(_LETTERS, k=16))
+
+    def catch_up(self, now: int) -> None:
+        """Let what fell due happen: uncaptured money goes back."""
+        for bill, taking, due in self.till.lapse(now, self.switches.verify_window):
+            self.people.get(taking.payer).wallet[taking.currency] += taking.amount
+            self.record(
+                due,
+                MoneyMoved(bill.chat_id, taking.payer, "refunded", taking.currency, taking.amount, bill.id),
+            )

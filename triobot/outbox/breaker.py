@@ -1,0 +1,187 @@
+"""Whose fault a 403 is: the token's, which is refused everywhere, or one chat's, whose person left. Pure.
+
+The platform answers both with the same status. So a refused operation is not failed at once: its lane waits
+(it is *suspected*) until something else tells.
+
+- A success elsewhere, begun after the refusal: the operation is tried once more; refused again, it is that
+  chat's own, and its caller is told.
+- Several chats refused within seconds and no success between: the token. Everything is **held**.
+- Nothing else happened for a few seconds: held if this chat worked minutes ago or if nothing ever worked
+  in this process; else the chat's own.
+
+While held nothing is failed. A queued operation goes out as a probe every half minute, and one of a chat
+that hasn't been refused at once while the evidence is thin; the first success releases, and every refused
+operation is judged afresh.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, final
+
+import attrs
+
+NEVER: Final = float("inf")
+
+
+@final
+@attrs.frozen
+class BreakerRules:
+    """The constants of the judgement.
+
+    Attributes:
+        chats: refused within `within` seconds, with no success between, mean the token.
+        patience: seconds for which the first refusals wait for other evidence.
+        recently: a chat that worked within these seconds doesn't leave in silence as a rule.
+        probe_every: seconds between probes while held.
+        remembered: how many chats that worked are remembered.
+    """
+
+    chats: int = 5
+    within: float = 10.0
+    patience: float = 5.0
+    recently: float = 600.0
+    probe_every: float = 30.0
+    remembered: int = 4096
+
+
+@final
+@attrs.frozen
+class Held:
+    """Everything waits.
+
+    Attributes:
+        since: when it began.
+        sure: several chats were refused, or nothing ever worked; else it was one chat that worked before.
+    """
+
+    since: float
+    sure: bool
+
+
+@final
+@attrs.define(eq=False)
+class _Suspicion:
+    refused_at: float
+    worked: bool
+    cleared_at: float | None = None
+
+
+@final
+class Breaker:
+    """The judge of refusals. `chat` is any key that stands for one chat."""
+
+    def __init__(self, rules: BreakerRules | None = None) -> None:
+        self._rules = rules or BreakerRules()
+        self._suspicions: dict[Hashable, _Suspicion] = {}
+        self._worked: OrderedDict[Hashable, float] = OrderedDict()
+        self._anything_worked = False
+        self._probe_at = 0.0
+        self._probing = False
+        self.held: Held | None = None
+
+    def succeeded(self, chat: Hashable, began: float, now: float) -> tuple[Hashable, ...]:
+        """A request to `chat`, begun at `began`, did what it should.
+
+        Returns:
+            The chats whose refused operations are to be tried again now.
+        """
+        self._anything_worked = True
+        self._worked[chat] = now
+        self._worked.move_to_end(chat)
+        if len(self._worked) > self._rules.remembered:
+            self._worked.popitem(last=False)
+        if self.held is not None:
+            # A request that left before the refusals says nothing about the token as it is now.
+            if began < self.held.since:
+                return ()
+            self.held = None
+            waiting = tuple(self._suspicions)
+            self._suspicions.clear()
+            return waiting
+        own = self._suspicions.get(chat)
+        if own is not None and own.cleared_at is not None and began >= own.cleared_at:
+            del self._suspicions[chat]
+        again: list[Hashable] = []
+        for other, suspicion in self._suspicions.items():
+            # Another operation of the same chat tells as much of the token as another chat's does.
+            if suspicion.cleared_at is None and began >= suspicion.refused_at:
+                suspicion.cleared_at = now
+                again.append(other)
+        return tuple(again)
+
+    def refused(self, chat: Hashable, now: float) -> bool:
+        """`chat` was answered 401 or 403.
+
+        Returns:
+            True if that is the chat's own fault; False if its operation must wait, unfailed.
+        """
+        known = self._suspicions.get(chat)
+        if known is not None and known.cleared_at is not None and self.held is None:
+            del self._suspicions[chat]
+            return True
+        if known is None:
+            worked_at = self._worked.pop(chat, -NEVER)
+            self._suspicions[chat] = _Suspicion(now, now - worked_at <= self._rules.recently)
+        if self.held is None:
+            recent = sum(
+                suspicion.cleared_at is None and now - suspicion.refused_at <= self._rules.within
+                for suspicion in self._suspicions.values()
+            )
+            if recent >= self._rules.chats:
+                self._hold(now, sure=True)
+        elif not self.held.sure and len(self._suspicions) >= self._rules.chats:
+            self.held = Held(self.held.since, sure=True)
+        return False
+
+    def judge(self, now: float) -> tuple[Hashable, ...]:
+        """Let time tell. To be called at `look_again`, before anything is started.
+
+        Returns:
+            The chats whose refused operations are their own fault.
+        """
+        if self.held is not None:
+            return ()
+        late = [chat for chat, suspicion in self._suspicions.items() if self._due(suspicion) <= now]
+        doubtful = [self._suspicions[chat] for chat in late]
+        if any(one.cleared_at is None and (one.worked or not self._anything_worked) for one in doubtful):
+            self._hold(now, sure=not self._anything_worked)
+            return ()
+        for chat in late:
+            del self._suspicions[chat]
+        return tuple(late)
+
+    def look_again(self, now: float) -> float:
+        """When `judge` or `may_probe` may say something new without anything else happening."""
+        if self.held is not None:
+            return NEVER if self._probing else max(now, self._probe_at)
+        return min((self._due(suspicion) for suspicion in self._suspicions.values()), default=NEVER)
+
+    def may_probe(self, now: float) -> bool:
+        """Whether any operation may go out as a probe now."""
+        return self.held is not None and not self._probing and now >= self._probe_at
+
+    def may_probe_untried(self) -> bool:
+        """Whether an operation of a chat that hasn't been refused may go out as a probe now."""
+        return self.held is not None and not self._probing and len(self._suspicions) < self._rules.chats
+
+    def probe_started(self, now: float) -> None:
+        """A probe is out; there is one at a time."""
+        self._probing = True
+        self._probe_at = now + self._rules.probe_every
+
+    def probe_ended(self) -> None:
+        """The probe came back, whatever it said."""
+        self._probing = False
+
+    def _due(self, suspicion: _Suspicion) -> float:
+        # A chat that is being tried once more has nothing to wait for; its suspicion is kept for a while in
+        # case that attempt has to wait for something else.
+        if suspicion.cleared_at is not None:
+            return suspicion.cleared_at + 60.0
+        return suspicion.refused_at + self._rules.patience
+
+    def _hold(self, now: float, *, sure: bool) -> None:
+        self.held = Held(now, sure)
+        self._probe_at = now + self._rules.probe_every

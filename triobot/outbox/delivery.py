@@ -1,0 +1,188 @@
+"""What waits in a place of a lane: an operation, who waits for it, and how its attempts went.
+
+An edit that is queued right behind an edit of the same message takes over that one's place: the user would
+see only the last text anyhow. Both callers then get the last edit's result. That needs the two to be
+neighbours in the lane, the first not to have started, and the second to bring content, because an edit
+without content keeps the earlier one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import cast, final
+
+import attrs
+import trio
+
+from ..seams import OnUnknown
+from ..wire.content import Content, Media
+from ..wire.ids import GroupName, Recipient
+from ..wire.operations import (
+    AnswerCallback,
+    CreateInvoice,
+    DeleteMessage,
+    EditMessage,
+    InquireInvoice,
+    InquirePayment,
+    Operation,
+    SendAction,
+    SendMessage,
+    VerifyInvoice,
+    VerifyPayment,
+)
+from ..wire.undocumented import (
+    GetGameConfig,
+    GetGameData,
+    GetLeaderBoard,
+    PutGameData,
+    RequestWalletCharge,
+    SendGameEvent,
+)
+from .uploads import UploadKey
+
+
+@final
+@attrs.frozen
+class Address:
+    """Where an operation queues, and which chat it tells something about.
+
+    Attributes:
+        lane: operations with an equal lane go one after the other.
+        chat: stands for the chat, whichever lane it is.
+    """
+
+    lane: Hashable = attrs.field(repr=False)
+    chat: Hashable = attrs.field(repr=False)
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this is the lane of what the chat's people see."""
+        return self.lane == ("chat", self.chat)
+
+
+def chat_of(recipient: Recipient) -> Recipient:
+    """The key of a chat. ``@team`` and ``team@`` are one group.
+
+    A phone number and the id of its owner's chat are two keys, since nobody tells us that they are one
+    chat: there is no order between what is sent to the one and to the other.
+    """
+    if isinstance(recipient, str) and "@" in recipient:
+        return GroupName("@" + recipient.strip("@"))
+    return recipient
+
+
+def lane_of(recipient: Recipient) -> Hashable:
+    """The lane of what a chat's people see."""
+    return ("chat", chat_of(recipient))
+
+
+def address_of(operation: Operation[object]) -> Address:
+    """Say where an operation queues.
+
+    Verify and inquiry have lanes of their own, one a payment: money must not wait behind a text that can't
+    be delivered. So have actions and answers, which are worth nothing when late.
+    """
+    match operation:
+        case VerifyInvoice(chat, number) | InquireInvoice(chat, number):
+            return Address(("invoice", number), chat_of(chat))
+        case VerifyPayment(chat, ref_id) | InquirePayment(chat, ref_id):
+            return Address(("payment", ref_id), chat_of(chat))
+        case SendAction(chat):
+            return Address(("action", chat_of(chat)), chat_of(chat))
+        case AnswerCallback(chat, callback_id):
+            return Address(("answer", callback_id), chat_of(chat))
+        case (
+            SendMessage(chat)
+            | EditMessage(chat)
+            | DeleteMessage(chat)
+            | CreateInvoice(chat)
+            | RequestWalletCharge(chat)
+            | GetGameData(chat)
+            | PutGameData(chat)
+            | GetGameConfig(chat)
+            | SendGameEvent(chat)
+            | GetLeaderBoard(chat)
+        ):
+            return Address(lane_of(chat), chat_of(chat))
+        case _:
+            # An upload, or an operation that a later version brings: addressed to nobody, ordered by nobody.
+            alone = object()
+            return Address(alone, alone)
+
+
+@final
+@attrs.define(eq=False)
+class Call:
+    """One caller's operation. `task` is None for an operation that nobody waits for."""
+
+    operation: Operation[object]
+    on_unknown: OnUnknown = OnUnknown.RESEND
+    task: trio.lowlevel.Task | None = None
+    wanted: bool = True
+
+
+@final
+@attrs.define(eq=False)
+class Delivery:
+    """Everything about one place in a lane.
+
+    Attributes:
+        calls: who wants it; the last one's operation is what is sent.
+        attempts: how many were begun.
+        doubtful: an attempt of what must not repeat may have taken effect, unseen.
+        refusal: the 401 or 403 that the breaker is thinking about.
+        sending: an attempt is under way; what it sends is fixed.
+        written: its request is under way, uploads excepted.
+        uploading: cancelled when nobody wants the file any more.
+        cached: the descriptor in use came from the cache, under this key.
+        refreshed: a forgotten descriptor was replaced once.
+        dropped: the chat was left while this was in flight.
+        probe: this attempt tests whether the token works again.
+    """
+
+    address: Address
+    calls: list[Call]
+    attempts: int = 0
+    doubtful: bool = False
+    refusal: Exception | None = None
+    sending: bool = False
+    written: bool = False
+    uploading: trio.CancelScope | None = None
+    cached: UploadKey | None = None
+    refreshed: bool = False
+    dropped: bool = False
+    probe: bool = False
+
+    @property
+    def call(self) -> Call:
+        """The call that decides what is sent."""
+        return self.calls[-1]
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody still wants it."""
+        return any(call.wanted for call in self.calls)
+
+    def takes(self, later: Operation[object]) -> bool:
+        """Whether a later operation may take over this place."""
+        earlier = self.call.operation
+        return (
+            isinstance(earlier, EditMessage)
+            and isinstance(later, EditMessage)
+            and earlier.message_id == later.message_id
+            and later.content is not None
+            and not self.attempts
+        )
+
+
+def media_of(operation: Operation[object]) -> Media | None:
+    """The media value of an operation, if it has one."""
+    if isinstance(operation, SendMessage | EditMessage) and isinstance(operation.content, Media):
+        return operation.content
+    return None
+
+
+def with_media(operation: Operation[object], media: Media) -> Operation[object]:
+    """The operation with this in place of its content."""
+    assert isinstance(operation, SendMessage | EditMessage)
+    return attrs.evolve(operation, content=cast("Content", media))

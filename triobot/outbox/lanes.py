@@ -1,0 +1,353 @@
+"""Which operation may start now: one FIFO lane a recipient, one in flight a lane, bounded overall. Pure.
+
+A lane's order is the order of queueing, strictly: urgency decides which *lane* goes first, and a lane is as
+urgent as the most urgent operation that waits in it, so money pulls forward what stands before it. Lanes
+that have nothing to do are forgotten, so a million recipients cost nothing. Nothing here bounds how much is
+queued: each queued operation has a caller that waits for it, so the callers are the bound.
+
+Time comes in as an argument. Nothing here waits or knows what an operation is.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterator
+from itertools import count
+from typing import Final, Generic, final
+
+import attrs
+from typing_extensions import TypeVar
+
+from ..seams import Urgency
+from .pacing import Pace
+
+W = TypeVar("W")
+
+NEVER: Final = float("inf")
+
+# How often a class may be passed over while it could have started, before it goes next whatever waits.
+PATIENCE: Final = {Urgency.MONEY: 0, Urgency.REPLY: 4, Urgency.BROADCAST: 16, Urgency.TYPING: 32}
+
+# A lane that the platform limits (429) pauses between two operations; each good answer shortens the pause.
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 10.0
+_SHORTEST_PAUSE: Final = 0.05
+
+
+def share_caps(parallel: int) -> dict[Urgency, int]:
+    """How many may be in flight of each class, so that slow ones of one class leave room for the others."""
+    return {
+        Urgency.MONEY: parallel,
+        Urgency.REPLY: max(1, parallel - parallel // 8),
+        Urgency.BROADCAST: max(1, parallel // 2),
+        Urgency.TYPING: max(1, parallel // 4),
+    }
+
+
+@final
+@attrs.define(eq=False)
+class Place(Generic[W]):
+    """A place in a lane, and what waits there."""
+
+    key: Hashable = attrs.field(repr=False)
+    work: W
+    urgency: Urgency
+
+
+@final
+@attrs.define(eq=False)
+class _Lane(Generic[W]):
+    key: Hashable = attrs.field(repr=False)
+    head: Place[W] | None = None  # started at least once: in flight, or put back
+    in_flight: Urgency | None = None  # the class whose share it uses
+    suspended: bool = False
+    queue: dict[Place[W], None] = attrs.field(factory=dict[Place[W], None])
+    not_before: float = 0.0
+    pause: float = 0.0
+    failing_since: float | None = None
+    counts: list[int] = attrs.field(factory=lambda: [0] * len(Urgency))
+    listed: Urgency | None = None
+    wakes_at: float = NEVER
+
+    @property
+    def urgency(self) -> Urgency:
+        return next(urgency for urgency in Urgency if self.counts[urgency])
+
+
+@final
+class Lanes(Generic[W]):
+    """All lanes. Every method is instant; the caller starts what `start` returns, and reports its end."""
+
+    def __init__(self, parallel: int = 32, pace: Pace | None = None) -> None:
+        self.parallel = parallel
+        self.pace = pace or Pace()
+        self.held = False
+        self.queued = 0
+        self.in_flight = 0
+        self._caps = share_caps(parallel)
+        self._flying = dict.fromkeys(Urgency, 0)
+        self._passed = dict.fromkeys(Urgency, 0)
+        self._lanes: dict[Hashable, _Lane[W]] = {}
+        self._ready: dict[Urgency, dict[_Lane[W], None]] = {urgency: {} for urgency in Urgency}
+        self._suspended: dict[_Lane[W], None] = {}
+        self._resting: list[tuple[float, int, _Lane[W]]] = []
+        self._ticks = count()
+
+    # --- taking and leaving a place
+
+    def queue(self, key: Hashable, work: W, urgency: Urgency, now: float) -> Place[W]:
+        """Take the last place of a lane."""
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(key)
+        place = Place(key, work, urgency)
+        lane.queue[place] = None
+        lane.counts[urgency] += 1
+        self.queued += 1
+        self._arrange(lane, now)
+        return place
+
+    def hasten(self, place: Place[W], urgency: Urgency, now: float) -> None:
+        """Make a place that is not in flight at least this urgent."""
+        lane = self._lanes[place.key]
+        if urgency < place.urgency:
+            lane.counts[place.urgency] -= 1
+            lane.counts[urgency] += 1
+            place.urgency = urgency
+            self._arrange(lane, now)
+
+    def withdraw(self, place: Place[W], now: float) -> bool:
+        """Leave a place; False if it is in flight or gone."""
+        lane = self._lanes.get(place.key)
+        if lane is None:
+            return False
+        if place in lane.queue:
+            del lane.queue[place]
+        elif lane.head is place and lane.in_flight is None:
+            lane.head = None
+            self._unsuspend(lane)
+        else:
+            return False
+        self.queued -= 1
+        self._gone(lane, place, now)
+        return True
+
+    def drop(self, key: Hashable, now: float) -> list[Place[W]]:
+        """Empty a lane except for what is in flight; returns what left, in order."""
+        lane = self._lanes.get(key)
+        if lane is None:
+            return []
+        places = list(lane.queue)
+        if lane.head is not None and lane.in_flight is None:
+            places.insert(0, lane.head)
+        for place in places:
+            self.withdraw(place, now)
+        return places
+
+    # --- starting
+
+    def start(self, now: float) -> Place[W] | None:
+        """Take the next operation that may start, and count it as in flight; None if none may."""
+        if self.held or self.in_flight >= self.parallel:
+            return None
+        self._wake(now)
+        chosen = self._choose()
+        if chosen is None or self.pace.ready_at(now) > now:
+            return None
+        for urgency in Urgency:
+            if self._startable(urgency):
+                self._passed[urgency] += 1
+        self._passed[chosen] = 0
+        return self._take(next(iter(self._ready[chosen])), now)
+
+    def start_probe(self, now: float, *, untried_only: bool) -> Place[W] | None:
+        """Take one operation in spite of `held`: of a lane that isn't suspended, else of one that is.
+
+        Suspended lanes take turns.
+        """
+        self._wake(now)
+        for urgency in Urgency:
+            for lane in self._ready[urgency]:
+                return self._take(lane, now)
+        if untried_only:
+            return None
+        for lane in self._suspended:
+            self._unsuspend(lane)
+            return self._take(lane, now)
+        return None
+
+    def look_again(self, now: float) -> float:
+        """When something may become ready without anything else happening; `NEVER` if only news helps."""
+        if self.in_flight >= self.parallel:
+            return NEVER
+        self._wake(now)
+        while self._resting and self._resting[0][2].wakes_at != self._resting[0][0]:
+            heapq.heappop(self._resting)
+        wakes_at = self._resting[0][0] if self._resting else NEVER
+        if not self.held and any(self._startable(urgency) for urgency in Urgency):
+            wakes_at = min(wakes_at, max(now, self.pace.ready_at(now)))
+        return wakes_at
+
+    # --- how a started operation ends
+
+    def finish(self, place: Place[W], now: float) -> None:
+        """Its lane goes on with the next one."""
+        lane = self._landed(place)
+        lane.head = None
+        self._gone(lane, place, now)
+
+    def postpone(self, place: Place[W], until: float, now: float) -> None:
+        """Put it back at the head of its lane, to start again at `until`."""
+        lane = self._landed(place)
+        lane.not_before = max(lane.not_before, until)
+        self.queued += 1
+        self._arrange(lane, now)
+
+    def suspend(self, place: Place[W], now: float) -> None:
+        """Put it back at the head of its lane, until `resume` or a probe."""
+        lane = self._landed(place)
+        lane.suspended = True
+        self._suspended[lane] = None
+        self.queued += 1
+        self._arrange(lane, now)
+
+    def resume(self, place: Place[W], now: float) -> None:
+        """Let a suspended lane go on with this, its head; nothing if it isn't suspended there."""
+        lane = self._lanes.get(place.key)
+        if lane is not None and lane.head is place and lane.suspended:
+            self._unsuspend(lane)
+            self._arrange(lane, now)
+
+    def answered(self, place: Place[W], now: float) -> None:
+        """The platform answered this place in flight as it should, or with a plain no."""
+        lane = self._lanes[place.key]
+        lane.failing_since = None
+        if lane.pause:
+            lane.pause = lane.pause * 0.8 if lane.pause * 0.8 >= _SHORTEST_PAUSE else 0.0
+            lane.not_before = now + lane.pause
+        self.pace.went_well(now)
+
+    def pushed_back(self, place: Place[W], now: float, *, limited: bool) -> float:
+        """The platform failed, didn't answer, or (`limited`) asked this place for patience.
+
+        Returns:
+            Since when this lane has known nothing else.
+        """
+        lane = self._lanes[place.key]
+        if lane.failing_since is None:
+            lane.failing_since = now
+        if limited:
+            lane.pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, lane.pause * 2))
+            lane.not_before = now + lane.pause
+        self.pace.pushed_back(place.key, now)
+        return lane.failing_since
+
+    # --- looking
+
+    def last(self, key: Hashable) -> Place[W] | None:
+        """The last place of a lane, if it has never started."""
+        lane = self._lanes.get(key)
+        return next(reversed(lane.queue), None) if lane is not None else None
+
+    def busy(self, key: Hashable) -> bool:
+        """Whether anything of this lane is queued or in flight."""
+        lane = self._lanes.get(key)
+        return lane is not None and (lane.head is not None or bool(lane.queue))
+
+    def flying(self, key: Hashable) -> Place[W] | None:
+        """What is in flight in a lane."""
+        lane = self._lanes.get(key)
+        return lane.head if lane is not None and lane.in_flight is not None else None
+
+    def places(self) -> Iterator[Place[W]]:
+        """Everything that is queued or in flight, in the order of each lane."""
+        for lane in self._lanes.values():
+            if lane.head is not None:
+                yield lane.head
+            yield from lane.queue
+
+    @property
+    def known(self) -> int:
+        """How many lanes are remembered."""
+        return len(self._lanes)
+
+    @property
+    def suspended(self) -> int:
+        """How many lanes wait for `resume`."""
+        return len(self._suspended)
+
+    # --- inside
+
+    def _startable(self, urgency: Urgency) -> bool:
+        return bool(self._ready[urgency]) and self._flying[urgency] < self._caps[urgency]
+
+    def _choose(self) -> Urgency | None:
+        startable = [urgency for urgency in Urgency if self._startable(urgency)]
+        # The least urgent first: it has waited longest for its turn, and takes one only.
+        for urgency in reversed(startable):
+            if urgency is not Urgency.MONEY and self._passed[urgency] >= PATIENCE[urgency]:
+                return urgency
+        return startable[0] if startable else None
+
+    def _take(self, lane: _Lane[W], now: float) -> Place[W]:
+        urgency = lane.urgency
+        self._unlist(lane)
+        if lane.head is None:
+            lane.head = next(iter(lane.queue))
+            del lane.queue[lane.head]
+        lane.in_flight = urgency
+        self._flying[urgency] += 1
+        self.in_flight += 1
+        self.queued -= 1
+        self.pace.started(now)
+        return lane.head
+
+    def _landed(self, place: Place[W]) -> _Lane[W]:
+        lane = self._lanes[place.key]
+        assert lane.head is place and lane.in_flight is not None
+        self._flying[lane.in_flight] -= 1
+        self.in_flight -= 1
+        lane.in_flight = None
+        return lane
+
+    def _gone(self, lane: _Lane[W], place: Place[W], now: float) -> None:
+        lane.counts[place.urgency] -= 1
+        self._arrange(lane, now)
+
+    def _unsuspend(self, lane: _Lane[W]) -> None:
+        lane.suspended = False
+        self._suspended.pop(lane, None)
+
+    def _unlist(self, lane: _Lane[W]) -> None:
+        if lane.listed is not None:
+            del self._ready[lane.listed][lane]
+            lane.listed = None
+
+    def _arrange(self, lane: _Lane[W], now: float) -> None:
+        """Put a lane where it belongs: in flight, suspended, resting, ready or forgotten."""
+        idle = lane.head is None and not lane.queue
+        if lane.in_flight is not None or lane.suspended:
+            self._unlist(lane)
+            lane.wakes_at = NEVER
+        elif lane.not_before > now:
+            self._unlist(lane)
+            if lane.wakes_at != lane.not_before:
+                lane.wakes_at = lane.not_before
+                heapq.heappush(self._resting, (lane.wakes_at, next(self._ticks), lane))
+        elif idle:
+            self._unlist(lane)
+            lane.wakes_at = NEVER
+            del self._lanes[lane.key]
+        else:
+            lane.wakes_at = NEVER
+            if lane.listed is not (urgency := lane.urgency):
+                self._unlist(lane)
+                lane.listed = urgency
+                self._ready[urgency][lane] = None
+
+    def _wake(self, now: float) -> None:
+        while self._resting and self._resting[0][0] <= now:
+            wakes_at, _, lane = heapq.heappop(self._resting)
+            if lane.wakes_at == wakes_at:
+                lane.wakes_at = NEVER
+                self._arrange(lane, now)

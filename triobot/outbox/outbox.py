@@ -1,0 +1,294 @@
+"""The outbox that the rest of the runtime talks to, and the nursery that its tasks live in.
+
+One task keeps the time; one task a request in flight, at most `OutboxRules.parallel` of them; a few more for
+answers to presses. All live in one nursery inside `open_outbox`. That nursery is shielded, because a request
+that has been written can't be taken back: when the outbox closes it gets `OutboxRules.grace` to be answered.
+"""
+
+from __future__ import annotations
+
+import random as system_random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
+from typing import cast, final
+
+import trio
+from typing_extensions import TypeVar
+
+from ..errors import NotDeliveredError
+from ..seams import OnUnknown, Platform, RaiseAlarm, Urgency
+from ..wire.events import Press
+from ..wire.ids import Recipient
+from ..wire.operations import AnswerCallback, Operation, SendAction
+from .answers import Answers
+from .delivery import Call, Delivery, address_of, chat_of, lane_of
+from .lanes import NEVER, Place
+from .retry import Random
+from .rules import OutboxRules, OutboxStatistics
+from .sender import Sender
+from .typing import Typists
+
+R = TypeVar("R")
+
+
+@asynccontextmanager
+async def open_outbox(
+    platform: Platform,
+    *,
+    raise_alarm: RaiseAlarm,
+    rules: OutboxRules | None = None,
+    random: Random = system_random.random,
+) -> AsyncGenerator[LaneOutbox, None]:
+    """Run an outbox while the block runs.
+
+    At the end nothing more is started; requests in flight get `OutboxRules.grace`. Await `LaneOutbox.drain`
+    before the end to send what is queued. Whoever still waits gets NotDeliveredError for what never left,
+    DeliveryUnknownError for what may have arrived.
+
+    Args:
+        platform: where operations go.
+        raise_alarm: told when everything is held; must be quick and must not raise.
+        rules: the constants.
+        random: a number from 0 to 1, for the jitter of pauses.
+
+    Cancellation: the block is cancelled as usual; the outbox itself ends after the grace.
+    """
+    outbox = LaneOutbox(platform, raise_alarm, rules or OutboxRules(), random)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(outbox.live)
+        try:
+            yield outbox
+        finally:
+            outbox.close()
+
+
+@final
+class LaneOutbox:
+    """`seams.Outbox` over one platform, in memory. Made by `open_outbox`."""
+
+    def __init__(
+        self, platform: Platform, raise_alarm: RaiseAlarm, rules: OutboxRules, random: Random
+    ) -> None:
+        self._rules = rules
+        self._sender = Sender(
+            platform, rules, random=random, raise_alarm=raise_alarm, start=self._start, changed=self._stir
+        )
+        self._answers = Answers(self._perform_answer, self._start, rules.answers)
+        self._typists = Typists(rules.typing_every)
+        self._typing: dict[Hashable, Place[Delivery]] = {}
+        self._nursery: trio.Nursery | None = None
+        self._closing = trio.Event()
+        self._patience = trio.CancelScope()
+        self._wake = trio.Event()
+        self._wakes_at = NEVER
+        self._idle = trio.lowlevel.ParkingLot()
+
+    # --- what others call
+
+    async def perform(
+        self,
+        operation: Operation[R],
+        *,
+        urgency: Urgency = Urgency.REPLY,
+        on_unknown: OnUnknown = OnUnknown.RESEND,
+    ) -> R:
+        """Queue an operation in its recipient's lane, and wait for its result.
+
+        The place in the lane is taken before the first checkpoint. Operations of one recipient leave in the
+        order in which they were queued, one at a time, and a file is uploaded within its place. How much
+        may be queued is bounded by who waits: each queued operation is one call of this.
+
+        Verify and inquiry don't queue behind what the chat is told, and a phone number's lane is not that of
+        its owner's chat id. An edit right behind an edit of the same message replaces it.
+
+        Raises:
+            RefusedError: the platform said no. 403 only if it is this chat's, not the token's.
+            NotDeliveredError: nothing else happened for `RetryRules.patience`, or the outbox closed.
+            DeliveryUnknownError: it may have taken effect: an invoice, `OnUnknown.RAISE`, or patience ended.
+            ForbiddenError: the chat was left meanwhile (`drop`).
+            LocalProtocolError: the operation can't be sent.
+            OSError: a file can't be read.
+
+        Cancellation: *atomic* while queued, uploading or between attempts none of which was unknown.
+        *Ambiguous* in flight: the request goes on, its result is dropped, and it is not tried again.
+        """
+        if self._closing.is_set() or self._nursery is None:
+            await trio.lowlevel.checkpoint()
+            raise NotDeliveredError(operation.path, "the outbox is closed")
+        call = Call(operation, on_unknown, trio.lowlevel.current_task())
+        address = address_of(operation)
+        if address.speaks:
+            self._hide_typing(address.chat)
+        place = self._sender.queue(call, address, urgency)
+        self._pump()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._sender.abandon(place, call)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        return cast("R", await trio.lowlevel.wait_task_rescheduled(abort))
+
+    @asynccontextmanager
+    async def typing(self, chat: Recipient) -> AsyncGenerator[None, None]:
+        """Show typing in a chat while the block runs: at once, then every few seconds.
+
+        It is skipped while a message of the chat is on its way, gives way to one that is queued, and never
+        starts after the block's end. Blocks of one chat may overlap. Never raises on the platform's account.
+        """
+        await trio.lowlevel.checkpoint()
+        chat = chat_of(chat)
+        if self._typists.begin(chat, trio.current_time()) and not self._closing.is_set():
+            self._show_typing(chat)
+            self._pump()
+        try:
+            yield
+        finally:
+            if self._typists.end(chat):
+                self._hide_typing(chat)
+
+    def press_taken(self, press: Press[object]) -> None:
+        """A conversation took this press: it is answered within a second, by the author or by itself."""
+        self._answers.take(press.chat_id, press.callback_id, trio.current_time())
+        self._mind_the_time()
+
+    def press_due(self, press: Press[object]) -> None:
+        """Answer this press now, without a word, unless it has been answered."""
+        self._answer_soon(press, "")
+
+    async def answer(self, press: Press[object], text: str, *, alert: bool) -> bool:
+        """Answer a press with the author's words, on a path that waits for no message.
+
+        Returns:
+            False if it had been answered. True says nothing of success: late or failed answers are counted.
+
+        Raises:
+            LocalProtocolError: the text can't be sent.
+
+        Cancellation: *atomic* while it waits (the press is then answered without a word), else *ambiguous*.
+        """
+        if self._closing.is_set() or self._nursery is None:
+            await trio.lowlevel.checkpoint()
+            return False
+        return await self._answers.answer(press.chat_id, press.callback_id, text, alert=alert)
+
+    def refuse_press(self, press: Press[object], text: str) -> None:
+        """Answer a press that nobody takes, unless it has been answered."""
+        self._answer_soon(press, text)
+
+    def drop(self, chat: Recipient) -> None:
+        """Forget what is queued for a chat that was left; whoever waits for it gets ForbiddenError.
+
+        A request in flight ends as it ends, but is not tried again. Verify and inquiry go on.
+        """
+        self._sender.drop(lane_of(chat))
+        self._pump()
+
+    async def drain(self) -> None:
+        """Wait until nothing is queued, in flight or unanswered; presses are answered at once.
+
+        New operations are still taken, and waited for. While the token is refused that can be for ever:
+        the caller's scope bounds it.
+        """
+        await trio.lowlevel.checkpoint()
+        self._answers.answer_due(NEVER)
+        while not self._is_idle():
+            await self._idle.park()
+
+    def statistics(self) -> OutboxStatistics:
+        """Where the outbox stands."""
+        return self._sender.statistics(answers_sent=self._answers.sent, answers_failed=self._answers.failed)
+
+    # --- life
+
+    async def live(self, task_status: trio.TaskStatus[None]) -> None:
+        """Run the tasks until `close`, and through the grace after it. `open_outbox` does both."""
+        with trio.CancelScope(shield=True):
+            try:
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    nursery.start_soon(self._keep_time)
+                    task_status.started()
+                    await self._closing.wait()
+                    self._patience.deadline = trio.current_time() + self._rules.grace
+                    with self._patience:
+                        while self._sender.lanes.in_flight or not self._answers.idle:
+                            await self._idle.park()
+                    nursery.cancel_scope.cancel()
+            finally:
+                self.close()
+                self._sender.refuse_the_rest()
+
+    def close(self) -> None:
+        """Start nothing more, and let `live` end."""
+        self._closing.set()
+        self._answers.close()
+        self._idle.unpark_all()
+
+    def cut(self) -> None:
+        """Close, and give requests in flight no time to be answered: nobody knows how they ended."""
+        self.close()
+        self._patience.cancel()
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._pump()
+            self._wake = trio.Event()
+            self._wakes_at = self._look_again()
+            with trio.move_on_at(self._wakes_at):
+                await self._wake.wait()
+
+    def _look_again(self) -> float:
+        if self._closing.is_set():
+            return NEVER
+        return min(self._sender.look_again(), self._typists.look_again(), self._answers.look_again())
+
+    def _mind_the_time(self) -> None:
+        if self._look_again() < self._wakes_at:
+            self._wake.set()
+
+    def _stir(self) -> None:
+        # Called from abort functions too, where only what is instant and can't fail may run.
+        self._wake.set()
+
+    def _pump(self) -> None:
+        """Start whatever may start now."""
+        if not self._closing.is_set():
+            now = trio.current_time()
+            self._answers.answer_due(now)
+            for chat in self._typists.due(now):
+                self._show_typing(chat)
+            self._sender.pump()
+        self._mind_the_time()
+        if self._is_idle() or self._closing.is_set():
+            self._idle.unpark_all()
+
+    def _start(self, task: Callable[[], Awaitable[None]]) -> None:
+        assert self._nursery is not None
+        self._nursery.start_soon(task)
+
+    def _is_idle(self) -> bool:
+        lanes = self._sender.lanes
+        return not lanes.queued and not lanes.in_flight and self._answers.idle
+
+    # --- typing and answers
+
+    def _show_typing(self, chat: Recipient) -> None:
+        self._hide_typing(chat)
+        if not self._sender.lanes.busy(lane_of(chat)):
+            action = SendAction(chat)
+            self._typing[chat] = self._sender.queue(Call(action), address_of(action), Urgency.TYPING)
+
+    def _hide_typing(self, chat: Hashable) -> None:
+        place = self._typing.pop(chat, None)
+        if place is not None:
+            self._sender.abandon(place, place.work.call)
+
+    def _answer_soon(self, press: Press[object], text: str) -> None:
+        if not self._closing.is_set():
+            self._answers.answer_soon(press.chat_id, press.callback_id, text)
+
+    async def _perform_answer(self, operation: AnswerCallback) -> None:
+        try:
+            await self._sender.perform_aside(operation)
+        finally:
+            self._stir()

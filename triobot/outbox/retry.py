@@ -1,0 +1,178 @@
+"""What a failed attempt means, and whether to try again. Pure.
+
+| the attempt ended with | it | then |
+|---|---|---|
+| NotDeliveredError, 429 | took no effect | again, after a pause |
+| DeliveryUnknownError, 5xx, 408 | may have taken effect | again if repeatable, else as chosen |
+| 401, 403 | took no effect | the breaker says whose fault it is |
+| any other refusal or error | is final | to the caller |
+
+An invoice whose creation is in doubt is never created again, whatever was chosen. Typing and answers to
+presses are worth nothing when late: they are never tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Final, TypeAlias, final
+
+import attrs
+
+from ..errors import DeliveryUnknownError, NotDeliveredError, RefusedError, TriobotError
+from ..seams import OnUnknown
+from ..wire.operations import (
+    AnswerCallback,
+    CreateInvoice,
+    InquireInvoice,
+    InquirePayment,
+    Operation,
+    SendAction,
+    VerifyInvoice,
+    VerifyPayment,
+    repeatable,
+)
+
+Random: TypeAlias = Callable[[], float]
+"""A number from 0 to 1, such as `random.random`."""
+
+_TOO_MANY: Final = 429
+_TIMED_OUT: Final = 408
+_TOKEN_OR_CHAT: Final = (401, 403)
+
+
+@final
+@attrs.frozen
+class RetryRules:
+    """How long to go on.
+
+    Attributes:
+        first_pause: seconds before the second attempt, on average; doubles each time.
+        longest_pause: where the doubling ends.
+        patience: seconds of nothing but failures in one lane after which its operations fail. Minutes of a
+            dead platform must lose nothing; an hour is where a reply has lost its sense.
+        money_patience: the same for verify and inquiry, whose own schedule belongs to the ledger.
+    """
+
+    first_pause: float = 0.5
+    longest_pause: float = 30.0
+    patience: float = 3600.0
+    money_patience: float = 30.0
+
+
+@final
+@attrs.frozen
+class Again:
+    """Try again after `pause` seconds; `possible_repeat`: the user may see it twice."""
+
+    pause: float
+    possible_repeat: bool
+
+
+@final
+@attrs.frozen
+class GiveUp:
+    """Hand this error to whoever waits."""
+
+    error: Exception
+
+
+@final
+@attrs.frozen
+class Suspect:
+    """Ask the breaker: the token is refused, or this chat is."""
+
+    error: RefusedError
+
+
+Verdict: TypeAlias = Again | GiveUp | Suspect
+
+
+def is_push_back(error: Exception) -> bool:
+    """Whether the platform is overloaded, failing or not there, as opposed to answering."""
+    if isinstance(error, RefusedError):
+        return error.status in (_TOO_MANY, _TIMED_OUT) or error.status >= 500
+    return isinstance(error, NotDeliveredError | DeliveryUnknownError)
+
+
+def is_limit(error: Exception) -> bool:
+    """Whether the platform asked for patience (429)."""
+    return isinstance(error, RefusedError) and error.status == _TOO_MANY
+
+
+def is_token_or_chat(error: Exception) -> bool:
+    """Whether the platform refused the token, or this chat: the statuses are the same."""
+    return isinstance(error, RefusedError) and error.status in _TOKEN_OR_CHAT
+
+
+def took_no_effect(error: Exception) -> bool:
+    """Whether it is certain that the platform did nothing."""
+    if isinstance(error, RefusedError):
+        return error.status < 500 and error.status != _TIMED_OUT
+    return isinstance(error, NotDeliveredError)
+
+
+def judge(
+    operation: Operation[object],
+    error: Exception,
+    *,
+    on_unknown: OnUnknown,
+    attempts: int,
+    failing_for: float,
+    doubtful: bool,
+    rules: RetryRules,
+    random: Random,
+) -> Verdict:
+    """Say what follows from a failed attempt.
+
+    Args:
+        attempts: how many were made, this one included.
+        failing_for: seconds for which this lane has known nothing but push-backs.
+        doubtful: an earlier attempt may have taken effect.
+        random: full jitter needs one draw.
+    """
+    if isinstance(operation, SendAction | AnswerCallback):
+        return GiveUp(error)
+    if isinstance(error, RefusedError) and error.status in _TOKEN_OR_CHAT:
+        return Suspect(error)
+    if not is_push_back(error):
+        return GiveUp(error)
+    unknown = not took_no_effect(error)
+    may_repeat = repeatable(operation)
+    must_tell = isinstance(operation, CreateInvoice) or on_unknown is OnUnknown.RAISE
+    if unknown and must_tell and not may_repeat:
+        return GiveUp(as_unknown(operation, error))
+    pause = min(rules.longest_pause, rules.first_pause * 2.0 ** min(attempts - 1, 32)) * (0.5 + random())
+    if failing_for + pause > _patience(operation, rules):
+        # "Never left" would be a lie when an earlier attempt may have arrived.
+        return GiveUp(as_unknown(operation, error) if doubtful and not may_repeat else error)
+    return Again(pause, possible_repeat=unknown and not may_repeat)
+
+
+def as_unknown(operation: Operation[object], error: Exception) -> DeliveryUnknownError:
+    """The error that says that nobody knows, caused by `error`."""
+    if isinstance(error, DeliveryUnknownError):
+        return error
+    said = (
+        f"status {error.status}" if isinstance(error, RefusedError) else "no connection at the last attempt"
+    )
+    unknown = DeliveryUnknownError(operation.path, f"it may have taken effect: {said}")
+    unknown.__cause__ = error
+    return unknown
+
+
+def copy_for(error: Exception) -> Exception:
+    """An equal error for a second waiter, so that two tasks never grow one traceback."""
+    if not isinstance(error, TriobotError):
+        return error
+    copied = copy(error)
+    copied.__cause__ = error.__cause__
+    return copied
+
+
+def _patience(operation: Operation[object], rules: RetryRules) -> float:
+    match operation:
+        case VerifyInvoice() | InquireInvoice() | VerifyPayment() | InquirePayment():
+            return rules.money_patience
+        case _:
+            return rules.patience

@@ -1,0 +1,75 @@
+"""The outbox's constants in one value, and where it stands in another."""
+
+from __future__ import annotations
+
+from typing import final
+
+import attrs
+
+from .answers import AnswerRules
+from .breaker import BreakerRules
+from .pacing import PaceRules
+from .retry import RetryRules
+
+
+@final
+@attrs.frozen
+class OutboxRules:
+    """How an outbox behaves; the defaults suit a platform whose limits nobody knows.
+
+    Attributes:
+        parallel: how many lanes have an operation in flight at a time.
+        typing_every: seconds after which a typing indicator is shown again.
+        answer_within: seconds after which an attempt that wasn't answered counts as unknown. The client's own
+            limits should be shorter; this one keeps a lane from waiting for ever.
+        upload_within: the same for an upload.
+        grace: seconds that requests in flight get when the outbox closes.
+        descriptors: how many uploaded files are remembered.
+    """
+
+    parallel: int = 32
+    typing_every: float = 4.0
+    answer_within: float = 60.0
+    upload_within: float = 600.0
+    grace: float = 5.0
+    descriptors: int = 1024
+    pace: PaceRules = attrs.field(factory=PaceRules)
+    retry: RetryRules = attrs.field(factory=RetryRules)
+    breaker: BreakerRules = attrs.field(factory=BreakerRules)
+    answers: AnswerRules = attrs.field(factory=AnswerRules)
+
+
+@final
+@attrs.frozen
+class OutboxStatistics:
+    """Where an outbox stands.
+
+    Attributes:
+        queued: operations that wait, those between two attempts included.
+        in_flight: operations that the platform is working on.
+        lanes: recipients that are remembered.
+        suspended: lanes whose head was refused, and isn't judged yet.
+        held: everything waits, because the token seems to be refused.
+        rate: starts a second that are allowed, or None for no limit.
+        done: operations that ended well.
+        failed: operations whose caller got an error.
+        retries: attempts after the first.
+        possible_repeats: attempts of what must not repeat, after one whose outcome nobody knows.
+        typing_sent, typing_failed: typing indicators.
+        answers_sent, answers_failed: answers to presses; those that were given up count as failed.
+    """
+
+    queued: int
+    in_flight: int
+    lanes: int
+    suspended: int
+    held: bool
+    rate: float | None
+    done: int
+    failed: int
+    retries: int
+    possible_repeats: int
+    typing_sent: int
+    typing_failed: int
+    answers_sent: int
+    answers_failed: int

@@ -1,0 +1,383 @@
+"""Carries operations from their lanes to the platform, as the pure files decide.
+
+Each started operation is one task: upload if there is a file, one attempt, then whatever `retry` and
+`breaker` make of its end. The task never raises on the platform's account.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from functools import partial
+from typing import Final, final
+
+import outcome
+import trio
+from typing_extensions import TypeVar
+
+from ..errors import BadRequestError, DeliveryUnknownError, ForbiddenError, NotDeliveredError, RefusedError
+from ..seams import Alarm, Platform, RaiseAlarm, Urgency
+from ..wire.content import Descriptor, Media
+from ..wire.operations import AnswerCallback, Operation, SendAction, Upload, repeatable
+from .breaker import Breaker, Held
+from .delivery import Address, Call, Delivery, chat_of, media_of, with_media
+from .lanes import NEVER, Lanes, Place
+from .pacing import Pace
+from .retry import (
+    Again,
+    GiveUp,
+    Random,
+    Suspect,
+    copy_for,
+    is_limit,
+    is_push_back,
+    is_token_or_chat,
+    judge,
+    took_no_effect,
+)
+from .rules import OutboxRules, OutboxStatistics
+from .uploads import Uploaded, Uploads
+
+R = TypeVar("R")
+
+_log = logging.getLogger("triobot.outbox")
+
+_HELD_TEXT: Final = (
+    "The platform refuses several chats with 403 and nothing succeeds: the token is probably not valid any "
+    "more. Everything waits, nothing is lost; a probe goes out every {every:g} seconds. Check the token."
+)
+_DOUBT_TEXT: Final = (
+    "A chat that worked minutes ago was refused with 403, and nothing has succeeded since: this person may "
+    "have left, or the token is not valid any more. Sending waits until another chat tells which."
+)
+
+
+@final
+class Sender:
+    """The lanes, the breaker and the uploads, and the tasks that serve them.
+
+    Args:
+        platform: where operations go.
+        rules: the constants.
+        random: a number from 0 to 1.
+        raise_alarm: told when everything is held.
+        start: starts a task in the outbox's nursery.
+        changed: called when something may start that could not before; must be instant.
+    """
+
+    def __init__(
+        self,
+        platform: Platform,
+        rules: OutboxRules,
+        *,
+        random: Random,
+        raise_alarm: RaiseAlarm,
+        start: Callable[[Callable[[], Awaitable[None]]], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self.lanes: Lanes[Delivery] = Lanes(rules.parallel, Pace(rules.pace))
+        self._platform = platform
+        self._rules = rules
+        self._random = random
+        self._raise_alarm = raise_alarm
+        self._start = start
+        self._changed = changed
+        self._breaker = Breaker(rules.breaker)
+        self._held: Held | None = None
+        self._refused: dict[Hashable, dict[Place[Delivery], None]] = {}
+        self._uploads = Uploads(self._upload, remembered=rules.descriptors)
+        self._done = self._failed = self._retries = self._possible_repeats = 0
+        self._typing_sent = self._typing_failed = 0
+
+    # --- into the lanes, and out of them
+
+    def queue(self, call: Call, address: Address, urgency: Urgency) -> Place[Delivery]:
+        """Take a place for a call, or the place of the edit that it replaces. `pump` starts it."""
+        now = trio.current_time()
+        last = self.lanes.last(address.lane)
+        if last is not None and last.work.takes(call.operation):
+            last.work.calls.append(call)
+            self.lanes.hasten(last, urgency, now)
+            return last
+        return self.lanes.queue(address.lane, Delivery(address, [call]), urgency, now)
+
+    def abandon(self, place: Place[Delivery], call: Call) -> None:
+        """Nobody waits for this call any more."""
+        delivery = place.work
+        call.wanted = False
+        call.task = None
+        if delivery.wanted:
+            # The edit that it had replaced is the last word again, unless this one is on its way.
+            if not delivery.sending:
+                delivery.calls.remove(call)
+        elif self.lanes.withdraw(place, trio.current_time()):
+            self._cleared(place)
+            self._changed()
+        elif delivery.uploading is not None:
+            delivery.uploading.cancel()
+
+    def drop(self, lane: Hashable) -> None:
+        """Empty a lane: its chat was left."""
+        for place in self.lanes.drop(lane, trio.current_time()):
+            self._cleared(place)
+            self._reject(place.work, _left(place.work))
+        flying = self.lanes.flying(lane)
+        if flying is not None:
+            flying.work.dropped = True
+
+    def refuse_the_rest(self) -> None:
+        """The outbox has ended: tell whoever still waits what is known."""
+        for place in list(self.lanes.places()):
+            path = place.work.call.operation.path
+            if place.work.written or place.work.doubtful:
+                self._reject(place.work, DeliveryUnknownError(path, "the outbox was closed meanwhile"))
+            else:
+                self._reject(place.work, NotDeliveredError(path, "the outbox was closed before it was sent"))
+
+    # --- what may start
+
+    def pump(self) -> None:
+        """Start whatever may start now."""
+        now = trio.current_time()
+        self._believe(self._breaker.judge(now), now)
+        self._heed_breaker()
+        while (place := self._take(now)) is not None:
+            self._start(partial(self._carry, place))
+
+    def look_again(self) -> float:
+        """When `pump` may start something without anything else happening."""
+        now = trio.current_time()
+        breaker_at = self._breaker.look_again(now)
+        if self._breaker.held is not None and breaker_at <= now:
+            # A probe may go and nothing can be one: news helps, or the end of some lane's pause.
+            breaker_at = NEVER
+        return min(self.lanes.look_again(now), breaker_at)
+
+    def _take(self, now: float) -> Place[Delivery] | None:
+        if self._breaker.held is None:
+            return self.lanes.start(now)
+        place: Place[Delivery] | None = None
+        if self._breaker.may_probe(now):
+            place = self.lanes.start_probe(now, untried_only=False)
+        elif self._breaker.may_probe_untried():
+            place = self.lanes.start_probe(now, untried_only=True)
+        if place is not None:
+            self._breaker.probe_started(now)
+            place.work.probe = True
+        return place
+
+    # --- one attempt
+
+    async def _carry(self, place: Place[Delivery]) -> None:
+        delivery = place.work
+        self._cleared(place)
+        if not delivery.wanted:
+            # Cancelled between its start and this task's first step: nothing has left.
+            self._land(place)
+            self._changed()
+            return
+        delivery.attempts += 1
+        self._retries += delivery.attempts > 1
+        delivery.sending = True
+        operation = delivery.call.operation
+        began = trio.current_time()
+        try:
+            media = media_of(operation)
+            if media is not None and not isinstance(media.source, Descriptor):
+                send = operation
+                operation = Upload.of(media)
+                uploaded = await self._resolve(delivery, media)
+                if uploaded is None or not delivery.wanted:
+                    self._land(place)
+                    self._changed()
+                    return
+                delivery.cached = uploaded.cached
+                operation = with_media(send, uploaded.media)
+                began = trio.current_time()
+            delivery.written = True
+            result = await self._request(operation, self._rules.answer_within)
+        except Exception as error:
+            self._ended_badly(place, operation, error)
+        else:
+            self._ended_well(place, operation, result, began)
+        self._changed()
+
+    async def perform_aside(self, operation: AnswerCallback) -> None:
+        """One attempt outside the lanes, whose success is good news for the breaker."""
+        began = trio.current_time()
+        await self._request(operation, self._rules.answer_within)
+        self._worked(chat_of(operation.chat_id), began)
+
+    async def _resolve(self, delivery: Delivery, media: Media) -> Uploaded | None:
+        with trio.CancelScope() as delivery.uploading:
+            try:
+                return await self._uploads.resolve(media)
+            finally:
+                delivery.uploading = None
+        return None
+
+    async def _upload(self, operation: Upload) -> Descriptor:
+        return await self._request(operation, self._rules.upload_within)
+
+    async def _request(self, operation: Operation[R], within: float) -> R:
+        with trio.move_on_after(within):
+            return await self._platform.perform(operation)
+        raise DeliveryUnknownError(operation.path, f"no answer within {within:g} seconds")
+
+    def _land(self, place: Place[Delivery]) -> None:
+        self._landing(place)
+        self.lanes.finish(place, trio.current_time())
+
+    def _landing(self, place: Place[Delivery]) -> None:
+        place.work.sending = place.work.written = False
+        if place.work.probe:
+            place.work.probe = False
+            self._breaker.probe_ended()
+
+    # --- how it ended
+
+    def _ended_well(
+        self, place: Place[Delivery], operation: Operation[object], result: object, began: float
+    ) -> None:
+        delivery = place.work
+        self._possible_repeats += delivery.doubtful
+        self.lanes.answered(place, trio.current_time())
+        self._land(place)
+        if isinstance(operation, SendAction):
+            self._typing_sent += 1
+        self._done += 1
+        for call in delivery.calls:
+            if call.task is not None:
+                trio.lowlevel.reschedule(call.task, outcome.Value(result))
+                call.task = None
+        self._worked(delivery.address.chat, began)
+
+    def _ended_badly(self, place: Place[Delivery], operation: Operation[object], error: Exception) -> None:
+        delivery = place.work
+        now = trio.current_time()
+        self._landing(place)
+        failing_since = now
+        if is_push_back(error):
+            failing_since = self.lanes.pushed_back(place, now, limited=is_limit(error))
+        elif isinstance(error, RefusedError) and not is_token_or_chat(error):
+            self.lanes.answered(place, now)
+        if isinstance(operation, SendAction):
+            self._typing_failed += 1
+            if is_token_or_chat(error):
+                self._breaker.refused(delivery.address.chat, now)
+        if delivery.doubtful and not repeatable(operation) and not took_no_effect(error):
+            self._possible_repeats += 1
+        if isinstance(error, BadRequestError) and delivery.cached is not None and not delivery.refreshed:
+            # The platform has forgotten the file; that is not the author's fault, so once it is mended here.
+            self._uploads.forget(delivery.cached)
+            delivery.refreshed = True
+            self._put_back(place, now, now)
+            return
+        verdict = judge(
+            operation,
+            error,
+            on_unknown=delivery.call.on_unknown,
+            attempts=delivery.attempts,
+            failing_for=now - failing_since,
+            doubtful=delivery.doubtful,
+            rules=self._rules.retry,
+            random=self._random,
+        )
+        match verdict:
+            case Again(pause, possible_repeat):
+                delivery.doubtful = delivery.doubtful or possible_repeat
+                self._put_back(place, now + pause, now)
+            case Suspect(refusal):
+                own = self._breaker.refused(delivery.address.chat, now)
+                if own or not delivery.wanted or delivery.dropped:
+                    self._give_up(place, refusal)
+                else:
+                    delivery.refusal = refusal
+                    self._refused.setdefault(delivery.address.chat, {})[place] = None
+                    self.lanes.suspend(place, now)
+            case GiveUp(final_error):
+                self._give_up(place, final_error)
+        self._heed_breaker()
+
+    def _put_back(self, place: Place[Delivery], until: float, now: float) -> None:
+        if place.work.dropped:
+            self._give_up(place, _left(place.work))
+        elif not place.work.wanted:
+            self.lanes.finish(place, now)
+        else:
+            self.lanes.postpone(place, until, now)
+
+    def _give_up(self, place: Place[Delivery], error: Exception) -> None:
+        self.lanes.finish(place, trio.current_time())
+        self._reject(place.work, error)
+
+    def _reject(self, delivery: Delivery, error: Exception) -> None:
+        own = error
+        for call in delivery.calls:
+            if call.task is not None:
+                self._failed += 1
+                trio.lowlevel.reschedule(call.task, outcome.Error(own))
+                call.task = None
+                own = copy_for(error)
+
+    # --- the breaker's word
+
+    def _worked(self, chat: Hashable, began: float) -> None:
+        now = trio.current_time()
+        self._try_again(self._breaker.succeeded(chat, began, now), now)
+        self._heed_breaker()
+
+    def _try_again(self, chats: Iterable[Hashable], now: float) -> None:
+        for chat in chats:
+            for place in self._refused.pop(chat, {}):
+                self.lanes.resume(place, now)
+
+    def _believe(self, chats: Iterable[Hashable], now: float) -> None:
+        for chat in chats:
+            for place in self._refused.pop(chat, {}):
+                if self.lanes.withdraw(place, now):
+                    assert place.work.refusal is not None
+                    self._reject(place.work, place.work.refusal)
+
+    def _cleared(self, place: Place[Delivery]) -> None:
+        chat = place.work.address.chat
+        waiting = self._refused.get(chat)
+        if waiting is not None and waiting.pop(place, waiting) is None and not waiting:
+            del self._refused[chat]
+
+    def _heed_breaker(self) -> None:
+        held = self._breaker.held
+        was, self._held = self._held, held
+        self.lanes.held = held is not None
+        if held == was:
+            return
+        if held is None:
+            _log.warning("the platform takes our requests again; what was held goes out")
+        elif was is None or held.sure != was.sure:
+            text = _HELD_TEXT.format(every=self._rules.breaker.probe_every) if held.sure else _DOUBT_TEXT
+            self._raise_alarm(Alarm("token_refused" if held.sure else "outbox_held", "outbox", text))
+
+    # --- looking
+
+    def statistics(self, *, answers_sent: int, answers_failed: int) -> OutboxStatistics:
+        """Where the outbox stands."""
+        return OutboxStatistics(
+            queued=self.lanes.queued,
+            in_flight=self.lanes.in_flight,
+            lanes=self.lanes.known,
+            suspended=self.lanes.suspended,
+            held=self._breaker.held is not None,
+            rate=self.lanes.pace.rate,
+            done=self._done,
+            failed=self._failed,
+            retries=self._retries,
+            possible_repeats=self._possible_repeats,
+            typing_sent=self._typing_sent,
+            typing_failed=self._typing_failed,
+            answers_sent=answers_sent,
+            answers_failed=answers_failed,
+        )
+
+
+def _left(delivery: Delivery) -> ForbiddenError:
+    return ForbiddenError(delivery.call.operation.path, 403, "the user has left")

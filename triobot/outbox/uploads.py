@@ -1,0 +1,154 @@
+"""Files on their way to the platform: uploaded before the message that shows them, remembered by their bytes.
+
+A descriptor may be sent again without another upload (interface section 4.4), so descriptors are kept by
+kind, name and SHA-256 of what was sent, the least recently used going first. A file that several chats want
+at once is uploaded once. A file that changed while it was read is sent, but not remembered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final, TypeAlias, final
+
+import attrs
+import trio
+from typing_extensions import TypeVar
+
+from ..wire.content import Blob, Descriptor, LocalFile, Media, MediaKind
+from ..wire.operations import Upload
+from .retry import copy_for
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_PIECE: Final = 1 << 20
+_AT_ONCE: Final = 1 << 18
+
+_Look: TypeAlias = tuple[Path, int, int, int]
+
+
+@final
+@attrs.frozen
+class UploadKey:
+    """What makes two uploads the same. The name counts, because the receiver sees it."""
+
+    kind: MediaKind
+    filename: str = attrs.field(repr=False)
+    digest: bytes = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class Uploaded:
+    """A media value with its descriptor.
+
+    Attributes:
+        cached: its key if it wasn't uploaded just now, so that it may have been forgotten over there.
+    """
+
+    media: Media
+    cached: UploadKey | None
+
+
+@final
+@attrs.define(eq=False)
+class _UnderWay:
+    done: trio.Event = attrs.field(factory=trio.Event)
+    error: Exception | None = None
+
+
+@final
+class Uploads:
+    """The cache of descriptors, and the one upload a file."""
+
+    def __init__(self, upload: Callable[[Upload], Awaitable[Descriptor]], *, remembered: int = 1024) -> None:
+        self._upload = upload
+        self._remembered = remembered
+        self._descriptors: OrderedDict[UploadKey, Descriptor] = OrderedDict()
+        self._digests: OrderedDict[_Look, bytes] = OrderedDict()
+        self._under_way: dict[UploadKey, _UnderWay] = {}
+        self._threads = trio.CapacityLimiter(4)
+
+    async def resolve(self, media: Media) -> Uploaded:
+        """Give a media value its descriptor, uploading it unless the platform has it.
+
+        Raises:
+            OSError: the file can't be read.
+            RefusedError, TransportError: as `Platform.perform`; an upload may always be repeated.
+
+        Cancellation: *atomic* for whoever else wants the same file: one of them uploads it then.
+        """
+        source = media.source
+        if isinstance(source, Descriptor):
+            return Uploaded(media, None)
+        before = await self._look(source)
+        key = UploadKey(media.kind, source.filename, await self._digest(source, before))
+        while True:
+            known = self._descriptors.get(key)
+            if known is not None:
+                self._descriptors.move_to_end(key)
+                return Uploaded(attrs.evolve(media, source=known), key)
+            other = self._under_way.get(key)
+            if other is None:
+                break
+            await other.done.wait()
+            if other.error is not None:
+                raise copy_for(other.error)
+        mine = self._under_way[key] = _UnderWay()
+        try:
+            descriptor = await self._upload(Upload.of(media))
+        except Exception as error:
+            mine.error = error
+            raise
+        finally:
+            del self._under_way[key]
+            mine.done.set()
+        if await self._look(source) == before:
+            _remember(self._descriptors, key, descriptor, self._remembered)
+        return Uploaded(attrs.evolve(media, source=descriptor), None)
+
+    def forget(self, key: UploadKey) -> None:
+        """The platform doesn't know this descriptor any more."""
+        self._descriptors.pop(key, None)
+
+    async def _look(self, source: LocalFile | Blob) -> _Look | None:
+        if isinstance(source, Blob):
+            return None
+        facts = await trio.to_thread.run_sync(source.path.stat, limiter=self._threads)
+        return (source.path, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+
+    async def _digest(self, source: LocalFile | Blob, look: _Look | None) -> bytes:
+        if isinstance(source, Blob):
+            if len(source.data) <= _AT_ONCE:
+                return hashlib.sha256(source.data).digest()
+            return await trio.to_thread.run_sync(_digest_bytes, source.data, limiter=self._threads)
+        assert look is not None
+        digest = self._digests.get(look)
+        if digest is None:
+            digest = await trio.to_thread.run_sync(
+                _digest_file, source.path, limiter=self._threads, abandon_on_cancel=True
+            )
+            _remember(self._digests, look, digest, self._remembered)
+        return digest
+
+
+def _remember(known: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > most:
+        known.popitem(last=False)
+
+
+def _digest_bytes(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def _digest_file(path: Path) -> bytes:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.digest()

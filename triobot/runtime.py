@@ -1,0 +1,200 @@
+"""What a running bot consists of, and in which order it ends.
+
+Two layers, one inside the other. The *intake* is the store, the inbox and the webhook's application: it can
+accept events as soon as it is open and until the very end. The *work* is the client, the outbox and the
+dispatcher. So a stop goes: no more dispatching, conversations come to rest, the outbox empties, and only
+then does the listener close, and the store after it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, final
+from urllib.parse import urlsplit
+
+import attrs
+import httpx
+import trio
+
+from .alarms import AlarmBell
+from .client import PlatformClient
+from .conversations.conversation import Services
+from .conversations.dispatcher import Dispatcher
+from .conversations.routes import Table
+from .conversations.texts import Texts
+from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
+from .seams import InboxRow, OnAlarm, PutSetting, Quota, Store, StoreStatistics, WallClock
+from .settings import Settings
+from .store import Stamp, open_store
+from .webhook.answers import Readiness
+from .webhook.inbox import Inbox
+from .webhook.secrets import Secrets
+from .wire.events import Event
+
+log: Final = logging.getLogger("triobot")
+
+_SECRET: Final = "webhook_secret"
+_SHARED: Final = frozenset({"ac", "co", "com", "edu", "gov", "id", "net", "org", "sch"})
+
+
+@final
+@attrs.frozen
+class Statistics:
+    """Where a running bot stands.
+
+    Attributes:
+        live: conversations that run now, parked or not.
+        counts: what happened so far, by word.
+    """
+
+    live: int
+    counts: Mapping[str, int]
+    store: StoreStatistics
+    outbox: OutboxStatistics
+
+
+@final
+class Intake:
+    """The store and the inbox: events are accepted from the moment it is open until it closes."""
+
+    def __init__(
+        self, settings: Settings, store: Store, secrets: Secrets, clock: WallClock, bell: AlarmBell
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.secrets = secrets
+        self.clock = clock
+        self.work: Work | None = None
+        self.bell = bell
+        self.inbox = Inbox(store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring)
+
+    def _deliver(self, row: InboxRow, event: Event) -> None:
+        # Without a dispatcher the event is where it is safe, and the dispatcher begins by reading there.
+        if self.work is not None:
+            self.work.dispatcher.offer(row, event)
+
+    @property
+    def writable(self) -> bool:
+        """Whether the last event that came could be stored."""
+        return not self.inbox.failing
+
+    def readiness(self) -> Readiness:
+        """What ``/readyz`` says."""
+        work = self.work
+        working = work is not None and not work.dispatcher.stopping
+        held = work is not None and work.outbox.statistics().held
+        states = {
+            "store": "ok" if self.writable else "unwritable",
+            "conversations": "working" if working else "stopped",
+            "outbox": "held" if held else "ok",
+        }
+        return Readiness(working and not held and self.writable, states)
+
+
+@final
+@attrs.frozen
+class Work:
+    """What handles the accepted events."""
+
+    platform: PlatformClient
+    outbox: LaneOutbox
+    dispatcher: Dispatcher
+    store: Store
+
+    def statistics(self) -> Statistics:
+        """Where the bot stands."""
+        return Statistics(
+            live=self.dispatcher.live,
+            counts=self.dispatcher.counts,
+            store=self.store.statistics(),
+            outbox=self.outbox.statistics(),
+        )
+
+
+@asynccontextmanager
+async def open_intake(
+    settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
+) -> AsyncGenerator[Intake]:
+    """Open the store and the inbox on top of it.
+
+    Raises:
+        ConfigError: a setting is wrong, or the store belongs to another bot or platform.
+        StoreLockedError: another process has the store.
+    """
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+    async with open_store(settings.store, stamp=stamp, clock=clock) as store:
+        secrets = await webhook_secrets(settings, store)
+        intake = Intake(settings, store, secrets, clock, AlarmBell(on_alarm))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(intake.bell.keep_telling)
+            nursery.start_soon(intake.inbox.run)
+            try:
+                yield intake
+            finally:
+                nursery.cancel_scope.cancel()
+
+
+async def webhook_secrets(settings: Settings, store: Store) -> Secrets:
+    """The secrets of the webhook's address: those that are set, else the one that the store keeps."""
+    if settings.webhook_secret is not None:
+        return Secrets.parse(settings.webhook_secret.reveal())
+    kept = await store.setting(_SECRET)
+    if kept is None:
+        kept = Secrets.generate().current
+        await store.commit(PutSetting(_SECRET, kept))
+    return Secrets.parse(kept)
+
+
+@asynccontextmanager
+async def open_work(
+    intake: Intake,
+    table: Table,
+    texts: Texts,
+    *,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> AsyncGenerator[Work]:
+    """Handle accepted events while the block runs; then come to rest, within the grace period."""
+    settings, bell = intake.settings, intake.bell
+    client = PlatformClient(
+        settings.base_url,
+        settings.checked_token,
+        transport=transport,
+        allow_insecure=settings.allow_insecure,
+        # As many as the outbox has in flight: a chat that the platform keeps waiting holds one of each.
+        connections=OutboxRules().parallel,
+    )
+    async with client as platform, open_outbox(platform, raise_alarm=bell.ring) as outbox:
+        services = Services(
+            outbox=outbox,
+            store=intake.store,
+            clock=intake.clock,
+            texts=texts,
+            raise_alarm=bell.ring,
+            charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
+        )
+        dispatcher = Dispatcher(services, table, username=settings.username)
+        work = Work(platform, outbox, dispatcher, intake.store)
+        async with trio.open_nursery() as nursery:
+            intake.work = work
+            try:
+                await nursery.start(dispatcher.run)
+                yield work
+                with trio.move_on_after(settings.grace):
+                    await dispatcher.drain()
+                    await outbox.drain()
+            finally:
+                intake.work = None
+                nursery.cancel_scope.cancel()
+
+
+def own_hosts(base_url: str) -> tuple[str, ...]:
+    """The platform's own domain: ``api.gap.im`` stands for everything under ``gap.im``."""
+    host = urlsplit(base_url).hostname or ""
+    names = host.split(".")
+    if len(names) < 2 or host[-1].isdigit():
+        return ()
+    # Anybody may have a name under "co.ir": there it takes one more.
+    shared = len(names[-1]) == 2 and names[-2] in _SHARED
+    return (".".join(names[-3:] if shared else names[-2:]),)

@@ -1,0 +1,112 @@
+"""Settings: arguments first, then the environment, then defaults. Read when a bot starts, never at import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, final
+
+import attrs
+
+from .errors import ConfigError
+from .secrets import Secret
+
+DEFAULT_BASE_URL: Final = "https://api.gap.im"
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Settings:
+    """All that a bot needs to know besides its code.
+
+    Attributes:
+        token: the service's token, from the developer portal (``TRIOBOT_TOKEN``).
+        base_url: where the platform is (``TRIOBOT_BASE_URL``); https, unless it is on this machine.
+        webhook_secret: the secret path of the webhook; several, separated by commas, are all accepted and
+            the first is the current one (``TRIOBOT_WEBHOOK_SECRET``). None: the store makes and keeps one.
+        store: ``sqlite:PATH`` or ``memory:`` (``TRIOBOT_STORE``).
+        host, port: where to listen (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 takes a free one.
+        fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
+        public_url: the address under which the platform reaches us (``TRIOBOT_PUBLIC_URL``), for
+            ``triobot webhook-url``.
+        username: the bot's own name, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).
+        charge_hosts: hosts that a link to top up a wallet may lead to; by default the platform's own.
+        grace: seconds that a stop gives to what is being done.
+        allow_insecure: let the token travel over http:// to another machine.
+
+    Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
+    """
+
+    token: Secret | None = None
+    base_url: str = DEFAULT_BASE_URL
+    webhook_secret: Secret | None = None
+    store: str = "sqlite:triobot.db"
+    host: str = "127.0.0.1"
+    port: int = 8080
+    fd: int | None = None
+    public_url: str | None = None
+    username: str | None = None
+    charge_hosts: tuple[str, ...] = ()
+    grace: float = 10.0
+    allow_insecure: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ConfigError("the port must be from 0 to 65535")
+        if self.grace < 0:
+            raise ConfigError("the grace period must not be negative")
+
+    @property
+    def checked_token(self) -> Secret:
+        """The token.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if self.token is None or not self.token.reveal():
+            raise ConfigError(
+                "no token: set TRIOBOT_TOKEN (or TRIOBOT_TOKEN_FILE) to the token from the developer portal; "
+                "to try a bot without one, use `triobot demo` or `triobot emulate`"
+            )
+        return self.token
+
+
+def read_environment(environ: Mapping[str, str]) -> Settings:
+    """Read the settings from variables.
+
+    Raises:
+        ConfigError: a value can't be read, or a file named by ``..._FILE`` can't; secrets are not shown.
+    """
+    token = _variable(environ, "TRIOBOT_TOKEN")
+    webhook_secret = _variable(environ, "TRIOBOT_WEBHOOK_SECRET")
+    defaults = Settings()
+    return Settings(
+        token=Secret(token) if token else None,
+        base_url=_variable(environ, "TRIOBOT_BASE_URL") or defaults.base_url,
+        webhook_secret=Secret(webhook_secret) if webhook_secret else None,
+        store=_variable(environ, "TRIOBOT_STORE") or defaults.store,
+        host=_variable(environ, "TRIOBOT_HOST") or defaults.host,
+        port=_port(_variable(environ, "TRIOBOT_PORT"), defaults.port),
+        public_url=_variable(environ, "TRIOBOT_PUBLIC_URL"),
+        username=_variable(environ, "TRIOBOT_USERNAME"),
+    )
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str | None:
+    value, place = environ.get(name), environ.get(f"{name}_FILE")
+    if value and place:
+        raise ConfigError(f"{name} and {name}_FILE are both set; set one of them")
+    if not place:
+        return value or None
+    try:
+        return Path(place).read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}_FILE: the file {place!r} can't be read ({type(error).__name__})") from None
+
+
+def _port(text: str | None, default: int) -> int:
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit():
+        raise ConfigError("TRIOBOT_PORT must be a number")
+    return int(text)

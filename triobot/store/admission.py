@@ -1,0 +1,91 @@
+"""What may enter a store: every value is checked before it joins a batch. Pure.
+
+Group commit puts strangers into one transaction. A value that the engine can't hold (half a surrogate
+pair, an integer beyond 64 bits, U+0000, which PostgreSQL refuses) would disturb its neighbours there, so
+it is refused at the door, alone, with the field's name and without its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from ..errors import LocalProtocolError
+from ..seams import Acknowledge, Arrival, Consume, Intent, KeepRaw, PutSetting, Settle, Write
+from ..wire.rules import LARGEST_INTEGER, check_integer, check_text
+from .ring import as_kept
+
+LARGEST_BODY: Final = 32 * 1024 * 1024
+"""One request's bytes; the webhook's own limit is far lower."""
+
+_LARGEST_CHAT: Final = 10**18 - 1
+
+
+def admit_arrival(arrival: Arrival) -> None:
+    """Refuse an arrival that can't be stored.
+
+    Raises:
+        LocalProtocolError: names the field. Repeating never helps.
+    """
+    check_integer("chat_id", arrival.chat_id, least=-_LARGEST_CHAT, most=_LARGEST_CHAT)
+    if arrival.sender_id is not None:
+        check_integer("sender_id", arrival.sender_id, least=-_LARGEST_CHAT, most=_LARGEST_CHAT)
+    check_integer("at", arrival.at, least=0)
+    _text("content_type", arrival.content_type, empty=True)
+    if arrival.key is not None:
+        _text("key", arrival.key)
+    if len(arrival.body) > LARGEST_BODY:
+        raise LocalProtocolError("body", f"must be at most {LARGEST_BODY} bytes")
+
+
+def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
+    """The writes as they are to be stored.
+
+    Raises:
+        LocalProtocolError: one of them can't be; names the field.
+    """
+    return tuple(_admitted(write) for write in writes)
+
+
+def admit_page(after: int, limit: int) -> None:
+    """Refuse bounds of a page that are no row numbers."""
+    check_integer("after", after, least=0)
+    check_integer("limit", limit, least=0)
+
+
+def size_of(writes: Sequence[Write]) -> int:
+    """Roughly how many bytes these writes bring."""
+    return sum(len(write.body) if isinstance(write, KeepRaw) else 256 for write in writes)
+
+
+def _admitted(write: Write) -> Write:
+    match write:
+        case Consume(seqs):
+            for seq in seqs:
+                check_integer("seq", seq, least=0)
+        case Acknowledge(keys):
+            for key in keys:
+                _text("key", key)
+        case Intent(id=id_, recipient=recipient, kind=kind, at=at, detail=detail):
+            _text("id", id_)
+            _text("recipient", recipient)
+            _text("kind", kind)
+            _text("detail", detail)
+            check_integer("at", at, least=0)
+        case Settle(ids):
+            for id_ in ids:
+                _text("id", id_)
+        case KeepRaw():
+            check_integer("at", write.at, least=0, most=LARGEST_INTEGER)
+            return as_kept(write)
+        case PutSetting(name, value):
+            _text("name", name)
+            _text("value", value, empty=True)
+        case _:
+            assert_never(write)
+    return write
+
+
+def _text(field: str, value: str, *, empty: bool = False) -> None:
+    if "\0" in check_text(field, value, empty=empty):
+        raise LocalProtocolError(field, "must not hold U+0000")

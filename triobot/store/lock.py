@@ -1,0 +1,109 @@
+"""One process per store file, for as long as it is open.
+
+A lock file beside the real path is held with `flock` from before the database is opened until after it is
+closed. The kernel lets go of it when the process dies, however it dies; what is written in it only tells
+people whom to look for. The file stays behind: deleting it would race with the next one to open it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, final
+
+from ..errors import ConfigError, StoreLockedError
+
+OWNER_ONLY: Final = 0o600
+
+# Where flock is local to one machine, emulated or absent, and where fsync promises little.
+_FOREIGN: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "lustre", "9p", "fuse", "fuseblk"}
+)
+
+
+@final
+class FileLock:
+    """A lock that is held."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """Let the next process in."""
+        os.close(self._fd)
+
+
+def take_lock(database: Path) -> FileLock:
+    """Lock the store at this real path, or refuse at once.
+
+    Raises:
+        StoreLockedError: another process has it open; names the file.
+        ConfigError: the lock file can't be made.
+    """
+    path = lock_path(database)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
+    except OSError as error:
+        raise ConfigError(f"the store's lock file {path} can't be opened: {error.strerror}") from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.fchmod(fd, OWNER_ONLY)
+    except BlockingIOError:
+        os.close(fd)
+        raise StoreLockedError(
+            f"the store {database} is open in another process; one process at a time can use it"
+        ) from None
+    except OSError as error:
+        os.close(fd)
+        raise ConfigError(f"the store's lock file {path} can't be used: {error.strerror}") from None
+    with suppress(OSError):  # a full disk is no reason not to hold the lock
+        os.ftruncate(fd, 0)
+        os.write(fd, f"{os.getpid()}\n".encode())
+    return FileLock(fd)
+
+
+def lock_path(database: Path) -> Path:
+    """The lock file that belongs to a store file."""
+    return database.with_name(f"{database.name}.lock")
+
+
+def check_filesystem(database: Path) -> None:
+    """Refuse a store on a network or user-space filesystem, where neither lock nor fsync can be trusted.
+
+    Where the system doesn't tell (no ``/proc``), nothing is refused.
+
+    Raises:
+        ConfigError: names the kind of filesystem.
+    """
+    try:
+        mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return
+    kind = filesystem_of(database, mounts)
+    if kind is not None and (kind in _FOREIGN or kind.startswith("fuse.")):
+        raise ConfigError(
+            f"the store {database} lies on a filesystem of the kind {kind}, where locks and fsync can't be"
+            " trusted; put it on a local disk"
+        )
+
+
+def filesystem_of(path: Path, mounts: str) -> str | None:
+    """The kind of filesystem that holds an absolute path, by a table in the form of ``/proc/mounts``."""
+    best: tuple[int, str] | None = None
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = Path(_unescaped(fields[1]))
+        # At equal length the later line lies on top.
+        if path.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
+            best = (len(point.parts), fields[2])
+    return None if best is None else best[1]
+
+
+def _unescaped(field: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        field = field.replace(code, character)
+    return field

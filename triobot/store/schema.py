@@ -1,0 +1,154 @@
+"""The tables, as numbered migrations, and which code may open which store.
+
+A migration is never edited once released; the next one has the next number. Each runs in one transaction,
+so a store is at one version or at the other. A store says the oldest schema whose code can still use it
+(`min_reader`), so that going back one release works as long as a migration only added something.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final, final
+
+import attrs
+
+from ..errors import StoreVersionError
+
+APPLICATION_ID: Final = 0x7472_6962
+"""What says in the file's header that it is ours: "trib" in ASCII."""
+
+
+@final
+@attrs.frozen
+class Migration:
+    """One step of the schema.
+
+    Attributes:
+        number: counts from 1 without gaps.
+        release: the first release of triobot that knows it.
+        min_reader: the lowest schema number whose code can use a store at this one.
+        statements: run in this order, in one transaction.
+    """
+
+    number: int
+    release: str
+    min_reader: int
+    statements: tuple[str, ...]
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    Migration(
+        number=1,
+        release="0.1.0",
+        min_reader=1,
+        statements=(
+            # AUTOINCREMENT: a seq is never given twice, although consumed rows are deleted.
+            """CREATE TABLE inbox (
+                seq INTEGER PRIMARY KEY AUTOINCREMENT,
+                chat_id INTEGER NOT NULL,
+                at INTEGER NOT NULL,
+                content_type TEXT NOT NULL,
+                body BLOB NOT NULL
+            )""",
+            "CREATE INDEX inbox_chat ON inbox (chat_id, seq)",
+            # The last accepted delivery of each key; acknowledged is the wall time of that, or null.
+            """CREATE TABLE deliveries (
+                key TEXT PRIMARY KEY,
+                at INTEGER NOT NULL,
+                once INTEGER NOT NULL,
+                acknowledged INTEGER
+            ) WITHOUT ROWID""",
+            "CREATE INDEX deliveries_age ON deliveries (once, at)",
+            """CREATE TABLE senders (
+                chat_id INTEGER PRIMARY KEY,
+                first_sender INTEGER NOT NULL,
+                several INTEGER NOT NULL DEFAULT 0
+            )""",
+            """CREATE TABLE intents (
+                n INTEGER PRIMARY KEY AUTOINCREMENT,
+                id TEXT NOT NULL UNIQUE,
+                recipient TEXT NOT NULL,
+                kind TEXT NOT NULL,
+                at INTEGER NOT NULL,
+                detail TEXT NOT NULL
+            )""",
+            """CREATE TABLE raw (
+                n INTEGER PRIMARY KEY AUTOINCREMENT,
+                at INTEGER NOT NULL,
+                reason TEXT NOT NULL,
+                content_type TEXT NOT NULL,
+                body BLOB NOT NULL
+            )""",
+            "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        ),
+    ),
+)
+
+
+@final
+@attrs.frozen
+class SchemaVersion:
+    """What a store says of its own schema."""
+
+    number: int
+    min_reader: int
+    min_reader_release: str
+
+
+def due_migrations(found: SchemaVersion | None, known: Sequence[Migration]) -> Sequence[Migration]:
+    """What to run to bring a store up to date; None stands for a store that is being made.
+
+    Raises:
+        StoreVersionError: the store is newer than this code can use; names the release that can.
+    """
+    if found is None:
+        return known
+    newest = known[-1].number
+    if found.min_reader > newest:
+        raise StoreVersionError(
+            f"the store has schema {found.number}, and this triobot knows {newest};"
+            f" it can be opened by triobot {found.min_reader_release} and later"
+        )
+    return [migration for migration in known if migration.number > found.number]
+
+
+def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:
+    """The schema of this store, or None if it has no tables yet."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        return None
+    number, reader, release = (
+        get_meta(connection, name) for name in ("schema", "min_reader", "min_reader_release")
+    )
+    if number is None or reader is None or release is None:
+        return None
+    return SchemaVersion(int(number), int(reader), release)
+
+
+def run_migration(connection: sqlite3.Connection, migration: Migration, known: Sequence[Migration]) -> None:
+    """Run one migration in the transaction that is open."""
+    if migration.number == known[0].number:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+    for statement in migration.statements:
+        connection.execute(statement)
+    reader_release = next(one.release for one in known if one.number == migration.min_reader)
+    put_meta(connection, "schema", str(migration.number))
+    put_meta(connection, "min_reader", str(migration.min_reader))
+    put_meta(connection, "min_reader_release", reader_release)
+
+
+def get_meta(connection: sqlite3.Connection, name: str) -> str | None:
+    """One fact that the store keeps of itself."""
+    row: tuple[str] | None = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return None if row is None else row[0]
+
+
+def put_meta(connection: sqlite3.Connection, name: str, value: str) -> None:
+    """Keep a fact of the store itself."""
+    connection.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", (name, value))
+
+
+def drop_meta(connection: sqlite3.Connection, name: str) -> None:
+    """Forget a fact of the store itself."""
+    connection.execute("DELETE FROM meta WHERE name = ?", (name,))

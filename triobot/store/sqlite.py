@@ -1,0 +1,190 @@
+"""The default engine: one file, one connection, one writer, group commit.
+
+`open_sqlite` owns the writer's nursery. What is decided elsewhere: when an arrival is a redelivery
+(`deliveries`), what there is room for (`tally`), how a transaction fails (`transactions`), how a file is
+opened (`file`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Final, final
+
+import trio
+
+from ..errors import StoreError
+from ..seams import (
+    Acceptance,
+    Accepted,
+    Arrival,
+    InboxRow,
+    Intent,
+    KeepRaw,
+    Quota,
+    Store,
+    StoreStatistics,
+    WallClock,
+    Write,
+)
+from ..wire.ids import ChatId
+from .admission import admit_arrival, admit_page, admit_writes, size_of
+from .file import StoreFile, open_file
+from .schema import MIGRATIONS, Migration
+from .stamp import Stamp
+from .statements import Tables
+from .writer import Writer
+
+_log: Final = logging.getLogger("triobot.store")
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: str | PathLike[str],
+    *,
+    stamp: Stamp,
+    clock: WallClock,
+    migrations: Sequence[Migration] = MIGRATIONS,
+    any_filesystem: bool = False,
+) -> AsyncGenerator[Store, None]:
+    """Open the store in this file, making it if it isn't there, for as long as the block runs.
+
+    What a method has returned from is on the disk, fsynced. The file, its log and its lock are readable by
+    their owner only. On leaving the block, however it is left, whatever was handed over is finished first.
+
+    If the disk fails in the middle of a commit, nobody can know what reached it: the block is cancelled, and
+    StoreCorruptError is raised from it. Open the store again, in a new process, to go on.
+
+    Args:
+        path: the file; its folder must exist.
+        stamp: platform and bot; the store is bound to them when it is made.
+        clock: the time of day.
+        migrations: the schema; for tests.
+        any_filesystem: accept a network or user-space filesystem, whose promises nobody has checked.
+
+    Raises:
+        StoreLockedError: another process has it open. Names the file.
+        StoreVersionError: a newer triobot made it. Says which one can open it.
+        StoreCorruptError: the file is damaged, or is no store; it was left alone.
+        StoreFullError: there is no room to make it.
+        ConfigError: it belongs to another platform or bot, or it can't be kept there.
+
+    Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
+    """
+    file = await trio.to_thread.run_sync(
+        partial(open_file, Path(path), stamp, migrations=migrations, any_filesystem=any_filesystem)
+    )
+    body = trio.CancelScope()
+    raised: BaseException | None = None
+    writer = Writer(file, clock, body.cancel)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        # Kept until the writer has ended and raised again then: a nursery of ours is no reason for the
+        # caller's errors to come back in a group.
+        try:
+            with body:
+                yield _SqliteStore(writer, clock)
+        except BaseException as error:
+            raised = error
+        finally:
+            writer.close()
+    try:
+        with trio.CancelScope(shield=True):  # as the writer: what was handed over is finished first
+            await trio.to_thread.run_sync(partial(_close, file, clean=not writer.gave_up, now=clock.now()))
+    finally:
+        if writer.crash is not None and (raised is None or isinstance(raised, StoreError)):
+            raise writer.crash
+        if raised is not None:
+            raise raised
+
+
+async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallClock) -> None:
+    """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
+
+    Nothing in the store is changed besides. Only one process at a time, as with `open_sqlite`.
+
+    Raises: as `open_sqlite`, but for the stamp.
+    """
+    file = await trio.to_thread.run_sync(
+        partial(open_file, Path(path), stamp, migrations=MIGRATIONS, any_filesystem=True, rebind=True)
+    )
+    with trio.CancelScope(shield=True):  # it is open: a file left open would keep its lock
+        await trio.to_thread.run_sync(partial(_close, file, clean=True, now=clock.now()))
+
+
+def _close(file: StoreFile, *, clean: bool, now: int) -> None:
+    try:
+        file.close(clean=clean, now=now)
+    except Exception as error:
+        # Everything that was acknowledged is in the log, and the next start finds it there.
+        _log.warning("the store %s could not be closed cleanly: %s", file.path, error)
+
+
+@final
+class _SqliteStore:
+    """`triobot.seams.Store` over a writer."""
+
+    def __init__(self, writer: Writer, clock: WallClock) -> None:
+        self._writer = writer
+        self._clock = clock
+
+    async def accept(
+        self,
+        arrival: Arrival,
+        *,
+        quota: Quota,
+        also: Sequence[Write] = (),
+        on_commit: Callable[[InboxRow], None] | None = None,
+    ) -> Acceptance:
+        admit_arrival(arrival)
+        writes = admit_writes(also)
+        now = self._clock.now()
+
+        def work(tables: Tables) -> Acceptance:
+            return tables.accept(arrival, quota, writes, now)
+
+        def announce(acceptance: Acceptance) -> None:
+            if on_commit is not None and isinstance(acceptance, Accepted):
+                on_commit(acceptance.row)
+
+        size = len(arrival.body) + size_of(writes)
+        return await self._writer.ask(work, writes=True, size=size, announce=announce)
+
+    async def commit(self, *writes: Write) -> None:
+        admitted = admit_writes(writes)
+        now = self._clock.now()
+
+        def work(tables: Tables) -> None:
+            for write in admitted:
+                tables.apply(write, now)
+
+        await self._writer.ask(work, writes=True, size=size_of(admitted))
+
+    async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
+        admit_page(after, limit)
+        return await self._writer.ask(lambda tables: tables.pending(chat_id, after, limit), writes=False)
+
+    async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
+        admit_page(after, limit)
+        return await self._writer.ask(lambda tables: tables.backlog(after, limit), writes=False)
+
+    async def intents(self) -> Sequence[Intent]:
+        return await self._writer.ask(lambda tables: tables.intents(), writes=False)
+
+    async def setting(self, name: str) -> str | None:
+        return await self._writer.ask(lambda tables: tables.setting(name), writes=False)
+
+    async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
+        admit_page(0, limit)
+        return await self._writer.ask(lambda tables: tables.raw(limit), writes=False)
+
+    async def check(self) -> None:
+        now = self._clock.now()
+        await self._writer.ask(lambda tables: tables.note_check(now), writes=True)
+
+    def statistics(self) -> StoreStatistics:
+        return self._writer.statistics

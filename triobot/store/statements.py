@@ -1,0 +1,243 @@
+"""The store's rows: every SQL statement that reads or writes them.
+
+Runs in the worker thread, inside the transaction that `Transactions` has opened, and knows nothing of it.
+Whatever changes a count changes the tally as well, which the transaction takes back if it fails. A new
+kind of write is one method here and one line in `apply`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import assert_never, final
+
+from ..seams import (
+    Acceptance,
+    Accepted,
+    Acknowledge,
+    Arrival,
+    Consume,
+    InboxRow,
+    Intent,
+    KeepRaw,
+    PutSetting,
+    Quota,
+    Redelivered,
+    Settle,
+    Write,
+)
+from ..wire.ids import ChatId
+from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
+from .ring import overflows
+from .schema import put_meta
+from .tally import Tally
+
+
+@final
+class Tables:
+    """The rows of one store file, and their counts."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._sql = connection
+        self.tally = Tally()
+
+    # --- writing
+
+    def accept(self, arrival: Arrival, quota: Quota, also: Sequence[Write], now: int) -> Acceptance:
+        """Take an event in, unless it is here already or there is no room."""
+        if is_redelivery(arrival, self._last_delivery(arrival.key)):
+            return Redelivered()
+        refusal = self.tally.refusal(arrival.chat_id, len(arrival.body), quota)
+        if refusal is not None:
+            return refusal
+        for write in also:
+            self.apply(write, now)
+        cursor = self._sql.execute(
+            "INSERT INTO inbox (chat_id, at, content_type, body) VALUES (?, ?, ?, ?)",
+            (arrival.chat_id, arrival.at, arrival.content_type, arrival.body),
+        )
+        seq = cursor.lastrowid
+        assert seq is not None
+        self.tally.count_event(arrival.chat_id, len(arrival.body), sign=1)
+        self._note_delivery(arrival)
+        self._note_sender(arrival)
+        group = self._is_group(arrival.chat_id)
+        return Accepted(InboxRow(seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, group))
+
+    def apply(self, write: Write, now: int) -> None:
+        """Do one write."""
+        match write:
+            case Consume():
+                self._consume(write)
+            case Acknowledge():
+                self._acknowledge(write, now)
+            case Intent():
+                self._intend(write)
+            case Settle():
+                self._settle(write)
+            case KeepRaw():
+                self._keep_raw(write)
+            case PutSetting():
+                self._put_setting(write)
+            case _:
+                assert_never(write)
+
+    def forget_old_deliveries(self, now: int, *, most: int = 5_000) -> None:
+        """Delete deliveries that decide nothing any more; at most so many, to keep the batch short."""
+        old = cutoff(now)
+        for once, before in ((0, old.repeatable), (1, old.once)):
+            self._sql.execute(
+                "DELETE FROM deliveries WHERE key IN"
+                " (SELECT key FROM deliveries WHERE once = ? AND at < ? LIMIT ?)",
+                (once, before, most),
+            )
+
+    def note_check(self, now: int) -> None:
+        """Write something of no consequence."""
+        put_meta(self._sql, "checked", str(now))
+
+    def doubt_last_acknowledgements(self) -> None:
+        """After an unclean stop: don't believe the acknowledgements of the last second before it.
+
+        When it stopped nobody wrote down; the newest thing that a delivery tells is the nearest known time.
+        """
+        self._sql.execute(
+            "UPDATE deliveries SET acknowledged = NULL WHERE acknowledged IS NOT NULL AND at >="
+            " (SELECT max(max(at, coalesce(acknowledged, 0))) FROM deliveries) - ?",
+            (UNSURE_BEFORE_A_CRASH,),
+        )
+
+    def _consume(self, write: Consume) -> None:
+        for seq in write.seqs:
+            row: tuple[int, int] | None = self._sql.execute(
+                "DELETE FROM inbox WHERE seq = ? RETURNING chat_id, length(body)", (seq,)
+            ).fetchone()
+            if row is not None:
+                self.tally.count_event(ChatId(row[0]), row[1], sign=-1)
+
+    def _acknowledge(self, write: Acknowledge, now: int) -> None:
+        for key in write.keys:
+            self._sql.execute(
+                "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL", (now, key)
+            )
+
+    def _intend(self, write: Intent) -> None:
+        # An effect that is performed again after a crash has its intent still; it keeps its place.
+        known = self._sql.execute("SELECT 1 FROM intents WHERE id = ?", (write.id,)).fetchone()
+        self._sql.execute(
+            "INSERT INTO intents (id, recipient, kind, at, detail) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET recipient = excluded.recipient,"
+            " kind = excluded.kind, at = excluded.at, detail = excluded.detail",
+            (write.id, write.recipient, write.kind, write.at, write.detail),
+        )
+        if known is None:
+            self.tally.add("intents", 1)
+
+    def _settle(self, write: Settle) -> None:
+        for id_ in write.ids:
+            deleted = self._sql.execute("DELETE FROM intents WHERE id = ?", (id_,)).rowcount
+            self.tally.add("intents", -deleted)
+
+    def _keep_raw(self, write: KeepRaw) -> None:
+        self._sql.execute(
+            "INSERT INTO raw (at, reason, content_type, body) VALUES (?, ?, ?, ?)",
+            (write.at, write.reason, write.content_type, write.body),
+        )
+        self.tally.add("raw", 1)
+        self.tally.add("raw_bytes", len(write.body))
+        while overflows(self.tally["raw"], self.tally["raw_bytes"]):
+            gone: tuple[int] = self._sql.execute(
+                "DELETE FROM raw WHERE n = (SELECT min(n) FROM raw) RETURNING length(body)"
+            ).fetchone()
+            self.tally.add("raw", -1)
+            self.tally.add("raw_bytes", -gone[0])
+
+    def _put_setting(self, write: PutSetting) -> None:
+        self._sql.execute(
+            "INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", (write.name, write.value)
+        )
+
+    def _last_delivery(self, key: str | None) -> Delivery | None:
+        if key is None:
+            return None
+        row: tuple[int, int] | None = self._sql.execute(
+            "SELECT at, acknowledged IS NOT NULL FROM deliveries WHERE key = ?", (key,)
+        ).fetchone()
+        return None if row is None else Delivery(at=row[0], acknowledged=bool(row[1]))
+
+    def _note_delivery(self, arrival: Arrival) -> None:
+        if arrival.key is not None:
+            self._sql.execute(
+                "INSERT OR REPLACE INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL)",
+                (arrival.key, arrival.at, int(arrival.once)),
+            )
+
+    def _note_sender(self, arrival: Arrival) -> None:
+        if arrival.sender_id is not None:
+            self._sql.execute(
+                "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
+                " DO UPDATE SET several = 1 WHERE several = 0 AND first_sender <> excluded.first_sender",
+                (arrival.chat_id, arrival.sender_id),
+            )
+
+    # --- reading
+
+    def pending(self, chat_id: ChatId, after: int, limit: int) -> list[InboxRow]:
+        """The chat's rows behind `after`, oldest first."""
+        return self._rows("WHERE inbox.chat_id = ? AND seq > ?", (chat_id, after), limit)
+
+    def backlog(self, after: int, limit: int) -> list[InboxRow]:
+        """The rows of all chats behind `after`, oldest first."""
+        return self._rows("WHERE seq > ?", (after,), limit)
+
+    def _rows(self, where: str, values: tuple[int, ...], limit: int) -> list[InboxRow]:
+        rows: list[tuple[int, int, int, str, bytes, int | None]] = self._sql.execute(
+            "SELECT seq, inbox.chat_id, at, content_type, body, several FROM inbox"
+            f" LEFT JOIN senders ON senders.chat_id = inbox.chat_id {where} ORDER BY seq LIMIT ?",
+            (*values, limit),
+        ).fetchall()
+        return [InboxRow(row[0], ChatId(row[1]), *row[2:5], group=bool(row[5])) for row in rows]
+
+    def _is_group(self, chat_id: ChatId) -> bool:
+        """Whether two different senders were ever seen in this chat."""
+        found: tuple[int] | None = self._sql.execute(
+            "SELECT several FROM senders WHERE chat_id = ?", (chat_id,)
+        ).fetchone()
+        return found is not None and bool(found[0])
+
+    def intents(self) -> list[Intent]:
+        """Effects whose outcome is not known, in the order in which they were first meant."""
+        rows: list[tuple[str, str, str, int, str]] = self._sql.execute(
+            "SELECT id, recipient, kind, at, detail FROM intents ORDER BY n"
+        ).fetchall()
+        return [Intent(*row) for row in rows]
+
+    def setting(self, name: str) -> str | None:
+        """One setting."""
+        row: tuple[str] | None = self._sql.execute(
+            "SELECT value FROM settings WHERE name = ?", (name,)
+        ).fetchone()
+        return None if row is None else row[0]
+
+    def raw(self, limit: int) -> list[KeepRaw]:
+        """The newest unreadable requests, newest first."""
+        rows: list[tuple[int, str, str, bytes]] = self._sql.execute(
+            "SELECT at, reason, content_type, body FROM raw ORDER BY n DESC LIMIT ?", (limit,)
+        ).fetchall()
+        return [KeepRaw(*row) for row in rows]
+
+    def count_everything(self) -> None:
+        """Fill the tally from the rows; once, when the store is opened."""
+        events: list[tuple[int, int]] = self._sql.execute(
+            "SELECT chat_id, length(body) FROM inbox"
+        ).fetchall()
+        for chat_id, size in events:
+            self.tally.count_event(ChatId(chat_id), size, sign=1)
+        intents: tuple[int] = self._sql.execute("SELECT count(*) FROM intents").fetchone()
+        raw: tuple[int, int] = self._sql.execute(
+            "SELECT count(*), coalesce(sum(length(body)), 0) FROM raw"
+        ).fetchone()
+        self.tally.add("intents", intents[0])
+        self.tally.add("raw", raw[0])
+        self.tally.add("raw_bytes", raw[1])
+        self.tally.settle()

@@ -1,0 +1,184 @@
+"""The one task that touches the database: it gathers what waits, and has it committed together.
+
+Callers put jobs into a bounded channel; when 512 wait, further callers wait in `send`. The writer takes all
+there is, at most 512, and runs it in one hop to a worker thread: one transaction, one fsync. While that
+runs, the next batch gathers by itself, so nobody waits for a timer.
+
+The task is shielded: a job that was handed over is finished although the program is being cancelled, because
+its caller may have promised something on the strength of it, or another transaction may build on it. It
+ends when the channel has been closed and emptied, and gives up what is left when that has taken
+`GRACE` seconds of real time: the threads of a dying disk don't follow Trio's clock, nor a virtual one.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar, final
+
+import attrs
+import trio
+
+from ..errors import StoreCorruptError, StoreFullError
+from ..seams import StoreStatistics, WallClock
+from .file import StoreFile
+from .statements import Tables
+
+R = TypeVar("R")
+
+_log: Final = logging.getLogger("triobot.store")
+
+MOST_IN_A_BATCH: Final = 512
+GRACE: Final = 30.0
+
+_SWEEP_EVERY: Final = 60 * 1000
+_CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's own default: a thousand pages
+_ROW_OVERHEAD: Final = 8 * 1024  # a small row touches about two pages
+
+
+@attrs.define(eq=False)
+class _Job:
+    """One caller's work, and where its outcome goes."""
+
+    run: Callable[[Tables], None]
+    writes: bool
+    size: int = 0
+    announce: Callable[[], None] | None = None
+    done: trio.Event = attrs.field(factory=trio.Event)
+    error: Exception | None = None
+
+
+@final
+class Writer:
+    """Serves the jobs of one store file until it is closed.
+
+    Args:
+        file: the open file; nobody else uses it.
+        clock: for what must be forgotten after a while.
+        on_crash: called, once, when the store is broken and the program should stop.
+    """
+
+    def __init__(self, file: StoreFile, clock: WallClock, on_crash: Callable[[], None]) -> None:
+        self._file = file
+        self._clock = clock
+        self._on_crash = on_crash
+        self._send, self._receive = trio.open_memory_channel[_Job](MOST_IN_A_BATCH)
+        # Its own, so that a program with forty blocked threads can still store what it promised.
+        self._thread = trio.CapacityLimiter(1)
+        self._give_up_at = math.inf
+        self._swept_at = clock.now()
+        self._in_log = 0
+        self.crash: Exception | None = None
+        self.gave_up = False
+        self.statistics: StoreStatistics = file.tables.tally.statistics()
+
+    async def ask(
+        self,
+        work: Callable[[Tables], R],
+        *,
+        writes: bool,
+        size: int = 0,
+        announce: Callable[[R], None] | None = None,
+    ) -> R:
+        """Have `work` run in the next batch, and return its result once that is durable.
+
+        `announce` gets the result in the order of the jobs, before anybody is woken.
+
+        Cancellation: *atomic* until the job is handed over; from then on it is done, and announced,
+        whether or not anyone waits.
+        """
+        answers: list[R] = []
+
+        def run(tables: Tables) -> None:
+            answers[:] = [work(tables)]
+
+        def announce_answer() -> None:
+            if announce is not None:
+                announce(answers[0])
+
+        job = _Job(run, writes, size, announce_answer)
+        await self._send.send(job)
+        await job.done.wait()
+        if job.error is not None:
+            raise job.error
+        return answers[0]
+
+    def close(self) -> None:
+        """Take no more jobs; `run` returns when those that were taken are done."""
+        self._give_up_at = time.monotonic() + GRACE
+        self._send.close()
+
+    # A Ctrl-C between the commit and the word to its callers would leave them waiting for ever.
+    @trio.lowlevel.enable_ki_protection
+    async def run(self) -> None:
+        """Serve until `close`. Raises nothing: what went wrong is in `crash`."""
+        with trio.CancelScope(shield=True):
+            async for job in self._receive:
+                batch = [job, *self._what_else_waits()]
+                if time.monotonic() < self._give_up_at:
+                    await self._serve(batch)
+                else:
+                    self._abandon(batch)
+
+    def _what_else_waits(self) -> list[_Job]:
+        more: list[_Job] = []
+        try:
+            while len(more) < MOST_IN_A_BATCH - 1:
+                more.append(self._receive.receive_nowait())
+        except (trio.WouldBlock, trio.EndOfChannel):
+            pass
+        return more
+
+    async def _serve(self, batch: list[_Job]) -> None:
+        work = batch + self._housekeeping(batch)
+        try:
+            verdicts = await trio.to_thread.run_sync(self._file.transactions.run, work, limiter=self._thread)
+        except Exception as error:
+            # No thread to be had, or a mistake of ours; either way nobody knows what was done.
+            self._crashed(error)
+            verdicts = [StoreCorruptError("the store's writer failed") for _ in work]
+        self.statistics = self._file.tables.tally.statistics()
+        for job, verdict in zip(work, verdicts, strict=True):
+            job.error = verdict
+            if verdict is None and job.announce is not None:
+                self._announce(job.announce)
+        for job in work:
+            job.done.set()
+        self._in_log += sum(job.size + _ROW_OVERHEAD for job in work if job.writes)
+        if self._in_log >= _CHECKPOINT_AT and self._file.transactions.broken is None:
+            self._in_log = 0
+            await trio.to_thread.run_sync(self._file.transactions.checkpoint, limiter=self._thread)
+        if self._file.transactions.broken is not None:
+            self._crashed(self._file.transactions.broken)
+
+    def _housekeeping(self, batch: list[_Job]) -> list[_Job]:
+        """Forget what has grown old, now and then, in a transaction that is made anyway."""
+        now = self._clock.now()
+        if abs(now - self._swept_at) < _SWEEP_EVERY or not any(job.writes for job in batch):
+            return []
+        self._swept_at = now
+        return [_Job(lambda tables: tables.forget_old_deliveries(now), writes=True)]
+
+    def _announce(self, announce: Callable[[], None]) -> None:
+        try:
+            announce()
+        except Exception as error:
+            # The row is durable and nobody was told of it: only a restart finds it now. The others still
+            # get their word, and the program stops with the mistake.
+            self._crashed(error)
+
+    def _abandon(self, batch: list[_Job]) -> None:
+        self.gave_up = True
+        for job in batch:
+            job.error = StoreFullError("the store was closed before this could be written")
+            job.done.set()
+
+    def _crashed(self, error: Exception) -> None:
+        if self.crash is None:
+            self.crash = error
+            # A text that isn't ours may hold what is nobody's business.
+            what = str(error) if isinstance(error, StoreCorruptError) else type(error).__name__
+            _log.error("the store %s stops: %s", self._file.path, what)
+            self._on_crash()

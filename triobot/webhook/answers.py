@@ -1,0 +1,58 @@
+"""Everything the webhook can answer: a status, a few bytes, and nothing that tells who is answering."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final, final
+
+import attrs
+
+
+@final
+@attrs.frozen
+class Answer:
+    """One response."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+_TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
+
+TAKEN: Final = Answer(200)
+ALIVE: Final = Answer(200, b"ok\n", _TEXT)
+BAD_FRAMING: Final = Answer(400, b"bad framing\n", _TEXT)
+UNSTORABLE: Final = Answer(400, b"not storable\n", _TEXT)
+NOT_FOUND: Final = Answer(404, b"not found\n", _TEXT)
+TOO_SLOW: Final = Answer(408, b"too slow\n", _TEXT)
+TOO_LONG: Final = Answer(413, b"too long\n", _TEXT)
+POST_ONLY: Final = Answer(405, b"POST only\n", (*_TEXT, (b"allow", b"POST")))
+GET_ONLY: Final = Answer(405, b"GET only\n", (*_TEXT, (b"allow", b"GET, HEAD")))
+
+
+def try_later(seconds: int) -> Answer:
+    """503, with the time after which a repetition makes sense."""
+    return Answer(503, b"try later\n", (*_TEXT, (b"retry-after", str(seconds).encode())))
+
+
+@final
+@attrs.frozen
+class Readiness:
+    """Whether events are taken and handled, and the named states that it follows from.
+
+    Attributes:
+        ready: decides between 200 and 503.
+        states: such as ``{"store": "ok", "outbox": "held"}``; anybody can read them, so no secrets.
+    """
+
+    ready: bool
+    states: Mapping[str, str]
+
+
+def readiness_answer(readiness: Readiness) -> Answer:
+    """The readiness as JSON."""
+    told = json.dumps({"ready": readiness.ready, "states": dict(readiness.states)})
+    headers = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
+    return Answer(200 if readiness.ready else 503, told.encode(), headers)

@@ -1,0 +1,185 @@
+"""Where the webhook listens: an address, a path, or a socket that somebody else opened.
+
+An inherited socket is how a restart refuses nobody: the socket stays open in whoever made it, and the
+kernel keeps the connections of the gap in its queue for the next process.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias, assert_never, cast, final
+
+import attrs
+import trio
+
+from ..errors import ConfigError
+
+# systemd hands its sockets over from this number on (sd_listen_fds).
+_FIRST_INHERITED: Final = 3
+
+
+@final
+@attrs.frozen
+class TcpBind:
+    """An address of this machine; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@final
+@attrs.frozen
+class UnixBind:
+    """A path, for a proxy on this machine. What an ended process has left there is replaced."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"unix:{self.path}"
+
+
+@final
+@attrs.frozen
+class FdBind:
+    """A stream socket that this process has inherited; `open_listeners` takes it over, and closes it."""
+
+    fd: int
+
+    def __str__(self) -> str:
+        return f"fd://{self.fd}"
+
+
+Bind: TypeAlias = TcpBind | UnixBind | FdBind
+
+_TCP: Final = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
+
+
+def parse_bind(text: str) -> Bind:
+    """Read ``127.0.0.1:8080``, ``[::1]:8080``, ``unix:/run/bot.sock`` or ``fd://3``.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    if text.startswith("unix:") and len(text) > len("unix:"):
+        return UnixBind(text.removeprefix("unix:"))
+    number = text.removeprefix("fd://")
+    if number != text and re.fullmatch(r"[0-9]{1,6}", number):
+        return FdBind(int(number))
+    address = _TCP.fullmatch(text)
+    if address is not None and int(address["port"]) < 2**16:
+        return TcpBind(address["six"] or address["host"], int(address["port"]))
+    raise ConfigError(f"{text!r} is no address to listen on, such as 127.0.0.1:8080 or unix:/run/bot.sock")
+
+
+def inherited_binds(environ: Mapping[str, str], pid: int) -> tuple[FdBind, ...]:
+    """The sockets that systemd has opened for this very process; none if it has not.
+
+    Args:
+        environ: LISTEN_FDS and LISTEN_PID are looked at.
+        pid: this process's; another one's sockets are not ours.
+    """
+    told, count = environ.get("LISTEN_PID", ""), environ.get("LISTEN_FDS", "")
+    if told != str(pid) or not re.fullmatch(r"[1-9][0-9]{0,2}", count):
+        return ()
+    return tuple(FdBind(fd) for fd in range(_FIRST_INHERITED, _FIRST_INHERITED + int(count)))
+
+
+async def open_listeners(binds: Sequence[Bind], *, backlog: int) -> list[trio.SocketListener]:
+    """Listen on all of these, or on none.
+
+    Raises:
+        ConfigError: an address is taken, is not this machine's, or is no listening socket.
+    """
+    if not binds:
+        raise ConfigError("the webhook has no address to listen on")
+    listeners: list[trio.SocketListener] = []
+    try:
+        for bind in binds:
+            try:
+                listeners.extend(await _open(bind, backlog))
+            except (OSError, ValueError) as error:
+                raise ConfigError(f"can't listen on {bind}: {_reason(error)}") from error
+    except BaseException:
+        for listener in listeners:
+            listener.socket.close()
+        raise
+    return listeners
+
+
+def address_of(listener: trio.SocketListener) -> str:
+    """The listener's address for people, such as ``http://127.0.0.1:8080``."""
+    made = listener.socket
+    if made.family in (socket.AF_INET, socket.AF_INET6):
+        host, port = cast("tuple[str, int]", made.getsockname()[:2])
+        return f"http://{TcpBind(host, port)}"
+    return f"unix:{made.getsockname()}"
+
+
+async def _open(bind: Bind, backlog: int) -> list[trio.SocketListener]:
+    match bind:
+        case TcpBind(host, port):
+            return await trio.open_tcp_listeners(port, host=host, backlog=backlog)
+        case UnixBind(path):
+            await trio.lowlevel.checkpoint()
+            return [_listen_unix(path, backlog)]
+        case FdBind(fd):
+            await trio.lowlevel.checkpoint()
+            return [_take_over(fd, backlog)]
+        case _ as never:
+            assert_never(never)
+
+
+def _listen_unix(path: str, backlog: int) -> trio.SocketListener:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        try:
+            made.bind(path)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not _is_left_over(path):
+                raise
+            Path(path).unlink()
+            made.bind(path)
+        made.listen(backlog)
+        return trio.SocketListener(trio.socket.from_stdlib_socket(made))
+    except BaseException:
+        made.close()
+        raise
+
+
+def _take_over(fd: int, backlog: int) -> trio.SocketListener:
+    inherited = socket.socket(fileno=fd)
+    try:
+        if inherited.type != socket.SOCK_STREAM:
+            raise ValueError("it is no stream socket")
+        inherited.listen(backlog)
+        return trio.SocketListener(trio.socket.from_stdlib_socket(inherited))
+    except BaseException:
+        inherited.close()
+        raise
+
+
+def _is_left_over(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return "another program is listening there"
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return str(error)

@@ -1,0 +1,207 @@
+"""The webhook as an ASGI application: which request is heard, in which order it is checked, what it gets.
+
+Everything about a request is decided in this order: the secret, the method, the told length, the framing,
+the body itself, the event. Until the secret has matched there is one answer, the same 404, whatever was
+asked and before a byte of the body is read.
+
+There are two more pages, for whoever supervises the process, and no others: an operator's door does not
+belong on a port that strangers reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, assert_never, final
+
+import trio
+from hypercorn.typing import (
+    ASGIReceiveCallable,
+    ASGISendCallable,
+    HTTPScope,
+    WebsocketScope,
+)
+
+from . import answers
+from .answers import Answer, Readiness, readiness_answer
+from .exchange import Complete, Exchange, TooLong, TooSlow, Truncated
+from .framing import Framing, read_framing
+from .inbox import Inbox, NoRoom, Outcome, Taken, Unread, Unstorable, Unwritable
+from .limits import Limits
+from .secrets import Secrets
+from .traffic import Traffic
+
+HIDDEN_PATH: Final = "/***"
+"""What logs show in place of a path, which may hold the secret or most of it."""
+
+ALIVE_PATH: Final = "/healthz"
+READY_PATH: Final = "/readyz"
+
+
+@final
+class Endpoint:
+    """The webhook under one prefix.
+
+    Args:
+        inbox: takes the events.
+        secrets: the accepted ones.
+        limits: of one request and of all together.
+        readiness: asked for each ``/readyz``; quick, and must not raise.
+        prefix: the path in front, such as ``/bot``; empty if the webhook has the server to itself.
+        traffic: counts what is refused before the inbox sees it.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        secrets: Secrets,
+        *,
+        limits: Limits,
+        readiness: Callable[[], Readiness],
+        prefix: str = "",
+        traffic: Traffic | None = None,
+    ) -> None:
+        self._inbox = inbox
+        self._secrets = secrets
+        self._limits = limits
+        self._readiness = readiness
+        self._prefix = prefix
+        self._traffic = Traffic() if traffic is None else traffic
+        self._in_hand = 0
+        self._later = answers.try_later(limits.retry_seconds)
+
+    def owns(self, scope: HTTPScope | WebsocketScope) -> bool:
+        """Whether this path is the webhook's to answer: the prefix, and all below it."""
+        return not self._prefix or is_below(scope, self._prefix)
+
+    async def __call__(self, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Answer one request.
+
+        Cancellation: *ambiguous*, as `Inbox.accept`; the connection must be closed then.
+        """
+        path = _local_path(scope)[len(self._prefix) :]
+        framing = read_framing(scope["headers"], scope["http_version"])
+        exchange = Exchange(receive, send, closable=scope["http_version"].startswith("1"))
+        if path in (ALIVE_PATH, READY_PATH):
+            await self._refuse(exchange, self._probe(path, scope["method"]), framing)
+            return
+        hide_path(scope)
+        if not self._secrets.matches(path.removeprefix("/")):
+            self._traffic.unknown_path += 1
+            await self._refuse(exchange, answers.NOT_FOUND, framing)
+        elif scope["method"] != "POST":
+            self._traffic.wrong_method += 1
+            await self._refuse(exchange, answers.POST_ONLY, framing)
+        elif framing.length is not None and framing.length > self._limits.body_bytes:
+            self._traffic.too_long += 1
+            await self._refuse(exchange, answers.TOO_LONG, framing)
+        elif framing.conflicting:
+            self._traffic.bad_framing += 1
+            await exchange.refuse(
+                answers.BAD_FRAMING,
+                unread=framing.unread,
+                linger=self._limits.linger_seconds,
+                body_first=True,
+            )
+        else:
+            await self._take_in_turn(exchange, framing)
+
+    async def refuse_websocket(
+        self, scope: WebsocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
+        """Answer the wish for a WebSocket as any other unknown path."""
+        hide_path(scope)
+        self._traffic.unknown_path += 1
+        await receive()
+        lacking = answers.NOT_FOUND
+        length = (b"content-length", str(len(lacking.body)).encode())
+        await send(
+            {
+                "type": "websocket.http.response.start",
+                "status": lacking.status,
+                "headers": [*lacking.headers, length],
+            }
+        )
+        await send({"type": "websocket.http.response.body", "body": lacking.body, "more_body": False})
+
+    def _probe(self, path: str, method: str) -> Answer:
+        if method not in ("GET", "HEAD"):
+            return answers.GET_ONLY
+        return answers.ALIVE if path == ALIVE_PATH else readiness_answer(self._readiness())
+
+    async def _refuse(self, exchange: Exchange, answer: Answer, framing: Framing) -> None:
+        await exchange.refuse(answer, unread=framing.unread, linger=self._limits.linger_seconds)
+
+    async def _take_in_turn(self, exchange: Exchange, framing: Framing) -> None:
+        # What is not told is taken for the most it may become; many long bodies at once must not add up.
+        size = self._limits.body_bytes if framing.length is None else framing.length
+        if self._in_hand + size > self._limits.bodies_bytes:
+            self._traffic.overloaded += 1
+            await self._refuse(exchange, self._later, framing)
+            return
+        self._in_hand += size
+        try:
+            await self._take(exchange, framing)
+        finally:
+            self._in_hand -= size
+
+    async def _take(self, exchange: Exchange, framing: Framing) -> None:
+        reading = await exchange.read(most=self._limits.body_bytes, seconds=self._limits.body_seconds)
+        match reading:
+            case Complete(body):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(exchange.watch)
+                    await self._accept(exchange, framing.content_type, body)
+                    nursery.cancel_scope.cancel()
+            case TooLong():
+                self._traffic.too_long += 1
+                await self._refuse(exchange, answers.TOO_LONG, framing)
+            case TooSlow():
+                self._traffic.too_slow += 1
+                # It has had its time: waiting for more of it is what is refused.
+                await exchange.refuse(answers.TOO_SLOW, unread=True, linger=0)
+            case Truncated():
+                self._traffic.truncated += 1
+            case _ as never:
+                assert_never(never)
+
+    async def _accept(self, exchange: Exchange, content_type: str, body: bytes) -> None:
+        outcome = await self._inbox.accept(content_type, body)
+        written = await exchange.answer(self._answer_to(outcome))
+        if isinstance(outcome, Taken):
+            if written:
+                self._inbox.answered(outcome)
+            else:
+                self._traffic.unanswered += 1
+
+    def _answer_to(self, outcome: Outcome) -> Answer:
+        match outcome:
+            case Taken() | Unread():
+                return answers.TAKEN
+            case NoRoom() | Unwritable():
+                return self._later
+            case Unstorable():
+                return answers.UNSTORABLE
+            case _ as never:
+                assert_never(never)
+
+
+def is_below(scope: HTTPScope | WebsocketScope, prefix: str) -> bool:
+    """Whether a request's path is this prefix or below it."""
+    path = _local_path(scope)
+    return path == prefix or path.startswith(prefix + "/")
+
+
+def hide_path(scope: HTTPScope | WebsocketScope) -> None:
+    """Take the path out of a request, in place.
+
+    Servers log a request from this very mapping once it is answered, so that the secret stays out of the
+    access log of whichever server runs the application, not only of ours.
+    """
+    scope["path"] = HIDDEN_PATH
+    scope["raw_path"] = HIDDEN_PATH.encode()
+    scope["query_string"] = b""
+
+
+def _local_path(scope: HTTPScope | WebsocketScope) -> str:
+    path, root = scope["path"], scope["root_path"]
+    return path[len(root) :] if root and path.startswith(root + "/") else path

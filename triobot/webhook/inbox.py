@@ -1,0 +1,320 @@
+"""From a request's body to a durable event: decode, store, hand on, and only then may it be answered.
+
+An event is in the store before `Inbox.accept` says so, and is handed on in the order of the store's rows
+before that. What can't be read is kept as it came and counts as taken, since asking for it again brings
+the same bytes again. Nothing here knows HTTP: `endpoint` turns an outcome into a status.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, TypeAlias, assert_never, final
+
+import attrs
+import trio
+
+from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
+from ..seams import (
+    Accepted,
+    Alarm,
+    Arrival,
+    InboxRow,
+    KeepRaw,
+    OverQuota,
+    Quota,
+    RaiseAlarm,
+    Redelivered,
+    Store,
+    WallClock,
+)
+from ..wire.decode import decode_event
+from ..wire.events import Event
+from ..wire.identity import event_key
+from .marks import Marks
+
+_log: Final = logging.getLogger("triobot.webhook")
+
+_LOOK_SECONDS: Final = 2.0
+
+
+@final
+@attrs.frozen
+class Taken:
+    """It is durable, new or not; answer 200, then call `Inbox.answered` with this.
+
+    Attributes:
+        repeated: it was here already, and was not handed on.
+    """
+
+    repeated: bool
+    _key: str | None = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class Unread:
+    """Nobody can read it; it is kept as it came. Answer 200."""
+
+
+@final
+@attrs.frozen
+class NoRoom:
+    """Not stored: too much waits, in this chat or (`whole`) altogether. Answer 503."""
+
+    whole: bool
+
+
+@final
+@attrs.frozen
+class Unwritable:
+    """Not stored: the store could not write. Answer 503."""
+
+
+@final
+@attrs.frozen
+class Unstorable:
+    """Not stored, and never will be: no store holds such a value. Answer 400."""
+
+
+Outcome: TypeAlias = Taken | Unread | NoRoom | Unwritable | Unstorable
+
+
+@final
+@attrs.frozen(kw_only=True)
+class InboxStatistics:
+    """What has arrived since the start.
+
+    Attributes:
+        accepted: new events, stored and handed on.
+        repeated: events that were here already.
+        unread: bodies that nobody could read, kept as they came.
+        over_quota_chat: refused, because too much of their chat waits.
+        over_quota_whole: refused, because too much waits altogether.
+        unwritable: refused, because the store could not write.
+        unstorable: refused, because no store holds such a value.
+        undelivered: stored, but handing them on failed; they are in the backlog.
+        marks_waiting: answered deliveries that the store doesn't know of yet.
+        marks_lost: answered deliveries that it will never know of.
+    """
+
+    accepted: int
+    repeated: int
+    unread: int
+    over_quota_chat: int
+    over_quota_whole: int
+    unwritable: int
+    unstorable: int
+    undelivered: int
+    marks_waiting: int
+    marks_lost: int
+
+
+@final
+class Inbox:
+    """The durable door for the platform's events. `run` must be running for as long as `accept` is called.
+
+    Args:
+        store: where events wait.
+        clock: the time of day.
+        quota: how much may wait.
+        deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
+            must not raise.
+        alarm: told when the inbox is half full, and when the store can't write.
+        marks: remembers which deliveries were answered; made from `store` if None.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: WallClock,
+        quota: Quota,
+        deliver: Callable[[InboxRow, Event], None],
+        alarm: RaiseAlarm | None = None,
+        marks: Marks | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._quota = quota
+        self._deliver = deliver
+        self._alarm = alarm
+        self._marks = Marks(store) if marks is None else marks
+        self._half_full = False
+        self._failing = False
+        self._failed = trio.Event()
+        self._accepted = 0
+        self._repeated = 0
+        self._unread = 0
+        self._over_quota_chat = 0
+        self._over_quota_whole = 0
+        self._unwritable = 0
+        self._unstorable = 0
+        self._undelivered = 0
+
+    async def accept(self, content_type: str, body: bytes) -> Outcome:
+        """Make one request's event durable, and hand it on.
+
+        At most once per delivery: an event that is here already is `Taken`, and not handed on again.
+        A failure of the store is an outcome, not an exception.
+
+        Args:
+            content_type: the request's header, or empty.
+            body: the request's body, raw; bounded by the caller.
+
+        Cancellation: *ambiguous*: the event may have been stored, and is handed on if it was. Nobody has
+        answered it, so that the platform's repetition of it counts as one.
+
+        Platform: section 2.2.
+        """
+        try:
+            event = decode_event(content_type, body)
+        except RemoteProtocolError as error:
+            return await self._keep(str(error), content_type, body)
+        try:
+            key, once = event_key(event, content_type, body)
+            arrival = Arrival(
+                chat_id=event.chat_id,
+                sender_id=event.sender.id if event.sender is not None else None,
+                at=self._clock.now(),
+                content_type=content_type,
+                body=body,
+                key=key,
+                once=once,
+            )
+            if key is not None:
+                await self._marks.settle(key)
+            acceptance = await self._store.accept(
+                arrival, quota=self._quota, on_commit=lambda row: self._hand_on(row, event)
+            )
+        except LocalProtocolError as error:
+            return await self._keep(str(error), content_type, body)
+        except StoreError as error:
+            return self._not_written(error)
+        self._works()
+        match acceptance:
+            case Accepted():
+                self._watch_quota()
+                return Taken(False, None if once else key)
+            case Redelivered():
+                self._repeated += 1
+                return Taken(True, None if once else key)
+            case OverQuota(whole):
+                self._over_quota_whole += whole
+                self._over_quota_chat += not whole
+                return NoRoom(whole)
+            case _ as never:
+                assert_never(never)
+
+    def answered(self, taken: Taken) -> None:
+        """Remember that the 200 of this was fully written. Never waits; written behind, see `Marks`."""
+        if taken._key is not None:  # pyright: ignore[reportPrivateUsage]
+            self._marks.add(taken._key)  # pyright: ignore[reportPrivateUsage]
+
+    async def run(self) -> None:
+        """Write behind what `answered` was told, until cancelled.
+
+        While the store can't write, look whether it can again: whoever heeds ``/readyz`` sends no event
+        that would find out.
+
+        Cancellation: finishes one last write within two seconds; cancel it before the store is closed.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look_for_room)
+            await self._marks.run()
+
+    async def _look_for_room(self) -> None:
+        while True:
+            await self._failed.wait()
+            await trio.sleep(_LOOK_SECONDS)
+            try:
+                await self._store.check()
+            except StoreError:
+                continue
+            self._works()
+
+    @property
+    def failing(self) -> bool:
+        """Whether the store could not write what came last."""
+        return self._failing
+
+    def statistics(self) -> InboxStatistics:
+        """What has arrived since the start."""
+        return InboxStatistics(
+            accepted=self._accepted,
+            repeated=self._repeated,
+            unread=self._unread,
+            over_quota_chat=self._over_quota_chat,
+            over_quota_whole=self._over_quota_whole,
+            unwritable=self._unwritable,
+            unstorable=self._unstorable,
+            undelivered=self._undelivered,
+            marks_waiting=len(self._marks),
+            marks_lost=self._marks.lost,
+        )
+
+    def _hand_on(self, row: InboxRow, event: Event) -> None:
+        # The store's writer calls this, for every event of a batch: one that failed must not take the
+        # others with it. The row is durable, so that the backlog still has it.
+        self._accepted += 1
+        try:
+            self._deliver(row, event)
+        except Exception as error:
+            self._undelivered += 1
+            _log.error("event %d was stored but not handed on: %s", row.seq, type(error).__name__)
+
+    async def _keep(self, reason: str, content_type: str, body: bytes) -> Outcome:
+        kept = KeepRaw(at=self._clock.now(), reason=reason, content_type=content_type, body=body)
+        try:
+            await self._store.commit(kept)
+        except LocalProtocolError as error:
+            self._unstorable += 1
+            _log.warning("refused a request that can't be stored: %s", error)
+            return Unstorable()
+        except StoreError as error:
+            return self._not_written(error)
+        self._works()
+        self._unread += 1
+        _log.warning("kept a request of %d bytes that can't be read: %s", len(body), reason)
+        return Unread()
+
+    def _not_written(self, error: StoreError) -> Unwritable:
+        self._unwritable += 1
+        if not self._failing:
+            self._failing = True
+            self._failed.set()
+            self._raise(
+                Alarm(
+                    "store_unwritable",
+                    "inbox",
+                    f"the store can't write ({type(error).__name__}): events are refused with 503 until it "
+                    "can, and the platform may not repeat them; look at the disk",
+                )
+            )
+        return Unwritable()
+
+    def _works(self) -> None:
+        if self._failing:
+            self._failing = False
+            self._failed = trio.Event()
+            _log.warning("the store can write again: events are accepted")
+
+    def _watch_quota(self) -> None:
+        waiting, most = self._store.statistics().inbox_bytes, self._quota.bytes_in_all
+        if not self._half_full and waiting * 2 >= most:
+            self._half_full = True
+            self._raise(
+                Alarm(
+                    "inbox_half_full",
+                    "inbox",
+                    f"{waiting} of {most} bytes of the inbox wait to be handled; when it is full, "
+                    "all events are refused with 503",
+                )
+            )
+        elif self._half_full and waiting * 4 < most:
+            # A quarter, not a half: an inbox that hovers at the half would alarm with each event.
+            self._half_full = False
+
+    def _raise(self, alarm: Alarm) -> None:
+        if self._alarm is not None:
+            self._alarm(alarm)

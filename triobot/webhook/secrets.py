@@ -1,0 +1,100 @@
+"""The secret segment of the webhook's address: all there is to tell the platform from anybody else.
+
+Several are accepted, so that a secret can be changed without losing an event: put the new one first,
+register the new address, take the old one out. None of them ever reaches a log, an error or a repr.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets as system
+from typing import Final, final
+from urllib.parse import urlsplit
+
+import attrs
+
+from ..errors import ConfigError
+
+# 22 characters of six bits carry 132 bits; 512 keep the request line short.
+_SHAPE: Final = re.compile(r"[A-Za-z0-9_-]{22,512}", re.ASCII)
+_RULE: Final = "a webhook secret must be 22 to 512 random letters, digits, - or _ (at least 128 bits)"
+
+# A person's "aaaa..." passes the shape; a random secret of 22 characters has fewer than eight different
+# ones about once in 10**12.
+_FEWEST_DIFFERENT: Final = 8
+
+# Comparing keyed digests gives nothing away by its timing, whatever the length, and can't meet the type
+# errors that comparing text can.
+_KEY: Final = system.token_bytes(32)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=_KEY).digest()
+
+
+@final
+@attrs.frozen
+class Secrets:
+    """The accepted secrets, the current one first. Made by `parse` or `generate`."""
+
+    _values: tuple[str, ...] = attrs.field(repr=False)
+    _digests: tuple[bytes, ...] = attrs.field(repr=False, init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not self._values:
+            raise ConfigError(_RULE)
+        for value in self._values:
+            if not _SHAPE.fullmatch(value) or len(set(value)) < _FEWEST_DIFFERENT:
+                raise ConfigError(_RULE)
+        object.__setattr__(self, "_digests", tuple(_digest(value) for value in self._values))
+
+    @staticmethod
+    def parse(text: str) -> Secrets:
+        """Read secrets separated by commas or white space; the first is the current one.
+
+        Raises:
+            ConfigError: there is none, or one is too short or not URL-safe. The text is not shown.
+        """
+        return Secrets(tuple(dict.fromkeys(re.split(r"[,\s]+", text.strip(" \t\r\n,")))))
+
+    @staticmethod
+    def generate() -> Secrets:
+        """Draw a new one, of 192 bits, from the system's generator."""
+        return Secrets((system.token_urlsafe(24),))
+
+    @property
+    def current(self) -> str:
+        """The secret to register. Whoever has it can forge every event: only the operator may see it."""
+        return self._values[0]
+
+    @property
+    def path(self) -> str:
+        """The path to register, with the secret in it."""
+        return "/" + self._values[0]
+
+    def matches(self, candidate: str) -> bool:
+        """Whether this is one of the secrets, in a time that doesn't depend on how much of it is right."""
+        digest = _digest(candidate)
+        found = False
+        for known in self._digests:
+            found |= hmac.compare_digest(known, digest)
+        return found
+
+
+def webhook_address(public_base: str, secrets: Secrets) -> str:
+    """The address to register with the platform: where the webhook is seen from outside, and the secret.
+
+    Args:
+        public_base: such as ``https://bot.example.com`` or ``https://example.com/bot``.
+        secrets: its current one is used.
+
+    Raises:
+        ConfigError: `public_base` is no http or https address, or carries a query, a fragment or a user.
+    """
+    parts = urlsplit(public_base)
+    plain = not parts.query and not parts.fragment and "@" not in parts.netloc
+    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
+        raise ConfigError("the webhook's public address must look like https://bot.example.com")
+    return public_base.rstrip("/") + secrets.path
