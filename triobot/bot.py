@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, Literal, TypeVar, final
 
 import attrs
 import httpx
@@ -21,7 +22,7 @@ import trio
 from quart_trio import QuartTrio
 
 from .clock import SystemClock
-from .conversations.buttons import Buttons, Keyboard
+from .conversations.buttons import Buttons, Keyboard, inline_of, reply_of
 from .conversations.routes import Router
 from .conversations.texts import Texts
 from .errors import ConfigError
@@ -41,6 +42,22 @@ from .wire.results import Sent
 log: Final = logging.getLogger("triobot")
 
 M = TypeVar("M", bound=Media)
+
+_importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
+
+
+@contextmanager
+def importing(module: str) -> Generator[None]:
+    """Refuse `Bot.run` while the block runs: whoever imports a bot is going to run it.
+
+    Args:
+        module: its name, for the error.
+    """
+    before = _importing.set(module)
+    try:
+        yield
+    finally:
+        _importing.reset(before)
 
 
 @final
@@ -124,6 +141,11 @@ class Bot(Router):
             ConfigError: a setting or a declaration is wrong; nothing was started.
             StoreError: the store can't be used.
         """
+        if (module := _importing.get()) is not None:
+            raise ConfigError(
+                f"{module} runs its bot while it is being imported; put bot.run() under "
+                'if __name__ == "__main__":'
+            )
         trio.run(self._run_until_signal, settings)
 
     async def _run_until_signal(self, settings: Settings | None) -> None:
@@ -266,20 +288,22 @@ class Address:
         *,
         buttons: Buttons[Any] | None = None,
         keyboard: Keyboard | None = None,
-        on_unknown: OnUnknown = OnUnknown.RESEND,
+        on_unknown: Literal["resend", "raise"] = "resend",
     ) -> Sent:
         """Send something; see `Chat.send`."""
         operation = SendMessage(
             self.id,
             content,
-            reply_keyboard=keyboard.reply if keyboard else None,
-            inline_keyboard=buttons.keyboard() if buttons else None,
+            reply_keyboard=reply_of(keyboard),
+            inline_keyboard=inline_of(buttons),
         )
-        return await self._work.outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
+        return await self._work.outbox.perform(
+            operation, urgency=Urgency.REPLY, on_unknown=OnUnknown(on_unknown)
+        )
 
     async def edit(self, sent: Sent, content: Content, *, buttons: Buttons[Any] | None = None) -> None:
         """Replace a message; see `Chat.edit`."""
-        keyboard = buttons.keyboard() if buttons else None
+        keyboard = inline_of(buttons)
         await self._work.outbox.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
 
     async def signal(self, value: object, *, key: str | None = None) -> None:

@@ -235,6 +235,7 @@ class Town:
             for name in ("_lives", "_running", "_tidying", "_stalled")
         }
         kept["_consumption"] = self.dispatcher._consumption.waiting
+        kept["_busy"] = self.dispatcher._busy
         return {name: size for name, size in kept.items() if size}
 
 

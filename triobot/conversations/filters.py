@@ -77,6 +77,7 @@ class Filter(Generic[E_co]):
         return None if not self.signals and is_signal(event) else self.see(event, setting)
 
     def __or__(self, other: Filter[F]) -> Filter[E_co | F]:
+        check_filter(other, "|")
         signals = self.signals or other.signals
         first, second = (self.look, other.look) if signals else (self.see, other.see)
 
@@ -87,6 +88,8 @@ class Filter(Generic[E_co]):
         return Filter(see, f"({self.name} | {other.name})", signals)
 
     def __and__(self, other: Filter[object]) -> Filter[E_co]:
+        check_filter(other, "&")
+
         def see(event: Event, setting: Setting) -> E_co | None:
             taken = self.see(event, setting)
             return None if taken is None or other.see(event, setting) is None else taken
@@ -98,6 +101,18 @@ class Filter(Generic[E_co]):
             return event if self.see(event, setting) is None else None
 
         return Filter(see, f"~{self.name}")
+
+
+def check_filter(taken: object, who: str) -> None:
+    """Refuse what is no filter.
+
+    Raises:
+        ConfigError: it isn't; `who` names what it was given to.
+    """
+    if not isinstance(taken, Filter):
+        name = getattr(taken, "__name__", "")
+        what = f"{type(taken).__name__} {name}".rstrip()
+        raise ConfigError(f"{who} takes a filter such as command('name'), not a {what}")
 
 
 _DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
