@@ -152,6 +152,8 @@ async def choose(
     keys = {question_data(token, key): key for key in buttons.keys.values()}
     if not keys:
         raise LocalProtocolError("options", "a choice needs at least one option")
+    if also is not None:
+        check_filter(also, "choose(also=)")
     if into is not None and into.chat_id != conversation.life.chat_id:
         raise LocalProtocolError("into", "must be a message of this chat")
 
