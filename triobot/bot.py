@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -89,7 +89,6 @@ class Bot(Router):
         self._hook: OnAlarm | None = None
         self._work: Work | None = None
         self._stop = trio.Event()
-        self._cut: Callable[[], None] = self._stop.set
 
     # --- declaring
 
@@ -133,7 +132,6 @@ class Bot(Router):
                 async def watch() -> None:
                     async for number in signals:
                         if self._stop.is_set():
-                            self._cut()
                             nursery.cancel_scope.cancel()
                             return
                         log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
@@ -191,7 +189,6 @@ class Bot(Router):
             raise ConfigError("this bot is running already")
         work = open_work(intake, self.table(), self._texts, transport=self._transport)
         async with work as self._work:
-            self._cut = self._work.outbox.cut
             try:
                 yield
             finally:
