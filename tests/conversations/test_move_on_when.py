@@ -179,7 +179,7 @@ async def test_an_event_that_waited_in_the_inbox_ends_a_block_that_opened_since(
     """It was passed on to the mailbox late, and the block was not there when it came."""
     bot = Router()
 
-    @bot.conversation
+    @bot.conversation(text("hi"))
     async def order(chat: Chat) -> None:
         await chat.send("Thinking.")
         with chat.move_on_when(text("stop")) as stop:

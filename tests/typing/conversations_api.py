@@ -135,7 +135,7 @@ async def chooses(chat: Chat) -> None:
     assert_type(await chat.choose("?", {Size.SMALL: "Small", Size.LARGE: "Large"}), Size)
     mixed = Buttons({Size.SMALL: "Small"}) + Buttons({0: "Back"}).link("Site", "https://a.example")
     assert_type(await chat.choose("?", mixed), Size | int)
-    await chat.choose("?", ["Small"])  # type: ignore[arg-type]
+    await chat.choose("?", ["Small"])  # type: ignore[call-overload]
 
 
 async def receives(chat: Chat) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 E_co = TypeVar("E_co", covariant=True, default=object)
 E = TypeVar("E")
+R = TypeVar("R")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Shared = TypeVar("Shared", bound=Image | Video | Audio | Voice | File | Contact | Location)
@@ -114,10 +115,12 @@ class Chat(Generic[E_co]):
         Raises: as `send`.
         """
         keyboard = buttons.keyboard() if buttons else None
+        self._conversation.touch(sent.id)
         await self._conversation.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
 
     async def delete(self, sent: Sent) -> None:
         """Delete a message of this chat; deleting what is gone is no error."""
+        self._conversation.touch(sent.id)
         await self._conversation.perform(DeleteMessage(sent.chat_id, sent.id))
 
     async def answer(self, text: str, *, alert: bool = False) -> bool:
@@ -189,25 +192,59 @@ class Chat(Generic[E_co]):
         """
         return await asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
 
+    @overload
     async def choose(
         self,
         question: str,
         options: Mapping[K, str] | Buttons[K],
         *,
+        into: Sent | None = None,
         by: int | None = None,
         otherwise: OtherwisePolicy | None = None,
-    ) -> K:
+    ) -> K: ...
+    @overload
+    async def choose(
+        self,
+        question: str,
+        options: Mapping[K, str] | Buttons[K],
+        *,
+        also: Filter[R],
+        into: Sent | None = None,
+        by: int | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> K | R: ...
+    async def choose(
+        self,
+        question: str,
+        options: Mapping[Any, str] | Buttons[Any],
+        *,
+        also: Filter[object] | None = None,
+        into: Sent | None = None,
+        by: int | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> object:
         """Ask with buttons, and return the key of the one that was pressed.
 
-        The buttons are this question's only: an old keyboard can't answer it, and they go when it ends.
+        The buttons are this question's only: an old keyboard can't answer it, a second click can't answer
+        the next one, and they go when it ends.
 
         Args:
             options: labels by key, or `Buttons`.
+            also: what else answers; returned as the filter takes it.
+            into: a message of this chat that is to become the question, in place of a new message.
             by, otherwise: as for `ask`.
+
+        Raises: as `send`, for the question itself.
+
+        Example:
+            >>> async def pages(chat: Chat) -> None:
+            ...     page, shown = 0, await chat.send("One moment.")
+            ...     while page >= 0:
+            ...         keys = {page - 1: "«", page + 1: "»"}
+            ...         page = await chat.choose(f"Page {page}", keys, into=shown)
         """
         buttons = options if isinstance(options, Buttons) else Buttons(options)
-        key = await asking.choose(self._conversation, question, buttons, by, otherwise)
-        return cast("K", key)
+        return await asking.choose(self._conversation, question, buttons, also, into, by, otherwise)
 
     async def fill(
         self,

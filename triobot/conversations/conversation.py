@@ -7,6 +7,7 @@ press is answered and the events in hand are given back to the inbox as consumed
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -17,6 +18,7 @@ import attrs
 import trio
 
 from ..errors import (
+    ConfigError,
     ConversationEndedError,
     ConversationError,
     ForeignTaskError,
@@ -24,6 +26,7 @@ from ..errors import (
 )
 from ..seams import OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.events import Event, Press
+from ..wire.ids import MessageId
 from ..wire.operations import Operation
 from .failures import apologize, report
 from .filters import Setting
@@ -146,7 +149,7 @@ class Conversation:
         try:
             with self._scope, self.branch(self._main):
                 try:
-                    await self.route.handler(chat)
+                    await self._begun(chat)
                 except* Exception as group:
                     failure = group
             # Reached after a normal end, a failure, or our own cancellation; not when the program stops.
@@ -159,6 +162,14 @@ class Conversation:
             self.life.ended(self)
         if crashed and self.ending is Ending.FAILED:
             await apologize(self)
+
+    def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
+        begun = self.route.handler(chat)
+        if not inspect.isawaitable(begun):
+            raise ConfigError(
+                f"{self.route.name} can't be awaited; declare it with `async def`, without `yield`"
+            )
+        return begun
 
     def end(self, ending: Ending) -> None:
         """Cancel the coroutine: an interrupt took over, or the user left."""
@@ -194,7 +205,8 @@ class Conversation:
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
             self.services.outbox.press_due(press)
-        if kind in _WAITING:
+        # A wait in the cleanup after a stop isn't the one that says that the work before it is done.
+        if kind in _WAITING and not self.house.cut:
             self._consume(branch)
         return OperationId(f"{branch.path}{branch.count}")
 
@@ -255,6 +267,10 @@ class Conversation:
 
     # --- operations
 
+    def touch(self, message_id: MessageId) -> None:
+        """A message is about to show something else: it needs no tidying any more."""
+        self.life.untidy.pop(message_id, None)
+
     async def perform(
         self,
         operation: Operation[T],
@@ -287,10 +303,11 @@ class Conversation:
         *,
         question: bool = False,
         token: str = "",
+        also: Callable[[Event, Setting], object | None] | None = None,
     ) -> Wait:
         """Begin to take events, before anything is sent; `close_wait` it however it ends."""
         self.current_branch()
-        wait = Wait(look, otherwise, question, token, self.house.working)
+        wait = Wait(look, otherwise, question, token, self.house.working, also)
         self.waits.append(wait)
         self.reopen_wait(wait)
         return wait
@@ -330,6 +347,9 @@ class Conversation:
         Cancellation: *atomic*: an event is returned, or it is next for another wait.
         """
         self.enter(OperationKind.RECEIVE)
+        if wait.open:
+            # A wait that is over before it begins must not decide over what is queued.
+            await trio.lowlevel.checkpoint_if_cancelled()
         self.life.offer_queued(self, wait, parking=True)
         answer = await wait.wait_answer()
         self.current_branch().in_hand.append(answer.delivery.seq)
@@ -394,12 +414,16 @@ class Conversation:
         raises: type[Exception] | tuple[type[Exception], ...],
     ) -> T:
         """Run a side effect; chat operations inside it are refused."""
+        if not callable(fn):
+            raise ConfigError("step() takes an async function and its arguments, not what calling it returned")
         self.enter(OperationKind.STEP)
         await trio.lowlevel.checkpoint_if_cancelled()
         branch = self.current_branch()
         branch.in_step = True
         try:
-            return await fn(*args)
+            body = fn(*args)
+            if inspect.isawaitable(body):
+                return await body
         except raises:
             raise
         except ConversationError:
@@ -409,3 +433,4 @@ class Conversation:
             raise StepError(type(error).__name__, str(error)) from error
         finally:
             branch.in_step = False
+        raise ConfigError("step() takes an async function: what it was given returned without being awaited")

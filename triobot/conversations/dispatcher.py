@@ -14,8 +14,8 @@ from typing import Final, final
 
 import trio
 
-from ..errors import ForeignTaskError, TriobotError
-from ..seams import InboxRow
+from ..errors import ForeignTaskError, StoreFullError, TriobotError
+from ..seams import InboxRow, OverQuota, Quota
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
@@ -25,6 +25,7 @@ from .conversation import Conversation, Services
 from .life import ChatLife
 from .lines import calling_line
 from .routes import Table
+from .signals import SIGNAL, SIGNALS, signal_arrival
 from .waits import Delivery
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -98,10 +99,10 @@ class Dispatcher:
                 with self._house:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
-                        nursery.start_soon(self._consumption.keep_flushing)
-                        nursery.start_soon(self._catch_up_chats)
+                        nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
+                        nursery.start_soon(self._or_cut, self._catch_up_chats)
                         task_status.started()
-                        await self._dispatch()
+                        await self._or_cut(self._dispatch)
             finally:
                 self._stopping = self._cut = True
                 await self._consumption.flush_at_the_end()
@@ -112,10 +113,21 @@ class Dispatcher:
         try:
             await trio.sleep_forever()
         finally:
-            self._stopping = self._cut = True
-            for conversation in list(self._running):
-                conversation.unshield()
+            self._cut_everything()
             self._house.cancel()
+
+    async def _or_cut(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do what no conversation can live without: if it fails, the program stops, and they know it."""
+        try:
+            await work()
+        except Exception:
+            self._cut_everything()
+            raise
+
+    def _cut_everything(self) -> None:
+        self._stopping = self._cut = True
+        for conversation in list(self._running):
+            conversation.unshield()
 
     async def _dispatch(self) -> None:
         while True:
@@ -160,8 +172,7 @@ class Dispatcher:
         if self._stopping:
             return
         if event is None:
-            self.count("unreadable")
-            self.consumed([row.seq])
+            self._unreadable(row)
             return
         life = self._lives.get(row.chat_id)
         if life is None:
@@ -178,6 +189,30 @@ class Dispatcher:
             life.behind = True
         if life.idle:
             self.over(life)
+
+    def _unreadable(self, row: InboxRow) -> None:
+        if row.content_type == SIGNAL:
+            # It is what another version of the bot understands: it waits in the inbox for that.
+            self.count("unknown_signal")
+            log.warning("signal %d of chat %s has a class that this bot doesn't know", row.seq, row.chat_id)
+        else:
+            self.count("unreadable")
+            self.consumed([row.seq])
+
+    async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
+        """Store a signal, and take it like an event; see `triobot.Address.signal`."""
+        store = self._services.store
+        arrival = signal_arrival(chat_id, value, key, self._services.clock.now())
+
+        def take(row: InboxRow) -> None:
+            event = stored_event(row)
+            if event is not None:
+                self.offer(row, event)
+
+        accepted = await store.accept(arrival, quota=Quota(events_per_chat=SIGNALS), on_commit=take)
+        if isinstance(accepted, OverQuota):
+            whose = "altogether" if accepted.whole else f"in chat {chat_id}"
+            raise StoreFullError(f"the signal was not stored: too much waits {whose}; repeat it later")
 
     # --- chats that are behind
 
@@ -226,7 +261,7 @@ class Dispatcher:
             return True
         event = stored_event(row)
         if event is None:
-            self.consumed([row.seq])
+            self._unreadable(row)
             return True
         return life.deliver(Delivery(row.seq, event), group=row.group, jumped=True)
 
@@ -265,8 +300,10 @@ class Dispatcher:
         self._nursery.start_soon(run, name=work)
         self.working(1)
 
-    def tidy(self, chat_id: ChatId, operation: Operation[object]) -> None:
-        """Do this beside the conversations; nobody waits for its result."""
+    def tidy(
+        self, chat_id: ChatId, operation: Operation[object], *, still: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Do this beside the conversations, if it is `still` wanted; nobody waits for its result."""
         if self._nursery is None or self._cut:
             return
         if self._tidying[chat_id] >= TIDYING:
@@ -276,7 +313,8 @@ class Dispatcher:
 
         async def tidy() -> None:
             try:
-                await self._services.outbox.perform(operation)
+                if still():
+                    await self._services.outbox.perform(operation)
             except (TriobotError, OSError) as error:
                 self.count("tidying_failed")
                 log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)

@@ -80,6 +80,7 @@ class Wait:
         otherwise: what becomes of the rest.
         question: it has buttons or a form of its own, which come before every other wait.
         token: what its buttons carry; empty without buttons.
+        also: what a question takes besides its own buttons, as any wait does.
         working: told how many more or fewer tasks are at work: one fewer while the task is parked here.
         opened: grows with each opening in the chat: the newest wait goes first.
         sleeper: the parked task; None while the question is still being sent.
@@ -92,6 +93,7 @@ class Wait:
     question: bool = False
     token: str = attrs.field(default="", repr=False)
     working: Callable[[int], None] = attrs.field(default=_nobody_counts, repr=False)
+    also: Callable[[Event, Setting], object | None] | None = attrs.field(default=None, repr=False)
     opened: int = 0
     sleeper: trio.lowlevel.Task | None = attrs.field(default=None, init=False, repr=False)
     answer: Answer | None = attrs.field(default=None, init=False)
