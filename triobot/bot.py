@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -106,7 +106,6 @@ class Bot(Router):
         self._hook: OnAlarm | None = None
         self._work: Work | None = None
         self._stop = trio.Event()
-        self._cut: Callable[[], None] = self._stop.set
 
     # --- declaring
 
@@ -155,7 +154,6 @@ class Bot(Router):
                 async def watch() -> None:
                     async for number in signals:
                         if self._stop.is_set():
-                            self._cut()
                             nursery.cancel_scope.cancel()
                             return
                         log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
@@ -213,7 +211,6 @@ class Bot(Router):
             raise ConfigError("this bot is running already")
         work = open_work(intake, self.table(), self._texts, transport=self._transport)
         async with work as self._work:
-            self._cut = self._work.outbox.cut
             try:
                 yield
             finally:
