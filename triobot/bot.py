@@ -24,7 +24,7 @@ from .clock import SystemClock
 from .conversations.buttons import Buttons, Keyboard
 from .conversations.routes import Router
 from .conversations.texts import Texts
-from .errors import ConfigError
+from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .runtime import Intake, Statistics, Work, open_intake, open_work
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
@@ -124,7 +124,14 @@ class Bot(Router):
             ConfigError: a setting or a declaration is wrong; nothing was started.
             StoreError: the store can't be used.
         """
-        trio.run(self._run_until_signal, settings)
+        try:
+            trio.run(self._run_until_signal, settings)
+        except BaseExceptionGroup as group:
+            # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
+            if group.split(TriobotError)[1] is not None:
+                raise
+            reason = _first(group)
+            raise reason from reason.__cause__
 
     async def _run_until_signal(self, settings: Settings | None) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -190,12 +197,13 @@ class Bot(Router):
         if self._work is not None:
             raise ConfigError("this bot is running already")
         work = open_work(intake, self.table(), self._texts, transport=self._transport)
-        async with work as self._work:
-            self._cut = self._work.outbox.cut
-            try:
+        try:
+            # Until it has come to rest: a step that is being done may still use the bot's doors.
+            async with work as self._work:
+                self._cut = self._work.outbox.cut
                 yield
-            finally:
-                self._work = None
+        finally:
+            self._work = None
 
     # --- other front ends
 
@@ -250,6 +258,11 @@ class Bot(Router):
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]
 
 
 @final
