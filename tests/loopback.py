@@ -66,18 +66,21 @@ class Platform:
 
     Attributes:
         texts: what reached each chat.
-        held: chats whose operations are never answered.
+        held: chats whose operations are not answered before `release`.
         status: what every operation is answered with.
         dead: connections are closed without an answer.
+        echo: every answer repeats the request, token and all, and leads elsewhere.
     """
 
     texts: dict[int, list[str]] = attrs.Factory(lambda: defaultdict[int, list[str]](list))
     held: set[int] = attrs.Factory(lambda: set[int]())
     status: bytes = b"200 OK"
     dead: bool = False
+    echo: bool = False
     url: str = ""
     _count: int = 0
     _arrived: trio.lowlevel.ParkingLot = attrs.Factory(trio.lowlevel.ParkingLot)
+    _waiting: trio.lowlevel.ParkingLot = attrs.Factory(trio.lowlevel.ParkingLot)
 
     @property
     def total(self) -> int:
@@ -90,6 +93,11 @@ class Platform:
         with trio.fail_after(within):
             while not condition():
                 await self._arrived.park()
+
+    def release(self) -> None:
+        """Hold no chat any more: what waits is answered now."""
+        self.held = set()
+        self._waiting.unpark_all()
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Answer one connection for as long as it lives."""
@@ -105,13 +113,19 @@ class Platform:
     async def _perform(self, line: Line, head: bytes, body: bytes) -> None:
         fields = parse_qs(body.decode())
         chat = int(fields.get("chat_id", ["0"])[0])
-        if chat in self.held:
-            await trio.sleep_forever()
+        while chat in self.held:
+            await self._waiting.park()
         self._count += 1
         if self.status.startswith(b"200") and b"/sendMessage" in head.split(b"\r\n")[0]:
             self.texts[chat].append(fields["data"][0])
         result = {"id": self._count} if self.status.startswith(b"200") else {"error": "told to"}
-        await line.answer(self.status, json.dumps(result).encode())
+        if self.echo:
+            told = f"{head.decode()} {body.decode()} {parse_qs(body.decode())}"
+            result = {"error": told, "data": told, "trace_id": told}
+            status = self.status + b"\r\nLocation: /elsewhere?" + body
+            await line.answer(status, json.dumps(result).encode())
+        else:
+            await line.answer(self.status, json.dumps(result).encode())
         self._arrived.unpark_all()
 
 

@@ -1,8 +1,9 @@
-"""Alarms: what an operator should know, said once a thing, in the log and to the author's hook."""
+"""Alarms: what an operator should know, said once an hour a thing, in the log and to the author's hook."""
 
 from __future__ import annotations
 
 import logging
+import traceback
 from typing import Final, final
 
 import trio
@@ -12,26 +13,33 @@ from .seams import Alarm, OnAlarm
 log: Final = logging.getLogger("triobot.alarms")
 
 _WAITING: Final = 64
+_QUIET_SECONDS: Final = 3600.0
+_REMEMBERED: Final = 10_000
 
 
 @final
 class AlarmBell:
-    """Takes alarms from anywhere, without waiting, and passes each kind and key on once a run.
+    """Takes alarms from anywhere, without waiting, and passes each kind and key on once an hour at most.
 
-    When more than 64 wait for the hook, further ones are only logged.
+    What goes wrong again next week is news; ten thousand forged callbacks are one. When more than 64 wait for
+    the hook, further ones are only logged.
     """
 
     def __init__(self, hook: OnAlarm | None) -> None:
         self._hook = hook
-        self._rung: set[tuple[str, str]] = set()
+        self._rung: dict[tuple[str, str], float] = {}
         self._send, self._receive = trio.open_memory_channel[Alarm](_WAITING)
 
     def ring(self, alarm: Alarm) -> None:
         """Raise an alarm; never waits, never raises."""
-        if (alarm.kind, alarm.key) in self._rung:
+        now = trio.current_time()
+        what = (alarm.kind, alarm.key)
+        if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
             return
-        if len(self._rung) < 10_000:
-            self._rung.add((alarm.kind, alarm.key))
+        self._rung.pop(what, None)
+        if len(self._rung) >= _REMEMBERED:
+            del self._rung[next(iter(self._rung))]
+        self._rung[what] = now
         log.error("ALARM %s: %s", alarm.kind, alarm.text)
         if self._hook is not None:
             try:
@@ -46,5 +54,7 @@ class AlarmBell:
                 continue
             try:
                 await self._hook(alarm)
-            except Exception:
-                log.exception("the alarm hook failed")
+            except Exception as error:
+                # Not its text: that is the author's, and may hold the password of a mail server.
+                log.error("the alarm hook failed: %s", type(error).__name__)  # noqa: TRY400
+                log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, final
 import trio
 from quart_trio import QuartTrio
 
-from .errors import TriobotError
+from .errors import StoreLockedError, TriobotError
 from .runtime import Intake
 from .settings import Settings
 from .webhook.app import build_app, mount_endpoint
@@ -71,24 +71,33 @@ class AsgiBot:
                 started = True
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
-        except* TriobotError as errors:
-            if started:
-                raise
+        except* Exception as errors:
             failure = _words(errors)
+            if errors.subgroup(StoreLockedError):
+                failure += "; give the server one worker only"
+            log.debug("the bot failed", exc_info=errors)
         finally:
             self._app = None
-        if failure:
-            # The server prints this and gives up: nothing was started.
-            await send({"type": "lifespan.startup.failed", "message": failure})
-        else:
+        if not failure:
             await send({"type": "lifespan.shutdown.complete"})
+            return
+        # The server gives up, some with a traceback of their own: so one line that says it. An exception
+        # instead would leave hypercorn running for ever, without the bot.
+        log.error("the bot %s: %s", "stopped" if started else "was not started", failure)
+        when = "shutdown" if started else "startup"
+        await send({"type": f"lifespan.{when}.failed", "message": failure})
 
 
 def _words(errors: BaseExceptionGroup[Any]) -> str:
     return "; ".join(
-        _words(error) if isinstance(error, BaseExceptionGroup) else str(error)  # pyright: ignore[reportUnknownArgumentType]
+        _words(error) if isinstance(error, BaseExceptionGroup) else _word(error)  # pyright: ignore[reportUnknownArgumentType]
         for error in errors.exceptions
     )
+
+
+def _word(error: BaseException) -> str:
+    # A text that isn't ours may hold what is nobody's business.
+    return str(error) if isinstance(error, TriobotError) else type(error).__name__
 
 
 @final
@@ -139,6 +148,10 @@ class Mounted:
                         task_status.started()
                         await self._stop.wait()
                 nursery.cancel_scope.cancel()
+        except* Exception as errors:
+            # What the application makes of it shows the groups, not what is in them.
+            log.error("the mounted bot failed: %s", _words(errors))  # noqa: TRY400
+            raise
         finally:
             self._endpoint = None
             self._stopped.set()

@@ -292,3 +292,26 @@ async def test_a_site_that_stops_in_the_middle_of_a_send_lets_it_finish() -> Non
         nursery.start_soon(open_gate)
 
     assert chats.texts == {7: ["hello"]}
+
+
+async def test_a_mounted_bot_that_can_t_start_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In one line of its own, whatever the site's server makes of it."""
+    store = f"sqlite:{tmp_path / 'bot.db'}"
+    site = QuartTrio("site")
+    echo_bot(Chats(), store=store).mount(site, "/bot")
+    asked, said = iter(["lifespan.startup", "lifespan.shutdown"]), list[str]()
+
+    async def receive() -> dict[str, str]:
+        return {"type": next(asked)}
+
+    async def send(message: dict[str, Any]) -> None:
+        said.append(message["type"])
+
+    async with echo_bot(Chats(), store=store).running():
+        await site({"type": "lifespan"}, receive, send)  # type: ignore[arg-type]
+
+    assert said[0] == "lifespan.startup.failed"
+    assert [record.message.partition(":")[0] for record in caplog.records] == ["the mounted bot failed"]
+    assert "open in another process" in caplog.text

@@ -23,9 +23,13 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "path", [*sys.path])
     root, known = logging.getLogger(), set(sys.modules)
     handlers, level = root.handlers[:], root.level
+    named = [logging.getLogger(name) for name in ("triobot", "triobot.webhook.access", "httpx", "httpcore")]
+    levels = [logger.level for logger in named]
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    for logger, before in zip(named, levels, strict=True):
+        logger.setLevel(before)
     for name in set(sys.modules) - known:
         origin = getattr(sys.modules[name], "__file__", None)
         if origin and Path(origin).is_relative_to(tmp_path):

@@ -64,3 +64,16 @@ def test_libraries_that_write_addresses_are_quiet(name: str) -> None:
     logging.getLogger(name).info("POST http://127.0.0.1/secret")
 
     assert stream.getvalue() == ""
+
+
+def test_requests_are_logged_only_when_asked_for() -> None:
+    """A line a request says little, and costs much."""
+    access = logging.getLogger("triobot.webhook.access")
+    stream = io.StringIO()
+
+    set_up_logging(stream)
+    assert not access.isEnabledFor(logging.INFO)
+
+    set_up_logging(stream, access=True)
+    access.info("POST /*** 200 1.0 ms")
+    assert "POST /***" in stream.getvalue()

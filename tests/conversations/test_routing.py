@@ -13,6 +13,7 @@ from triobot.conversations.routing import (
     Break,
     Decision,
     Drop,
+    End,
     Expire,
     Give,
     Queue,
@@ -23,7 +24,7 @@ from triobot.conversations.routing import (
     token_of,
     unfit,
 )
-from triobot.conversations.waits import Otherwise, Taken, Wait
+from triobot.conversations.waits import Otherwise, Taken, Wait, Watch
 from triobot.wire.events import (
     Event,
     InvoiceCallback,
@@ -96,6 +97,10 @@ def a_wait(
     return wait
 
 
+def a_watch(taken: Filter[Event] = ANY) -> Watch:
+    return Watch(taken.look, taken.name, lambda: None)
+
+
 @attrs.frozen
 class World:
     """Everything that `decide` looks at."""
@@ -106,6 +111,7 @@ class World:
     conversation: Filter[Event] | None = None
     waits: tuple[Wait, ...] = ()
     live: tuple[Wait, ...] | None = None
+    watches: tuple[Watch, ...] = ()
 
     def decide(self, event: Event, *, jumped: bool = False) -> Decision:
         table = Table(
@@ -114,7 +120,8 @@ class World:
             asides=(route(RouteKind.ASIDE, self.aside),) if self.aside else (),
             conversations=(route(RouteKind.CONVERSATION, self.conversation),) if self.conversation else (),
         )
-        return decide(event, SETTING, table, self.waits, self.live, self._failed, jumped=jumped)
+        waits, live, watches = self.waits, self.live, self.watches
+        return decide(event, SETTING, table, waits, live, self._failed, jumped=jumped, watches=watches)
 
     @staticmethod
     def _failed(name: str, error: Exception) -> None:
@@ -132,6 +139,8 @@ def name_of(decision: Decision) -> str:
     match decision:
         case Drop("ignored"):
             return "ignored"
+        case End():
+            return "block"
         case Start(Route(kind=kind)):
             return kind.value
         case Give(wait, _):
@@ -146,7 +155,7 @@ def name_of(decision: Decision) -> str:
             return "nobody"
 
 
-TAKERS = ("ignored", "interrupt", "aside", "question", "wait", "mailbox", "conversation")
+TAKERS = ("ignored", "block", "interrupt", "aside", "question", "wait", "mailbox", "conversation")
 
 
 def world_with(*takers: str) -> World:
@@ -165,6 +174,7 @@ def world_with(*takers: str) -> World:
         conversation=ANY if "conversation" in takers else None,
         waits=tuple(waits),
         live=() if "mailbox" in takers else None,
+        watches=(a_watch(),) if "block" in takers else (),
     )
 
 
@@ -219,6 +229,31 @@ def test_a_payment_waits_at_a_charge_that_is_looking_at_another() -> None:
     assert not charge.open
     assert World(waits=(charge,)).decide(PAY) == Give(charge, PAY)
     assert World(waits=(charge,), live=()).decide(MESSAGE) == Queue()
+
+
+# --- blocks
+
+
+def test_the_newest_open_block_that_takes_it_ends() -> None:
+    """Those that have been ended, and those that don't take it, are passed over."""
+    ended, refusing, taking, older = a_watch(), a_watch(NONE), a_watch(), a_watch()
+    ended.take(Taken(None, 1))  # type: ignore[arg-type]
+    watches = (ended, refusing, taking, older)
+    assert World(watches=watches).decide(MESSAGE) == End(taking, MESSAGE)
+    assert World(watches=watches).decide(MESSAGE, jumped=True) == End(taking, MESSAGE)
+
+
+@pytest.mark.parametrize("event", [PAY, INVOICE])
+def test_payments_end_no_block(event: Event) -> None:
+    """Nobody else's filter sees them."""
+    assert World(watches=(a_watch(),)).decide(event) == Drop("payment_without_charge")
+
+
+def test_a_blocks_filter_that_raises_takes_nothing_and_is_told() -> None:
+    """The rest of the table goes on."""
+    failures.clear()
+    assert isinstance(World(watches=(a_watch(BAD),), conversation=ANY).decide(MESSAGE), Start)
+    assert [name for name, _ in failures] == ["bad"]
 
 
 # --- waits

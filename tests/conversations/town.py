@@ -118,6 +118,14 @@ class Town:
             await wait_all_tasks_blocked()
         return callback_id
 
+    async def presses_data(self, data: str, on: int, chat: int = CHAT, *, sender: Sender | None = ALI) -> str:
+        """Somebody presses a button that has this data; others may happen before it is looked at."""
+        self._presses += 1
+        callback_id = f"data{self._presses}"
+        press = Press(ChatId(chat), data, MessageId(on), CallbackId(callback_id), sender)
+        await self.happens(press, wait=False)
+        return callback_id
+
     async def submits(
         self,
         values: Mapping[str, str],
@@ -227,6 +235,7 @@ class Town:
             for name in ("_lives", "_running", "_tidying", "_stalled")
         }
         kept["_consumption"] = self.dispatcher._consumption.waiting
+        kept["_busy"] = self.dispatcher._busy
         return {name: size for name, size in kept.items() if size}
 
 

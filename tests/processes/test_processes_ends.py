@@ -134,24 +134,6 @@ async def test_a_dead_platform_delays_and_loses_nothing(tmp_path: Path) -> None:
         assert {chat: first_times(texts) for chat, texts in platform.texts.items()} == users.accepted
 
 
-async def test_a_refused_token_holds_everything_until_it_is_right_again(tmp_path: Path) -> None:
-    """403 for everybody is the token's fault: conversations wait, none of them dies."""
-    async with open_platform() as platform:
-        platform.status = b"403 Forbidden"
-        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
-            users = Users(port, f"/{SECRET}")
-            async with users.connect() as line:
-                for number in range(3):
-                    for chat in range(1, 11):
-                        assert await users.say(line, chat, str(number)) == 200
-            await trio.sleep(2)
-            assert platform.total == 0
-            platform.status = b"200 OK"
-            await platform.wait_until(lambda: is_all_handled(users, platform), within=90)
-
-        assert {chat: first_times(texts) for chat, texts in platform.texts.items()} == users.accepted
-
-
 async def test_words_that_are_said_again_are_handled_again(tmp_path: Path) -> None:
     """An equal text is a repetition only if nobody heard the answer; a sender that closes at once did."""
     async with open_platform() as platform:

@@ -79,3 +79,27 @@ async def test_an_error_in_one_conversation_touches_no_other(tmp_path: Path) -> 
         assert platform.texts[2] == ["two", "three"]
         assert platform.texts[1][0] == "one"
         assert "wrong" in platform.texts[1][1]
+
+
+async def test_a_flooding_chat_harms_only_itself(tmp_path: Path) -> None:
+    """Above its quota it gets 503; others are served, and what was accepted is handled in order."""
+    async with open_platform() as platform:
+        platform.held = {1}
+        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+            users = Users(port, f"/{SECRET}")
+            statuses: list[int] = []
+            while len(statuses) < 1100:
+                async with users.connect() as line:
+                    statuses += [await users.say(line, 1, str(len(statuses) + n)) for n in range(100)]
+            async with users.connect() as line:
+                assert set(statuses) == {200, 503}
+                assert set(statuses[-50:]) == {503}
+                for number in range(20):
+                    assert await users.say(line, 2, str(number)) == 200
+                await platform.wait_until(lambda: platform.texts[2] == users.accepted[2])
+                platform.release()
+                await platform.wait_until(lambda: len(platform.texts[1]) >= statuses.count(200))
+                assert await users.say(line, 1, "again") == 200
+            await platform.wait_until(lambda: platform.texts[1][-1] == "again")
+
+        assert dict(platform.texts) == dict(users.accepted)

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from tests.loopback import Users, open_platform
-from tests.processes.process import BOTS, SECRET, environment, listen, running_bot, start_bot, start_process
+from tests.processes.process import BOTS, SECRET, environment, listen, start_bot
 from triobot.store.lock import take_lock
 
 pytestmark = pytest.mark.processes

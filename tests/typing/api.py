@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import Enum
 from typing import assert_type
 
@@ -21,6 +22,7 @@ from triobot import (
     Message,
     Paid,
     Press,
+    Scope,
     Sender,
     Sent,
 )
@@ -57,11 +59,31 @@ async def questions(chat: Chat) -> None:
     assert_type(await chat.choose("Size?", {Size.SMALL: "Small", Size.LARGE: "Large"}), Size)
     assert_type(await chat.choose("Sure?", {True: "Yes", False: "No"}), bool)
     assert_type(await chat.choose("Page?", Buttons({1: "1"}) + Buttons({Size.SMALL: "Small"})), int | Size)
+    page = await chat.choose("Page?", {1: "1"}, also=text(), into=await chat.send("One moment."))
+    assert_type(page, int | Message[str])
+    assert_type(await chat.choose("Page?", {1: "1"}, into=Sent(17, 1)), int)
     assert_type(await chat.fill(Details), Details)
     assert_type(await chat.receive(message(File)), Message[File])
     assert_type(await chat.receive(command("stop") | join()), Command | Join)
     assert_type(await chat.receive(text() & ~text("no")), Message[str])
     assert_type(await chat.send("Hello."), Sent)
+
+
+@bot.conversation(command("long"))
+async def blocks(chat: Chat) -> None:
+    with chat.move_on_when(command("stop") | join()) as stop:
+        await chat.sleep_until(datetime.now(UTC))
+    assert_type(stop, Scope[Command | Join])
+    assert_type(stop.event, Command | Join | None)
+    with chat.move_on_at(datetime.now(UTC)) as limit:
+        name = await chat.ask("Your name?")
+    assert_type(limit.event, None)
+    assert_type(limit.cancelled_caught, bool)
+    with chat.fail_after(10):
+        name = await chat.ask("Your name?")
+    assert_type(name, str)
+    any_scope: Scope = stop
+    any_scope.cancel()
 
 
 @bot.conversation(command("pay"))

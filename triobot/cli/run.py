@@ -43,6 +43,9 @@ def declare(commands: Commands) -> None:
     parser.add_argument("--fd", metavar="N", type=descriptor, help="an inherited listening socket instead")
     parser.add_argument("--store", metavar="URL", help="sqlite:PATH or memory: (default sqlite:triobot.db)")
     parser.add_argument(
+        "--access-log", action="store_true", help="log each request to the webhook, without its path"
+    )
+    parser.add_argument(
         "--grace",
         metavar="SECONDS",
         type=seconds,
@@ -52,7 +55,7 @@ def declare(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the bot until a signal."""
-    set_up_logging(debug=arguments.debug)
+    set_up_logging(debug=arguments.debug, access=arguments.access_log)
     bot = load_bot(arguments.bot)
     settings = _with_arguments(bot.settings(), arguments)
     if sys.stdout.isatty():

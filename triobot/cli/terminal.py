@@ -64,12 +64,15 @@ def _marked(text: str) -> str:
     return "\n".join(f"  | {harmless(line)}" for line in text.split("\n"))
 
 
-def set_up_logging(stream: TextIO | None = None, *, debug: bool = False, level: int = logging.INFO) -> None:
+def set_up_logging(
+    stream: TextIO | None = None, *, debug: bool = False, level: int = logging.INFO, access: bool = False
+) -> None:
     """Log to `stream`, the error output by default, in one plain format.
 
     Args:
         debug: show triobot's own debug records, too.
         level: the least that is shown.
+        access: show a line for each request to the webhook, too.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(PlainFormatter())
@@ -80,6 +83,8 @@ def set_up_logging(stream: TextIO | None = None, *, debug: bool = False, level: 
     # At INFO these write whole addresses, and the webhook's has a secret in it.
     for name in ("httpx", "httpcore", "hypercorn"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # A line a request says little, and costs a good part of what an echo costs.
+    logging.getLogger("triobot.webhook.access").setLevel(logging.INFO if access else logging.WARNING)
 
 
 def set_up_streams() -> None:

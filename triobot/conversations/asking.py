@@ -10,7 +10,7 @@ import base64
 import re
 import secrets
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeVar, cast
 
 from ..errors import LocalProtocolError
@@ -52,9 +52,10 @@ def open_wait(
     *,
     question: bool = False,
     token: str = "",
+    also: Callable[[Event, Setting], object | None] | None = None,
 ) -> Generator[Wait]:
     """A wait that is closed however the block ends."""
-    wait = conversation.open_wait(look, otherwise, question=question, token=token)
+    wait = conversation.open_wait(look, otherwise, question=question, token=token, also=also)
     try:
         yield wait
     finally:
@@ -136,27 +137,46 @@ async def choose(
     conversation: Conversation,
     question: str,
     buttons: Buttons[Any],
+    also: Filter[object] | None,
+    into: Sent | None,
     by: int | None,
     otherwise: OtherwisePolicy | None,
 ) -> object:
-    """Ask with buttons of this question only; the answer is the key of the pressed one."""
+    """Ask with buttons of this question only; the answer is the key of the pressed one, or what else fits."""
     token = new_token()
     keys = {question_data(token, key): key for key in buttons.keys.values()}
     if not keys:
         raise LocalProtocolError("options", "a choice needs at least one option")
+    if into is not None and into.chat_id != conversation.life.chat_id:
+        raise LocalProtocolError("into", "must be a message of this chat")
 
     def look(event: Event, setting: Setting) -> object | None:
         if isinstance(event, Press) and event.value in keys and _is_by(event, by):
             return (keys[event.value],)
         return None
 
+    def look_also(event: Event, setting: Setting) -> object | None:
+        value = also.look(event, setting) if also is not None and _is_by(event, by) else None
+        return None if value is None else (value,)
+
     said = policy(conversation, otherwise, conversation.services.texts.want_choice)
-    with open_wait(conversation, look, said, question=True, token=token) as wait:
-        operation = SendMessage(conversation.life.chat_id, question, inline_keyboard=buttons.keyboard(token))
-        sent = await conversation.perform(operation)
-        with buttons_removed(conversation, sent, question):
-            (key,) = cast("tuple[object]", await answered(conversation, wait))
-            return key
+    with (
+        open_wait(conversation, look, said, question=True, token=token, also=look_also) as wait,
+        ExitStack() as shown,
+    ):
+        keyboard = buttons.keyboard(token)
+        if into is None:
+            sent = await conversation.perform(
+                SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
+            )
+            shown.enter_context(buttons_removed(conversation, sent, question))
+        else:
+            # Before the edit: if that fails, buttons of an earlier question may be left.
+            shown.enter_context(buttons_removed(conversation, into, question))
+            conversation.touch(into.id)
+            await conversation.perform(EditMessage(into.chat_id, into.id, question, keyboard))
+        (answer,) = cast("tuple[object]", await answered(conversation, wait))
+        return answer
 
 
 async def fill(
@@ -200,15 +220,23 @@ async def fill(
 def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Generator[None]:
     """Take a message's buttons away when the block ends, unless the program stops or the user has left.
 
-    When the program stops, the conversation isn't over, only its process.
+    Not if the conversation changes the message at once by itself: what it shows then must stay. When the
+    program stops, the conversation isn't over, only its process.
     """
     try:
         yield
     finally:
         house = conversation.house
         if not house.cut and not conversation.left:
-            house.tidy(conversation.life.chat_id, EditMessage(sent.chat_id, sent.id, text))
+            untidy, mark = conversation.life.untidy, object()
+            untidy[sent.id] = mark
+            operation = EditMessage(sent.chat_id, sent.id, text)
+
+            def still() -> bool:
+                return untidy.get(sent.id) is mark and untidy.pop(sent.id) is mark
+
+            house.tidy(conversation.life.chat_id, operation, still=still)
 
 
-def _is_by(event: Message[Any] | Press[Any], by: int | None) -> bool:
+def _is_by(event: Event, by: int | None) -> bool:
     return by is None or (event.sender is not None and event.sender.id == by)

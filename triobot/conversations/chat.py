@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, Literal, cast, final, overload
 
@@ -24,13 +25,15 @@ from .buttons import Buttons, Keyboard
 from .charging import Currency, Paid
 from .filters import Filter
 from .nursery import ChatNursery, open_nursery
-from .scopes import FailScope, Scope, check_seconds
+from .scopes import FailScope, Scope, check_seconds, wall_time
 from .waits import OtherwisePolicy
 
 if TYPE_CHECKING:
     from .conversation import Conversation
 
 E_co = TypeVar("E_co", covariant=True, default=object)
+E = TypeVar("E")
+R = TypeVar("R")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Shared = TypeVar("Shared", bound=Image | Video | Audio | Voice | File | Contact | Location)
@@ -112,10 +115,12 @@ class Chat(Generic[E_co]):
         Raises: as `send`.
         """
         keyboard = buttons.keyboard() if buttons else None
+        self._conversation.touch(sent.id)
         await self._conversation.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
 
     async def delete(self, sent: Sent) -> None:
         """Delete a message of this chat; deleting what is gone is no error."""
+        self._conversation.touch(sent.id)
         await self._conversation.perform(DeleteMessage(sent.chat_id, sent.id))
 
     async def answer(self, text: str, *, alert: bool = False) -> bool:
@@ -187,25 +192,59 @@ class Chat(Generic[E_co]):
         """
         return await asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
 
+    @overload
     async def choose(
         self,
         question: str,
         options: Mapping[K, str] | Buttons[K],
         *,
+        into: Sent | None = None,
         by: int | None = None,
         otherwise: OtherwisePolicy | None = None,
-    ) -> K:
+    ) -> K: ...
+    @overload
+    async def choose(
+        self,
+        question: str,
+        options: Mapping[K, str] | Buttons[K],
+        *,
+        also: Filter[R],
+        into: Sent | None = None,
+        by: int | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> K | R: ...
+    async def choose(
+        self,
+        question: str,
+        options: Mapping[Any, str] | Buttons[Any],
+        *,
+        also: Filter[object] | None = None,
+        into: Sent | None = None,
+        by: int | None = None,
+        otherwise: OtherwisePolicy | None = None,
+    ) -> object:
         """Ask with buttons, and return the key of the one that was pressed.
 
-        The buttons are this question's only: an old keyboard can't answer it, and they go when it ends.
+        The buttons are this question's only: an old keyboard can't answer it, a second click can't answer
+        the next one, and they go when it ends.
 
         Args:
             options: labels by key, or `Buttons`.
+            also: what else answers; returned as the filter takes it.
+            into: a message of this chat that is to become the question, in place of a new message.
             by, otherwise: as for `ask`.
+
+        Raises: as `send`, for the question itself.
+
+        Example:
+            >>> async def pages(chat: Chat) -> None:
+            ...     page, shown = 0, await chat.send("One moment.")
+            ...     while page >= 0:
+            ...         keys = {page - 1: "«", page + 1: "»"}
+            ...         page = await chat.choose(f"Page {page}", keys, into=shown)
         """
         buttons = options if isinstance(options, Buttons) else Buttons(options)
-        key = await asking.choose(self._conversation, question, buttons, by, otherwise)
-        return cast("K", key)
+        return await asking.choose(self._conversation, question, buttons, also, into, by, otherwise)
 
     async def fill(
         self,
@@ -307,25 +346,65 @@ class Chat(Generic[E_co]):
 
     # --- time, and things that end a block
 
-    def move_on_after(self, seconds: float) -> Scope:
+    def move_on_after(self, seconds: float) -> Scope[None]:
         """A block that ends by itself after `seconds`; see its `cancelled_caught`."""
         return Scope(self._conversation, seconds)
+
+    def move_on_at(self, when: datetime) -> Scope[None]:
+        """A block that ends by itself at a time of day; at once if that is over.
+
+        Args:
+            when: with a time zone. How long that is, is measured when the block begins.
+
+        Raises:
+            LocalProtocolError: `when` has no time zone. Your program's fault.
+        """
+        return Scope(self._conversation, inf, at=wall_time(when))
+
+    def move_on_when(self, taken: Filter[E]) -> Scope[E]:
+        """A block that ends when something comes that the filter takes; see its `event`.
+
+        Such an event goes to the block before interrupts and questions see it, whatever the conversation
+        does meanwhile; of several open blocks the innermost that takes it ends. What is queued when the
+        block begins may end it at once. An event that comes too late, when the block ends anyway, is
+        for whoever waits next.
+
+        The block is cancelled at its next chat operation: a question ends with its buttons, a send that is
+        queued is withdrawn. Verifying a payment is not cut short for some seconds.
+
+        Example:
+            >>> async def ask_twice(chat: Chat) -> None:
+            ...     with chat.move_on_when(text("back")) as back:
+            ...         await chat.ask("One?")
+            ...         await chat.ask("Two?")
+            ...     if back.event is not None:
+            ...         await chat.send("Back, then.")
+        """
+        return Scope(self._conversation, inf, until=taken)
 
     def fail_after(self, seconds: float) -> FailScope:
         """A block that raises `trio.TooSlowError` after `seconds`."""
         return FailScope(self._conversation, seconds)
 
-    def cancel_scope(self) -> Scope:
+    def cancel_scope(self) -> Scope[None]:
         """A block that only its own `cancel` ends."""
         return Scope(self._conversation, inf)
 
-    def shield(self) -> Scope:
+    def shield(self) -> Scope[None]:
         """A block that timeouts around it and interrupts have to wait for. Give it a timeout of its own."""
         return Scope(self._conversation, inf, shield=True)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for `seconds`. The conversation is deaf meanwhile: what is sent waits in its mailbox."""
         await self._conversation.sleep(check_seconds(seconds))
+
+    async def sleep_until(self, when: datetime) -> None:
+        """Wait until a time of day, which has a time zone; return at once if it is over. Else as `sleep`.
+
+        Raises:
+            LocalProtocolError: `when` has no time zone. Your program's fault.
+        """
+        await self._conversation.sleep_until(wall_time(when))
 
     def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
         """Open a nursery of children that may use the chat; they end with the block."""

@@ -24,13 +24,14 @@ from ..errors import (
 )
 from ..seams import OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.events import Event, Press
+from ..wire.ids import MessageId
 from ..wire.operations import Operation
 from .failures import apologize, report
 from .filters import Setting
 from .lines import calling_line
 from .routes import Route
 from .texts import Texts
-from .waits import Broken, Delivery, OtherwisePolicy, Taken, Unfit, Wait, is_payment
+from .waits import Broken, Delivery, OtherwisePolicy, Taken, Unfit, Wait, Watch, is_payment
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -54,6 +55,8 @@ class OperationKind(Enum):
 
 
 _WAITING: Final = (OperationKind.RECEIVE, OperationKind.SLEEP)
+# How wrong a sleep may be after somebody has set the machine's clock.
+_LOOK_AGAIN: Final = 60.0
 
 
 class Ending(Enum):
@@ -102,6 +105,7 @@ class Conversation:
 
     Attributes:
         waits: what its branches would take now.
+        watches: the open blocks that an event may end.
         ending: None while it runs, and when the program stops: then it hasn't ended.
         shielded: the author's open shields.
         held: work that a timeout is being held for; an interrupt is not.
@@ -124,6 +128,7 @@ class Conversation:
         self.interrupted = interrupted
         self.event: Event = delivery.event
         self.waits: list[Wait] = []
+        self.watches: list[Watch] = []
         self.ending: Ending | None = None
         self.shielded: set[trio.CancelScope] = set()
         self.held: set[trio.CancelScope] = set()
@@ -252,6 +257,10 @@ class Conversation:
 
     # --- operations
 
+    def touch(self, message_id: MessageId) -> None:
+        """A message is about to show something else: it needs no tidying any more."""
+        self.life.untidy.pop(message_id, None)
+
     async def perform(
         self,
         operation: Operation[T],
@@ -284,10 +293,11 @@ class Conversation:
         *,
         question: bool = False,
         token: str = "",
+        also: Callable[[Event, Setting], object | None] | None = None,
     ) -> Wait:
         """Begin to take events, before anything is sent; `close_wait` it however it ends."""
         self.current_branch()
-        wait = Wait(look, otherwise, question, token, self.house.working)
+        wait = Wait(look, otherwise, question, token, self.house.working, also)
         self.waits.append(wait)
         self.reopen_wait(wait)
         return wait
@@ -340,6 +350,19 @@ class Conversation:
             self.take_press(event)
         return answer
 
+    def close_watch(self, watch: Watch, branch: Branch, *, ended: bool) -> None:
+        """A block is over: the event that ended it is in hand now; one that came too late goes on."""
+        self.watches.remove(watch)
+        if watch.taken is None:
+            return
+        delivery = watch.taken.delivery
+        if not ended:
+            self.life.give_up(self, delivery)
+            return
+        branch.in_hand.append(delivery.seq)
+        if isinstance(delivery.event, Press):
+            self.take_press(delivery.event)
+
     def take_press(self, press: Press[object]) -> None:
         """This conversation took a press: the author may answer it until the next operation."""
         self._press = press
@@ -360,6 +383,14 @@ class Conversation:
         self.enter(OperationKind.SLEEP)
         with self.parked():
             await trio.sleep(seconds)
+
+    async def sleep_until(self, at: int) -> None:
+        """Wait until the time of day is `at`; a clock that is set, or stood still, is followed."""
+        self.enter(OperationKind.SLEEP)
+        with self.parked():
+            await trio.lowlevel.checkpoint()
+            while (left := at - self.services.clock.now()) > 0:  # noqa: ASYNC110  # time is all we wait for
+                await trio.sleep(min(left / 1000, _LOOK_AGAIN))
 
     async def pause(self, seconds: float) -> None:
         """Wait within an operation: what is in hand stays in hand."""

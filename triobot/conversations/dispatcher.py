@@ -276,8 +276,10 @@ class Dispatcher:
         self._nursery.start_soon(run, name=work)
         self.working(1)
 
-    def tidy(self, chat_id: ChatId, operation: Operation[object]) -> None:
-        """Do this beside the conversations; nobody waits for its result."""
+    def tidy(
+        self, chat_id: ChatId, operation: Operation[object], *, still: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Do this beside the conversations, if it is `still` wanted; nobody waits for its result."""
         if self._nursery is None or self._cut:
             return
         if self._tidying[chat_id] >= TIDYING:
@@ -287,7 +289,8 @@ class Dispatcher:
 
         async def tidy() -> None:
             try:
-                await self._services.outbox.perform(operation)
+                if still():
+                    await self._services.outbox.perform(operation)
             except (TriobotError, OSError) as error:
                 self.count("tidying_failed")
                 log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)

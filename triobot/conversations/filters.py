@@ -96,7 +96,9 @@ def fold(text: str) -> str:
         >>> int(fold("۱۲"))
         12
     """
-    return unicodedata.normalize("NFKC", text).translate(_FOLDED).casefold().strip()
+    # Normalized before and after: a joiner may stand between a letter and its mark, and case folding splits.
+    plain = unicodedata.normalize("NFKC", text.translate(_FOLDED)).translate(_FOLDED).casefold()
+    return unicodedata.normalize("NFKC", plain).strip()
 
 
 @final
@@ -119,13 +121,13 @@ def as_command(event: Event, setting: Setting) -> Command | None:
     """Read an event as a command for this bot, or None."""
     if not isinstance(event, Message) or not isinstance(event.content, str):
         return None
-    head, _, rest = event.content.strip().partition(" ")
-    if not head.startswith("/"):
+    if not event.content.lstrip().startswith("/"):
         return None
+    head, *rest = event.content.split(maxsplit=1)
     name, at, whose = head[1:].partition("@")
-    if at and fold(whose) != fold(setting.username or ""):
+    if not name or (at and not (setting.username and fold(whose) == fold(setting.username))):
         return None
-    return Command(event.chat_id, fold(name), rest.strip(), event.sender) if name else None
+    return Command(event.chat_id, fold(name), "".join(rest).strip(), event.sender)
 
 
 @overload

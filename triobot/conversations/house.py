@@ -28,8 +28,8 @@ class House(Protocol):
         """Run this as a task of nobody's; it must not raise."""
         ...
 
-    def tidy(self, chat_id: ChatId, operation: Operation[object]) -> None:
-        """Do this beside the conversations; nobody waits for its result."""
+    def tidy(self, chat_id: ChatId, operation: Operation[object], *, still: Callable[[], bool] = ...) -> None:
+        """Do this beside the conversations, if it is `still` wanted; nobody waits for its result."""
         ...
 
     @property

@@ -11,11 +11,14 @@ import logging
 from bisect import insort
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 from typing import Final, final
+
+import trio
 
 from ..seams import Alarm
 from ..wire.events import Event, Leave, Press, Submission
-from ..wire.ids import ChatId
+from ..wire.ids import ChatId, MessageId
 from ..wire.operations import SendMessage
 from .conversation import Conversation, Ending, Services
 from .filters import Setting
@@ -26,18 +29,20 @@ from .routing import (
     Break,
     Decision,
     Drop,
+    End,
     Expire,
     Give,
     Queue,
     Start,
     Tell,
     decide,
+    end,
     jump,
     offer,
     token_of,
     unfit,
 )
-from .waits import Broken, Delivery, Taken, Unfit, Wait, is_payment
+from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch, is_payment
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -56,6 +61,7 @@ class ChatLife:
         latest: the newest that the dispatcher came to; when the chat is behind, it is beyond the cursor.
         behind: events between the two wait in the inbox.
         jumped: those of them that went ahead of the others.
+        untidy: messages whose question is over, until their buttons are being taken away.
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class ChatLife:
         self.latest = cursor
         self.behind = False
         self.jumped: set[int] = set()
+        self.untidy: dict[MessageId, object] = {}
         self.house = house
         self._services = services
         self._table = table
@@ -133,7 +140,7 @@ class ChatLife:
             self._leave(delivery)
         elif is_payment(event):
             self._act(self._decide(event), delivery)
-        elif (decision := jump(event, self.setting, self._table, self._filter_failed)) is not None:
+        elif (decision := self._jump(event)) is not None:
             self._act(decision, delivery)
         else:
             return
@@ -145,7 +152,15 @@ class ChatLife:
         waits.sort(key=lambda wait: wait.opened, reverse=True)
         live = None if self._live is None else [wait for wait in waits if wait in self._live.waits]
         setting, table = self.setting, self._table
-        return decide(event, setting, table, waits, live, self._filter_failed, jumped=jumped)
+        watches, failed = self._watches(), self._filter_failed
+        return decide(event, setting, table, waits, live, failed, jumped=jumped, watches=watches)
+
+    def _jump(self, event: Event) -> Drop | Start | End | None:
+        return jump(event, self.setting, self._table, self._filter_failed, self._watches())
+
+    def _watches(self) -> list[Watch]:
+        watches = [watch for conversation in self._all() for watch in conversation.watches]
+        return sorted(watches, key=lambda watch: watch.opened, reverse=True)
 
     def _filter_failed(self, name: str, error: Exception) -> None:
         self.house.count("filter_failed")
@@ -175,6 +190,8 @@ class ChatLife:
                 self._drop(delivery, why)
             case Start():
                 self._start(decision, delivery)
+            case End(watch, value):
+                self._end(watch, Taken(delivery, value))
             case Give(wait, value):
                 self._give(wait, Taken(delivery, value))
             case Break(wait, error):
@@ -193,6 +210,11 @@ class ChatLife:
                 self.house.answered(question)
         else:
             wait.hints.append(answer)
+
+    def _end(self, watch: Watch, taken: Taken) -> None:
+        watch.take(taken)
+        if (question := self._question_of(taken.delivery.event)) is not None:
+            self.house.answered(question)
 
     def _start(self, start: Start, delivery: Delivery) -> None:
         if start.route.kind is RouteKind.ASIDE:
@@ -284,7 +306,7 @@ class ChatLife:
         """
         if not parking:
             wait.opened = self._opened = self._opened + 1
-        if conversation is self._live:
+        if conversation is self._live and not _cancelled():
             self._look_through(wait, parking=parking)
         if self.behind and parking:
             self.house.room(self)
@@ -301,9 +323,30 @@ class ChatLife:
             self._act(decision, delivery)
         self._mailbox.extend(queued)
 
+    def open_watch(self, conversation: Conversation, watch: Watch) -> None:
+        """A block that an event may end has opened: what is queued may end it, too."""
+        watch.opened = self._opened = self._opened + 1
+        conversation.watches.append(watch)
+        if conversation is not self._live:
+            return
+        for delivery in self._mailbox:
+            if (ended := end(delivery.event, self.setting, (watch,), self._filter_failed)) is not None:
+                self._mailbox.remove(delivery)
+                self._act(ended, delivery)
+                self._made_room()
+                return
+
+    def give_up(self, conversation: Conversation, delivery: Delivery) -> None:
+        """A block was over before the event could end it: the event goes where it would have gone."""
+        decision = self._jump(delivery.event)
+        if decision is None or self.house.cut or conversation.ending is not None:
+            self.give_back(conversation, delivery)
+        else:
+            self._act(decision, delivery)
+
     def drain(self, conversation: Conversation) -> Sequence[Delivery]:
         """Take what is queued, without waiting."""
-        if conversation is not self._live:
+        if conversation is not self._live or _cancelled():
             return ()
         taken, self._mailbox = self._mailbox, []
         self._made_room()
@@ -353,3 +396,8 @@ class ChatLife:
         for delivery in queued:
             # There was room for it before, and nothing has been added since.
             self._act(self._decide(delivery.event), delivery)
+
+
+def _cancelled() -> bool:
+    """Whether the current task is on its way out: what is queued is somebody else's then."""
+    return trio.current_effective_deadline() == -inf

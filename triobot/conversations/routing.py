@@ -1,21 +1,24 @@
 """Where an event goes: one table, tried from the top; the first that takes the event has it.
 
     1  an ignored event                      counted and dropped
-    2  an interrupt                          ends the live conversation, then is the live one
-    3  an aside                              runs beside it
-    4  an open question, by its own buttons or form
-    5  the newest open wait that takes it, among all conversations of the chat
-    6  a press of an open question by somebody whom it didn't ask: dropped without a word;
+    2  an open `move_on_when` block          ends it; the newest one that takes it, of all conversations
+    3  an interrupt                          ends the live conversation, then is the live one
+    4  an aside                              runs beside it
+    5  an open question, by its own buttons or form
+    6  the newest open wait that takes it, among all conversations of the chat
+    7  a press of an open question by somebody whom it didn't ask: dropped without a word;
        a press or form of a question that is over: answered "expired"
-    7  a live conversation: its mailbox while it is busy, the wait's `otherwise` while it waits
-    8  a conversation's start; a leave starts none
-    9  nobody: counted
+    8  a live conversation: its mailbox while it is busy, the wait's `otherwise` while it waits
+    9  a conversation's start; a leave starts none
+    10 nobody: counted
+
+Rows 1 to 4 go ahead of what is queued. A block that opens looks at what is queued, too.
 
 Payments' callbacks go to the charge that waits for them, or to nobody. A leave in a private chat ends
 whatever runs there before it walks the table.
 
-Pure: it looks and says; whoever asks acts. A route's filter that fails is told to `failed` and takes
-nothing; a wait's is that wait's business.
+Pure: it looks and says; whoever asks acts. A route's or a block's filter that fails is told to
+`failed` and takes nothing; a wait's is that wait's business.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import attrs
 from ..wire.events import Event, Leave, Message, Press, Submission
 from .filters import Filter, Setting
 from .routes import Route, Table
-from .waits import Otherwise, Wait, is_payment
+from .waits import Otherwise, Wait, Watch, is_payment
 
 _QUESTION: Final = re.compile(r"q[a-z2-7]{8}\.", re.ASCII)
 
@@ -72,6 +75,15 @@ class Give:
 
 @final
 @attrs.frozen
+class End:
+    """End this block with this value."""
+
+    watch: Watch
+    value: object = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
 class Break:
     """Wake this wait: its filter failed."""
 
@@ -99,7 +111,7 @@ class Expire:
     """A press or a form of a question that is over."""
 
 
-Decision: TypeAlias = Drop | Start | Give | Break | Tell | Queue | Expire
+Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire
 
 
 def decide(
@@ -111,6 +123,7 @@ def decide(
     failed: FilterFailed,
     *,
     jumped: bool = False,
+    watches: Sequence[Watch] = (),
 ) -> Decision:
     """Say where an event goes.
 
@@ -118,18 +131,20 @@ def decide(
         waits: the waits of all conversations of the chat, newest first.
         live: those of the live conversation (asides don't count), or None if there is none.
         failed: told of filters that raise.
-        jumped: the first rows were tried when it came (`jump`): filters run once.
+        jumped: the first rows were tried when it came (`jump`): routes' filters run once.
+        watches: the open blocks that an event may end, of all conversations, newest first.
     """
     if is_payment(event):
         # Not an author's filter: one that takes anything would swallow somebody's money.
         charges = (wait for wait in waits if wait.question)
         return _first(event, setting, charges) or Drop("payment_without_charge")
-    jumping = None if jumped else jump(event, setting, table, failed)
+    # A block that opened since the event came has not seen it.
+    jumping = end(event, setting, watches, failed) if jumped else jump(event, setting, table, failed, watches)
     if jumping is not None:
         return jumping
     waiting = [wait for wait in waits if wait.open]
     given = _first(event, setting, (wait for wait in waiting if wait.question))
-    given = given or _first(event, setting, waiting)
+    given = given or _first(event, setting, waiting, also=True)
     if given is not None:
         return given
     if token_of(event) is not None or isinstance(event, Submission):
@@ -143,20 +158,34 @@ def decide(
     return Expire() if isinstance(event, Press) else Drop("nobody")
 
 
-def jump(event: Event, setting: Setting, table: Table, failed: FilterFailed) -> Drop | Start | None:
+def jump(
+    event: Event, setting: Setting, table: Table, failed: FilterFailed, watches: Sequence[Watch] = ()
+) -> Drop | Start | End | None:
     """Say whether an event goes ahead of what waits in the chat, and where to: the table's first rows."""
     for ignored in table.ignored:
         if _look(ignored, event, setting, failed) is not None:
             return Drop("ignored")
+    if (ended := end(event, setting, watches, failed)) is not None:
+        return ended
     for route in (*table.interrupts, *table.asides):
         if (value := _look(route.filter, event, setting, failed)) is not None:
             return Start(route, value)
     return None
 
 
+def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: FilterFailed) -> End | None:
+    """Say which open block an event ends."""
+    for watch in watches:
+        if watch.taken is not None:
+            continue
+        if (value := _look(watch, event, setting, failed)) is not None:
+            return End(watch, value)
+    return None
+
+
 def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
     """Say whether one wait takes an event."""
-    return _first(event, setting, (wait,))
+    return _first(event, setting, (wait,), also=True)
 
 
 def unfit(event: Event, wait: Wait) -> Decision:
@@ -170,10 +199,14 @@ def unfit(event: Event, wait: Wait) -> Decision:
     return Tell(wait)
 
 
-def _first(event: Event, setting: Setting, waits: Iterable[Wait]) -> Give | Break | None:
+def _first(
+    event: Event, setting: Setting, waits: Iterable[Wait], *, also: bool = False
+) -> Give | Break | None:
     for wait in waits:
         try:
             value = wait.look(event, setting)
+            if value is None and also and wait.also is not None:
+                value = wait.also(event, setting)
         except Exception as error:
             if wait.open:
                 return Break(wait, error)
@@ -183,7 +216,9 @@ def _first(event: Event, setting: Setting, waits: Iterable[Wait]) -> Give | Brea
     return None
 
 
-def _look(taken: Filter[object], event: Event, setting: Setting, failed: FilterFailed) -> object | None:
+def _look(
+    taken: Filter[object] | Watch, event: Event, setting: Setting, failed: FilterFailed
+) -> object | None:
     try:
         return taken.look(event, setting)
     except Exception as error:

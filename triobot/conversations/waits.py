@@ -80,6 +80,7 @@ class Wait:
         otherwise: what becomes of the rest.
         question: it has buttons or a form of its own, which come before every other wait.
         token: what its buttons carry; empty without buttons.
+        also: what a question takes besides its own buttons, as any wait does.
         working: told how many more or fewer tasks are at work: one fewer while the task is parked here.
         opened: grows with each opening in the chat: the newest wait goes first.
         sleeper: the parked task; None while the question is still being sent.
@@ -92,6 +93,7 @@ class Wait:
     question: bool = False
     token: str = attrs.field(default="", repr=False)
     working: Callable[[int], None] = attrs.field(default=_nobody_counts, repr=False)
+    also: Callable[[Event, Setting], object | None] | None = attrs.field(default=None, repr=False)
     opened: int = 0
     sleeper: trio.lowlevel.Task | None = attrs.field(default=None, init=False, repr=False)
     answer: Answer | None = attrs.field(default=None, init=False)
@@ -135,6 +137,31 @@ class Wait:
         answer, self.answer = self.answer, None
         assert answer is not None
         return answer
+
+
+@final
+@attrs.define(eq=False)
+class Watch:
+    """What would end an open block; asked before all waits, even while its conversation is busy.
+
+    Attributes:
+        look: what ends it, and as what.
+        name: the filter's, for the log.
+        end: cancels the block.
+        opened: grows with each opening in the chat: the newest goes first.
+        taken: what ended it; it takes one event only.
+    """
+
+    look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
+    name: str
+    end: Callable[[], None] = attrs.field(repr=False)
+    opened: int = 0
+    taken: Taken | None = attrs.field(default=None, init=False)
+
+    def take(self, taken: Taken) -> None:
+        """End the block with this."""
+        self.taken = taken
+        self.end()
 
 
 def is_payment(event: Event) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias, assert_never, final
 
 import attrs
+import trio
 
 from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
 from ..seams import (
@@ -33,6 +34,8 @@ from ..wire.identity import event_key
 from .marks import Marks
 
 _log: Final = logging.getLogger("triobot.webhook")
+
+_LOOK_SECONDS: Final = 2.0
 
 
 @final
@@ -139,6 +142,7 @@ class Inbox:
         self._marks = Marks(store) if marks is None else marks
         self._half_full = False
         self._failing = False
+        self._failed = trio.Event()
         self._accepted = 0
         self._repeated = 0
         self._unread = 0
@@ -187,7 +191,7 @@ class Inbox:
             return await self._keep(str(error), content_type, body)
         except StoreError as error:
             return self._not_written(error)
-        self._failing = False
+        self._works()
         match acceptance:
             case Accepted():
                 self._watch_quota()
@@ -210,9 +214,24 @@ class Inbox:
     async def run(self) -> None:
         """Write behind what `answered` was told, until cancelled.
 
+        While the store can't write, look whether it can again: whoever heeds ``/readyz`` sends no event
+        that would find out.
+
         Cancellation: finishes one last write within two seconds; cancel it before the store is closed.
         """
-        await self._marks.run()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look_for_room)
+            await self._marks.run()
+
+    async def _look_for_room(self) -> None:
+        while True:
+            await self._failed.wait()
+            await trio.sleep(_LOOK_SECONDS)
+            try:
+                await self._store.check()
+            except StoreError:
+                continue
+            self._works()
 
     @property
     def failing(self) -> bool:
@@ -254,7 +273,7 @@ class Inbox:
             return Unstorable()
         except StoreError as error:
             return self._not_written(error)
-        self._failing = False
+        self._works()
         self._unread += 1
         _log.warning("kept a request of %d bytes that can't be read: %s", len(body), reason)
         return Unread()
@@ -263,6 +282,7 @@ class Inbox:
         self._unwritable += 1
         if not self._failing:
             self._failing = True
+            self._failed.set()
             self._raise(
                 Alarm(
                     "store_unwritable",
@@ -272,6 +292,12 @@ class Inbox:
                 )
             )
         return Unwritable()
+
+    def _works(self) -> None:
+        if self._failing:
+            self._failing = False
+            self._failed = trio.Event()
+            _log.warning("the store can write again: events are accepted")
 
     def _watch_quota(self) -> None:
         waiting, most = self._store.statistics().inbox_bytes, self._quota.bytes_in_all

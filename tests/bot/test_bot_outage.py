@@ -1,0 +1,197 @@
+"""The whole bot while the platform refuses, fails, or leads elsewhere; hours pass in no time."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from urllib.parse import parse_qs
+
+import attrs
+import httpx
+import pytest
+import trio
+import trio.testing
+
+from tests.bot.rig import SECRET, say
+from triobot import Alarm, Bot, Chat, Secret, Settings
+from triobot.filters import message
+
+Answer = Callable[[int, str, int], int | httpx.Response]
+"""From a chat, a text and how often it was tried, to a status."""
+
+
+@attrs.define
+class Platform:
+    """Answers as it is told, and remembers what arrived.
+
+    Attributes:
+        texts: what was taken, per chat.
+        tried: every attempt in its order, per chat.
+        hosts: which hosts were asked.
+    """
+
+    answer: Answer
+    texts: dict[int, list[str]] = attrs.Factory(lambda: defaultdict[int, list[str]](list))
+    tried: dict[int, list[str]] = attrs.Factory(lambda: defaultdict[int, list[str]](list))
+    hosts: set[str] = attrs.Factory(lambda: set[str]())
+
+    async def take(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request."""
+        self.hosts.add(request.url.host)
+        fields = parse_qs((await request.aread()).decode())
+        if not request.url.path.endswith("/sendMessage"):
+            return httpx.Response(200, content=b'{"id": 1}')
+        chat, text = int(fields["chat_id"][0]), fields["data"][0]
+        self.tried[chat].append(text)
+        await trio.sleep(0.01)
+        said = self.answer(chat, text, self.tried[chat].count(text))
+        if isinstance(said, httpx.Response):
+            return said
+        if said == 200:
+            self.texts[chat].append(text)
+        return httpx.Response(said, content=json.dumps({"id": 5} if said == 200 else {"error": "told to"}))
+
+
+def make_bot(platform: Platform) -> Bot:
+    """Repeats each text, twice, in a conversation that never ends by itself."""
+    settings = Settings(
+        token=Secret("t"),
+        base_url="http://127.0.0.1:9",
+        webhook_secret=Secret(SECRET),
+        store="memory:",
+        port=0,
+    )
+    bot = Bot(settings=settings, transport=httpx.MockTransport(platform.take))
+
+    @bot.conversation
+    async def twice(chat: Chat) -> None:
+        said = chat.event.content  # type: ignore[attr-defined]
+        while True:
+            await chat.send(f"{said} a")
+            await chat.send(f"{said} b")
+            said = (await chat.receive(message(str))).content
+
+    return bot
+
+
+async def test_a_token_refused_for_five_minutes_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    """Conversations wait, events are taken, one alarm; then everything goes out in order by itself."""
+    right_at = trio.current_time() + 300
+    platform = Platform(lambda *_: 200 if trio.current_time() >= right_at else 403)
+    alarms: list[Alarm] = []
+    bot = make_bot(platform)
+
+    @bot.on_alarm
+    async def hear(alarm: Alarm) -> None:
+        alarms.append(alarm)
+
+    async with bot.running() as intake:
+        for number in range(10):
+            for chat in range(1, 21):
+                await say(intake, chat, str(number))
+            await trio.sleep(29)
+            assert number == 0 or not intake.readiness().ready
+        assert sum(map(len, platform.tried.values())) < 60
+        with trio.fail_after(120):
+            while sum(map(len, platform.texts.values())) < 400:
+                await trio.sleep(1)
+        counts = bot.statistics().counts
+        assert intake.readiness().ready
+
+    said = [f"{number} {part}" for number in range(10) for part in "ab"]
+    assert dict(platform.texts) == dict.fromkeys(range(1, 21), said)
+    assert counts["started"] == 20
+    assert "crashed" not in counts
+    assert [alarm.kind for alarm in alarms] == ["token_refused"]
+
+
+async def test_a_token_that_goes_bad_under_live_conversations_loses_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """It worked, it is refused for five minutes, it works again: no conversation noticed."""
+    bad: list[bool] = [False]
+    platform = Platform(lambda *_: 403 if bad[0] else 200)
+    bot = make_bot(platform)
+    async with bot.running() as intake:
+        for chat in range(1, 11):
+            await say(intake, chat, "0")
+        await trio.sleep(5)
+        bad[0] = True
+        for number in (1, 2):
+            for chat in range(1, 11):
+                await say(intake, chat, str(number))
+            await trio.sleep(150)
+        assert not intake.readiness().ready
+        bad[0] = False
+        await trio.sleep(90)
+        counts = bot.statistics().counts
+
+    said = [f"{number} {part}" for number in range(3) for part in "ab"]
+    assert dict(platform.texts) == dict.fromkeys(range(1, 11), said)
+    assert (counts["started"], counts.get("crashed", 0)) == (10, 0)
+
+
+async def test_one_person_who_left_harms_nobody_else(autojump_clock: trio.testing.MockClock) -> None:
+    """403 for one chat while others are answered ends that chat's conversation, quietly."""
+    platform = Platform(lambda chat, *_: 403 if chat == 3 else 200)
+    bot = make_bot(platform)
+    async with bot.running() as intake:
+        for number in range(3):
+            for chat in range(1, 7):
+                await say(intake, chat, str(number))
+            await trio.sleep(30)
+            assert intake.readiness().ready
+        counts = bot.statistics().counts
+
+    said = [f"{number} {part}" for number in range(3) for part in "ab"]
+    assert dict(platform.texts) == dict.fromkeys([1, 2, 4, 5, 6], said)
+    assert counts["gone"] == 3
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 408])
+async def test_what_is_tried_again_keeps_its_place(
+    autojump_clock: trio.testing.MockClock, status: int
+) -> None:
+    """Of each chat nothing overtakes a message that failed; the others don't wait for it."""
+
+    def answer(chat: int, text: str, tries: int) -> int:
+        return status if chat % 2 and tries <= 1 + len(text) % 3 else 200
+
+    platform = Platform(answer)
+    async with make_bot(platform).running() as intake:
+        for number in range(5):
+            for chat in range(1, 9):
+                await say(intake, chat, str(number))
+        with trio.fail_after(600):
+            while sum(map(len, platform.texts.values())) < 80:
+                await trio.sleep(1)
+
+    said = [f"{number} {part}" for number in range(5) for part in "ab"]
+    assert dict(platform.texts) == dict.fromkeys(range(1, 9), said)
+    for tried in platform.tried.values():
+        assert list(dict.fromkeys(tried)) == said
+        assert tried == sorted(tried, key=said.index)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_a_refusal_and_is_never_followed(
+    autojump_clock: trio.testing.MockClock, status: int
+) -> None:
+    """Neither elsewhere nor on the same host; the conversation fails, the next one works."""
+
+    def answer(chat: int, text: str, tries: int) -> int | httpx.Response:
+        if text.startswith("go"):
+            return httpx.Response(status, headers={"location": "https://evil.example/sendMessage"})
+        return 200
+
+    platform = Platform(answer)
+    async with make_bot(platform).running() as intake:
+        await say(intake, 1, "go")
+        await trio.sleep(60)
+        await say(intake, 1, "stay")
+        await trio.sleep(60)
+
+    assert platform.hosts == {"127.0.0.1"}
+    assert platform.tried[1].count("go a") == 1
+    assert platform.texts[1][-2:] == ["stay a", "stay b"]

@@ -1,0 +1,106 @@
+"""Routes: declared by decorators, collected in the order of the lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from triobot.conversations.buttons import Buttons, Keyboard, encode_key
+from triobot.conversations.chat import Chat
+from triobot.conversations.filters import command, join, text
+from triobot.conversations.lines import calling_line, failing_line
+from triobot.conversations.routes import Router
+from triobot.errors import ConfigError, LocalProtocolError
+
+
+async def one(chat: Chat) -> None:
+    """A route."""
+
+
+async def two(chat: Chat) -> None:
+    """Another."""
+
+
+def names(routes: object) -> list[str]:
+    return [route.name.rpartition(".")[2] for route in routes]  # type: ignore[attr-defined]
+
+
+def test_the_order_is_that_of_the_lines_and_the_bare_one_comes_last() -> None:
+    """Included routers stand where they are included."""
+    bot, part = Router(), Router()
+    part.conversation(join())(two)
+    part.interrupt(command("stop"))(two)
+    bot.conversation(one)
+    bot.conversation(command("a"))(two)
+    bot.interrupt(command("cancel"))(one)
+    bot.include(part)
+    bot.conversation(text("b"))(one)
+    bot.aside(text("help"))(one)
+    bot.ignore(text("x"))
+    table = bot.table()
+    assert names(table.conversations) == ["two", "two", "one", "one"]
+    assert [route.bare for route in table.conversations] == [False, False, False, True]
+    assert names(table.interrupts) == ["one", "two"]
+    assert names(table.asides) == ["one"]
+    assert [taken.name for taken in table.ignored] == ["text(x)"]
+
+
+def test_the_decorated_function_comes_back() -> None:
+    """So that it can be awaited as a part of another."""
+    bot = Router()
+    assert bot.conversation(one) is one
+    assert bot.aside(text("a"))(one) is one
+
+
+def test_declarations_that_make_no_sense_are_refused() -> None:
+    """When the bot starts, not when the first user comes."""
+    bot = Router()
+    with pytest.raises(ConfigError, match="no route"):
+        bot.table()
+    bot.conversation(one)
+    bot.conversation(two)
+    with pytest.raises(ConfigError, match=r"one and .*two; give one a filter"):
+        bot.table()
+    with pytest.raises(ConfigError, match="decorates an async function"):
+        bot.aside(text("a"))("one")  # type: ignore[call-overload]
+
+
+# --- what buttons are made from
+
+
+def test_keys_that_cannot_travel_are_refused() -> None:
+    """A tuple can't be told from a list; a surrogate can't be sent."""
+    for key in ((1, 2), 1.5, None, object()):
+        with pytest.raises(LocalProtocolError):
+            encode_key(key)
+    with pytest.raises(LocalProtocolError):
+        Buttons({"\ud800": "x"}).keyboard()
+
+
+def test_rows_of_buttons() -> None:
+    """As many in a row as there are columns."""
+    rows = Buttons({n: str(n) for n in range(5)}, columns=2).keyboard().rows
+    assert [[button.text for button in row] for row in rows] == [["0", "1"], ["2", "3"], ["4"]]
+    for wrong in (0, -1):
+        with pytest.raises(LocalProtocolError):
+            Buttons({1: "a"}, columns=wrong)
+        with pytest.raises(LocalProtocolError):
+            Keyboard({"a": "A"}, columns=wrong)
+
+
+# --- the author's line
+
+
+def fail_in_a_library() -> None:
+    import json
+
+    json.loads("{")
+
+
+def test_the_line_is_the_authors_own() -> None:
+    """Not that of the library in which it happened."""
+    with pytest.raises(ValueError, match="Expecting") as caught:
+        fail_in_a_library()
+    line = fail_in_a_library.__code__.co_firstlineno + 3
+    assert failing_line(caught.value.__traceback__).endswith(f"test_routes.py:{line}")
+    assert failing_line(None) == "?"
+    assert "test_routes.py:" in calling_line()

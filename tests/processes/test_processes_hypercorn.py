@@ -1,0 +1,128 @@
+"""The bot under somebody else's server: real hypercorn processes."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.loopback import Platform, Users, open_platform
+from tests.processes.process import (
+    SECRET,
+    TOKEN,
+    BotProcess,
+    environment,
+    get,
+    listen,
+    start_process,
+)
+
+pytestmark = pytest.mark.processes
+
+SERVER = (sys.executable, "-m", "hypercorn", "--worker-class", "trio", "--access-logfile", "-")
+
+
+async def start(
+    app: str,
+    folder: Path,
+    platform: Platform,
+    sock: socket.socket,
+    *arguments: str,
+    path: str = "/readyz",
+    ready: bytes = b" 200 ",
+) -> BotProcess:
+    """Start hypercorn on an inherited socket, and wait until the bot in it is ready."""
+    return await start_process(
+        [*SERVER, *arguments, "--bind", f"fd://{sock.fileno()}", app],
+        sock=sock,
+        environ=environment(TRIOBOT_BASE_URL=platform.url, TRIOBOT_STORE=f"sqlite:{folder / 'bot.db'}"),
+        log=folder / "log",
+        path=path,
+        ready=ready,
+    )
+
+
+@asynccontextmanager
+async def answering_later(platform: Platform, seconds: float) -> AsyncGenerator[None]:
+    """While the block runs, the platform's answers are held; then they come."""
+    platform.held = {7}
+    async with trio.open_nursery() as nursery:
+
+        async def let_go() -> None:
+            await trio.sleep(seconds)
+            platform.release()
+
+        nursery.start_soon(let_go)
+        yield
+
+
+async def test_hypercorn_serves_drains_and_keeps_the_secret(tmp_path: Path) -> None:
+    """SIGTERM in the middle of a send: it is finished, exactly once, and the end is clean."""
+    async with open_platform() as platform:
+        with listen() as sock:
+            process = await start("tests.processes.bots:bot.asgi", tmp_path, platform, sock)
+            users = Users(sock.getsockname()[1], f"/{SECRET}")
+            try:
+                async with users.connect() as line:
+                    for chat in range(1, 4):
+                        assert await users.say(line, chat, "hello") == 200
+                await platform.wait_until(lambda: platform.total == 3)
+                async with answering_later(platform, 1):
+                    async with users.connect() as line:
+                        assert await users.say(line, 7, "slow") == 200
+                    await trio.sleep(0.3)
+                    assert await process.stop() == 0
+            finally:
+                process.popen.kill()
+        assert dict(platform.texts) == dict(users.accepted)
+
+    assert '"POST /***' in process.output
+    assert "Traceback" not in process.output
+    for hidden in (SECRET, TOKEN, "hello", "slow"):
+        assert hidden not in process.output
+
+
+async def test_a_site_that_gets_sigterm_in_the_middle_of_a_send_finishes_it(tmp_path: Path) -> None:
+    """The site's deadlines for its own tasks are shorter than the send; the bot's grace period counts."""
+    async with open_platform() as platform:
+        with listen() as sock:
+            port = sock.getsockname()[1]
+            process = await start("tests.processes.site:app", tmp_path, platform, sock, path="/bot/readyz")
+            users = Users(port, f"/bot/{SECRET}")
+            try:
+                assert b" 200 " in await get(port, "/")
+                assert b" 404 " in await get(port, "/bot/other")
+                async with answering_later(platform, 1):
+                    async with users.connect() as line:
+                        assert await users.say(line, 7, "slow") == 200
+                    await trio.sleep(0.3)
+                    assert await process.stop() == 0
+            finally:
+                process.popen.kill()
+        assert platform.texts == {7: ["slow"]}
+
+    assert SECRET not in process.output
+    assert "Traceback" not in process.output
+
+
+async def test_two_workers_on_one_store_say_what_is_wrong_and_end(tmp_path: Path) -> None:
+    """Each would be a bot of its own: one line says so, and nothing starts again and again."""
+    async with open_platform() as platform:
+        with listen() as sock, trio.fail_after(25):
+            # Whether the first worker was ready before the second one gave up is a matter of luck.
+            try:
+                process = await start("tests.processes.bots:bot.asgi", tmp_path, platform, sock, "-w", "2")
+                await process.wait()
+            except RuntimeError as error:
+                assert "did not start" in str(error)
+
+    output = (tmp_path / "log").read_text()
+    said = [line for line in output.splitlines() if line.startswith("the bot was not started:")]
+    assert len(said) == 1
+    assert "open in another process" in said[0]
+    assert "one worker" in said[0]
