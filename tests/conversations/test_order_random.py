@@ -144,4 +144,3 @@ async def test_a_clean_stop_loses_and_repeats_nothing_that_was_at_rest(
         await run.cut()
     assert sorted(seen) == list(range(1, number + 1))
     assert store.rows == {}
-
