@@ -14,7 +14,7 @@ HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
-SEAMS = WIRE | {"seams", "secrets"}
+SEAMS = WIRE | {"values", "seams", "secrets"}
 L3 = {"webhook", "conversations", "outbox", "client", "store"}
 BOT = SEAMS | L3 | {"clock", "alarms", "settings", "runtime"}
 
@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "secrets": set(),
     "clock": set(),
     "wire": {"errors"},
+    "values": {"errors"},
     "seams": WIRE,
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},

@@ -20,6 +20,7 @@ from .conversations.forms import Field as Field
 from .conversations.nursery import ChatNursery as ChatNursery
 from .conversations.routes import Router as Router
 from .conversations.scopes import Scope as Scope
+from .conversations.signals import Signal as Signal
 from .conversations.texts import Texts as Texts
 from .conversations.waits import Otherwise as Otherwise
 from .seams import Alarm as Alarm

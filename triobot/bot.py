@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, Literal, TypeVar, final
 
 import attrs
 import httpx
@@ -34,7 +34,7 @@ from .webhook.app import build_app
 from .webhook.binding import FdBind, TcpBind
 from .webhook.serving import serve
 from .wire.content import Content, Media
-from .wire.ids import Recipient, as_recipient
+from .wire.ids import Recipient, as_chat_id, as_recipient
 from .wire.operations import DeleteMessage, EditMessage, SendMessage, Upload
 from .wire.results import Sent
 
@@ -279,7 +279,7 @@ class Address:
         *,
         buttons: Buttons[Any] | None = None,
         keyboard: Keyboard | None = None,
-        on_unknown: OnUnknown = OnUnknown.RESEND,
+        on_unknown: Literal["resend", "raise"] = "resend",
     ) -> Sent:
         """Send something; see `Chat.send`."""
         operation = SendMessage(
@@ -288,12 +288,33 @@ class Address:
             reply_keyboard=keyboard.reply if keyboard else None,
             inline_keyboard=buttons.keyboard() if buttons else None,
         )
-        return await self._work.outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
+        return await self._work.outbox.perform(
+            operation, urgency=Urgency.REPLY, on_unknown=OnUnknown(on_unknown)
+        )
 
     async def edit(self, sent: Sent, content: Content, *, buttons: Buttons[Any] | None = None) -> None:
         """Replace a message; see `Chat.edit`."""
         keyboard = buttons.keyboard() if buttons else None
         await self._work.outbox.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
+
+    async def signal(self, value: object, *, key: str | None = None) -> None:
+        """Tell the chat something: whoever there takes `triobot.filters.signal` of its class gets it.
+
+        It is durable when this returns, and comes in order with the chat's events. When nobody takes it now
+        it waits for a conversation that does.
+
+        Args:
+            value: a frozen attrs class's, by preference; anything that can be recorded, but None.
+            key: a second signal with the same key to this chat within seven days is dropped.
+
+        Raises:
+            UnrecordableError: the value can't be recorded.
+            LocalProtocolError: the chat is not named by its id.
+            StoreFullError: too many wait in this chat; nothing was stored.
+
+        Cancellation: *ambiguous*; with a `key` it may simply be repeated.
+        """
+        await self._work.dispatcher.signal(as_chat_id(self.id), value, key)
 
     async def delete(self, sent: Sent) -> None:
         """Delete a message; deleting what is gone is no error."""

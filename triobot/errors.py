@@ -13,19 +13,18 @@
       ConversationError
         ConversationEndedError   the conversation this handle belongs to is over
         ForeignTaskError         a chat operation from a task the conversation doesn't know
-        NonDurableCancelError    a plain Trio scope cancelled a chat operation
         StepError                a step failed with an error that can't be recorded as itself
+      RecordError
+        UnrecordableError        no record can hold this value
+        UnreadableRecordError    this program can't read a record
       PaymentError
         PaymentDeclinedError     not paid, and the platform agreed that it wasn't
         AmountMismatchError      paid, but another amount
-        DuplicateRefIdError      this ref_id has been used
-        PaymentHandedOverError   the money went to the aside that takes late payments
       StoreError
         StoreLockedError         another process has it open
         StoreVersionError        made by another version of triobot
         StoreCorruptError        the file is damaged
         StoreFullError           a write did not reach the disk, and nothing of it is stored
-        LeaseLostError           another node took this chat over
       ConfigError                a setting or a declaration is wrong
 
 Each says whose fault it is and whether repeating helps. All are picklable; none carries the token, a
@@ -166,11 +165,6 @@ class ForeignTaskError(ConversationError):
 
 
 @final
-class NonDurableCancelError(ConversationError):
-    """A plain Trio cancel scope cancelled a chat operation; use the chat's own scopes."""
-
-
-@final
 class StepError(ConversationError):
     """A step failed with an error that can't be recorded as itself.
 
@@ -186,6 +180,43 @@ class StepError(ConversationError):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}" if self.text else self.kind
+
+
+class RecordError(TriobotError):
+    """A value and its record don't fit one another."""
+
+
+@final
+class UnrecordableError(RecordError):
+    """No record can hold this value. Your program's fault; nothing was stored.
+
+    Attributes:
+        kind: the type that can't be recorded.
+        path: where it is inside the value, such as ``value.items[2]``; dictionary entries by their place.
+        rule: what would do, in words, without the value.
+    """
+
+    def __init__(self, kind: str, path: str, rule: str) -> None:
+        super().__init__(kind, path, rule)
+        self.kind = kind
+        self.path = path
+        self.rule = rule
+
+    def __str__(self) -> str:
+        return f"{self.path} is a {self.kind}, which can't be recorded: {self.rule}"
+
+
+@final
+class UnreadableRecordError(RecordError):
+    """A record that this program can't read: a class that it doesn't know, or another version's words.
+
+    Attributes:
+        what: what is missing, without the record's content.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
 
 
 class PaymentError(TriobotError):
@@ -226,16 +257,6 @@ class AmountMismatchError(PaymentError):
         return f"asked for {self.asked}, the platform captured {self.captured}"
 
 
-@final
-class DuplicateRefIdError(PaymentError):
-    """This ref_id has been used before."""
-
-
-@final
-class PaymentHandedOverError(PaymentError):
-    """The money of this charge went to the aside that takes late payments."""
-
-
 class StoreError(TriobotError):
     """The store did not do what was asked; what it acknowledged before is safe."""
 
@@ -258,11 +279,6 @@ class StoreCorruptError(StoreError):
 @final
 class StoreFullError(StoreError):
     """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
-
-
-@final
-class LeaseLostError(StoreError):
-    """Another node has taken over the chats that this write belongs to."""
 
 
 @final

@@ -27,7 +27,7 @@ from triobot import (
     Sent,
 )
 from triobot.client import PlatformClient
-from triobot.filters import Command, command, join, message, press, text
+from triobot.filters import Command, command, join, message, press, signal, text
 from triobot.wire.operations import SendMessage, Upload, VerifyPayment
 from triobot.wire.results import PaymentState
 
@@ -66,6 +66,7 @@ async def questions(chat: Chat) -> None:
     assert_type(await chat.receive(message(File)), Message[File])
     assert_type(await chat.receive(command("stop") | join()), Command | Join)
     assert_type(await chat.receive(text() & ~text("no")), Message[str])
+    assert_type(await chat.receive(signal(Order) | signal(Details)), Order | Details)
     assert_type(await chat.send("Hello."), Sent)
 
 
@@ -96,6 +97,11 @@ async def money(chat: Chat[Command]) -> None:
     either = await chat.charge(250_000, "Pizza", item=Order(Size.LARGE), options={"later": "Not now"})
     assert_type(either, Paid[Order] | str)
     assert_type(await chat.invoice(250_000, "Pizza", item=1), Paid[int])
+
+
+@bot.aside(signal(Order) & ~text("no"))
+async def ordered(chat: Chat[Order]) -> None:
+    assert_type(chat.event.size, Size)
 
 
 async def cook(order: Order, minutes: int) -> float:

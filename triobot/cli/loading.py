@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from ..conversations.lines import failing_line
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
@@ -94,8 +94,5 @@ def _is_of(module: ModuleType, path: Path) -> bool:
 
 
 def _failed(name: str, error: Exception) -> ConfigError:
-    frames = traceback.extract_tb(error.__traceback__)
-    where = (
-        "" if isinstance(error, SyntaxError) else f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
-    )
+    where = "" if isinstance(error, SyntaxError) else f" at {Path(failing_line(error.__traceback__)).name}"
     return ConfigError(f"importing {name} failed{where}: {type(error).__name__}: {error}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeVar, cast
 
-from ..errors import LocalProtocolError
+from ..errors import ConfigError, LocalProtocolError
 from ..wire.content import Audio, Contact, File, Image, Location, Video, Voice
 from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import MessageId
@@ -21,7 +21,7 @@ from ..wire.operations import EditMessage, SendMessage
 from ..wire.results import Sent
 from .buttons import Buttons, Keyboard, question_data
 from .conversation import Conversation
-from .filters import Filter, Setting, fold
+from .filters import Filter, Setting, check_filter, fold
 from .forms import FormOf, Unreadable
 from .waits import Otherwise, OtherwisePolicy, Taken, Unfit, Wait
 
@@ -81,6 +81,7 @@ async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
 
 async def receive(conversation: Conversation, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
     """The next event that the filter takes."""
+    check_filter(taken, "receive()")
     with open_wait(conversation, taken.look, otherwise or Otherwise.DROP) as wait:
         return cast("T", await answered(conversation, wait))
 
@@ -94,6 +95,10 @@ async def ask(
     otherwise: OtherwisePolicy | None,
 ) -> object:
     """Ask for text, for parsed text, or for a content class."""
+    if not callable(kind):
+        raise ConfigError(
+            "ask() takes str, a content class such as Location, or a parser of text such as int"
+        )
     texts = conversation.services.texts
     shared = kind if isinstance(kind, type) and kind in SHARED else None
     hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text

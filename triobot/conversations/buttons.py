@@ -105,6 +105,8 @@ class Buttons(Generic[K_co]):
     ) -> None:
         if columns < 1:
             raise LocalProtocolError("columns", "must be at least 1")
+        if not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LocalProtocolError("options", "must be labels by key, such as {'y': 'Yes', 'n': 'No'}")
         if rows is None:
             choices = [Choice(key, label) for key, label in options.items()]
             rows = [choices[start : start + columns] for start in range(0, len(choices), columns)]

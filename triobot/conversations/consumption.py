@@ -15,6 +15,7 @@ from ..errors import ProtocolError, StoreFullError
 from ..seams import Alarm, Consume, InboxRow, RaiseAlarm, Store
 from ..wire.decode import decode_event
 from ..wire.events import Event
+from .signals import SIGNAL, stored_signal
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -23,6 +24,8 @@ _FLUSH_DEADLINE: Final = 10.0
 
 def stored_event(row: InboxRow) -> Event | None:
     """The event of a stored row; None if this version can't read what an earlier one could."""
+    if row.content_type == SIGNAL:
+        return stored_signal(row)
     try:
         return decode_event(row.content_type, row.body)
     except ProtocolError:

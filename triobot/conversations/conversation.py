@@ -7,6 +7,7 @@ press is answered and the events in hand are given back to the inbox as consumed
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -17,6 +18,7 @@ import attrs
 import trio
 
 from ..errors import (
+    ConfigError,
     ConversationEndedError,
     ConversationError,
     ForeignTaskError,
@@ -149,7 +151,7 @@ class Conversation:
         try:
             with self._scope, self.branch(self._main):
                 try:
-                    await self.route.handler(chat)
+                    await self._begun(chat)
                 except* Exception as group:
                     failure = group
             # Reached after a normal end, a failure, or our own cancellation; not when the program stops.
@@ -162,6 +164,14 @@ class Conversation:
             self.life.ended(self)
         if crashed and self.ending is Ending.FAILED:
             await apologize(self)
+
+    def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
+        begun = self.route.handler(chat)
+        if not inspect.isawaitable(begun):
+            raise ConfigError(
+                f"{self.route.name} can't be awaited; declare it with `async def`, without `yield`"
+            )
+        return begun
 
     def end(self, ending: Ending) -> None:
         """Cancel the coroutine: an interrupt took over, or the user left."""
@@ -406,12 +416,16 @@ class Conversation:
         raises: type[Exception] | tuple[type[Exception], ...],
     ) -> T:
         """Run a side effect; chat operations inside it are refused."""
+        if not callable(fn):
+            raise ConfigError("step() takes an async function and its arguments, not what calling it returned")
         self.enter(OperationKind.STEP)
         await trio.lowlevel.checkpoint_if_cancelled()
         branch = self.current_branch()
         branch.in_step = True
         try:
-            return await fn(*args)
+            body = fn(*args)
+            if inspect.isawaitable(body):
+                return await body
         except raises:
             raise
         except ConversationError:
@@ -421,3 +435,4 @@ class Conversation:
             raise StepError(type(error).__name__, str(error)) from error
         finally:
             branch.in_step = False
+        raise ConfigError("step() takes an async function: what it was given returned without being awaited")

@@ -14,8 +14,8 @@ from typing import Final, final
 
 import trio
 
-from ..errors import ForeignTaskError, TriobotError
-from ..seams import InboxRow
+from ..errors import ForeignTaskError, StoreFullError, TriobotError
+from ..seams import InboxRow, OverQuota, Quota
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
@@ -25,6 +25,7 @@ from .conversation import Conversation, Services
 from .life import ChatLife
 from .lines import calling_line
 from .routes import Table
+from .signals import SIGNAL, SIGNALS, signal_arrival
 from .waits import Delivery
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -171,8 +172,7 @@ class Dispatcher:
         if self._stopping:
             return
         if event is None:
-            self.count("unreadable")
-            self.consumed([row.seq])
+            self._unreadable(row)
             return
         life = self._lives.get(row.chat_id)
         if life is None:
@@ -189,6 +189,30 @@ class Dispatcher:
             life.behind = True
         if life.idle:
             self.over(life)
+
+    def _unreadable(self, row: InboxRow) -> None:
+        if row.content_type == SIGNAL:
+            # It is what another version of the bot understands: it waits in the inbox for that.
+            self.count("unknown_signal")
+            log.warning("signal %d of chat %s has a class that this bot doesn't know", row.seq, row.chat_id)
+        else:
+            self.count("unreadable")
+            self.consumed([row.seq])
+
+    async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
+        """Store a signal, and take it like an event; see `triobot.Address.signal`."""
+        store = self._services.store
+        arrival = signal_arrival(chat_id, value, key, self._services.clock.now())
+
+        def take(row: InboxRow) -> None:
+            event = stored_event(row)
+            if event is not None:
+                self.offer(row, event)
+
+        accepted = await store.accept(arrival, quota=Quota(events_per_chat=SIGNALS), on_commit=take)
+        if isinstance(accepted, OverQuota):
+            whose = "altogether" if accepted.whole else f"in chat {chat_id}"
+            raise StoreFullError(f"the signal was not stored: too much waits {whose}; repeat it later")
 
     # --- chats that are behind
 
@@ -237,7 +261,7 @@ class Dispatcher:
             return True
         event = stored_event(row)
         if event is None:
-            self.consumed([row.seq])
+            self._unreadable(row)
             return True
         return life.deliver(Delivery(row.seq, event), group=row.group, jumped=True)
 

@@ -3,6 +3,9 @@
 A `Filter[E]` looks at an event and answers with an `E`, or with None for "not mine". Join them with ``|``,
 ``&`` and ``~``; ``a & b`` has the type of `a`. They run once, live, and may look at mutable state: who got
 an event is decided once.
+
+A signal is taken by `signal` and by what is joined to it with ``&``, and by no other filter: ``~text()`` is
+about what people do.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ import attrs
 from typing_extensions import TypeVar
 
 from ..errors import ConfigError
+from ..values import expect
 from ..wire.content import CONTENT_CLASSES, Content, Media
 from ..wire.events import Event, Join, Leave, Message, Press, Sender
 from ..wire.ids import ChatId
+from .signals import Signal, is_signal
 
 E_co = TypeVar("E_co", covariant=True, default=Event)
 F = TypeVar("F")
+S = TypeVar("S")
 C = TypeVar("C", bound=Content)
 
 
@@ -52,28 +58,50 @@ class Filter(Generic[E_co]):
         >>> shouting = text() & ~text("help")
     """
 
-    look: Look[E_co] = attrs.field(repr=False)
+    see: Look[E_co] = attrs.field(repr=False)
     name: str
+    signals: bool = False
+
+    def look(self, event: Event, setting: Setting) -> E_co | None:
+        """What this makes of an event, or None; a signal is only for filters that name one."""
+        return None if not self.signals and is_signal(event) else self.see(event, setting)
 
     def __or__(self, other: Filter[F]) -> Filter[E_co | F]:
-        def look(event: Event, setting: Setting) -> E_co | F | None:
-            taken = self.look(event, setting)
-            return other.look(event, setting) if taken is None else taken
+        check_filter(other, "|")
+        signals = self.signals or other.signals
+        first, second = (self.look, other.look) if signals else (self.see, other.see)
 
-        return Filter(look, f"({self.name} | {other.name})")
+        def see(event: Event, setting: Setting) -> E_co | F | None:
+            taken = first(event, setting)
+            return second(event, setting) if taken is None else taken
+
+        return Filter(see, f"({self.name} | {other.name})", signals)
 
     def __and__(self, other: Filter[object]) -> Filter[E_co]:
-        def look(event: Event, setting: Setting) -> E_co | None:
-            taken = self.look(event, setting)
-            return None if taken is None or other.look(event, setting) is None else taken
+        check_filter(other, "&")
+        def see(event: Event, setting: Setting) -> E_co | None:
+            taken = self.see(event, setting)
+            return None if taken is None or other.see(event, setting) is None else taken
 
-        return Filter(look, f"({self.name} & {other.name})")
+        return Filter(see, f"({self.name} & {other.name})", self.signals or other.signals)
 
     def __invert__(self) -> Filter[Event]:
-        def look(event: Event, setting: Setting) -> Event | None:
-            return event if self.look(event, setting) is None else None
+        def see(event: Event, setting: Setting) -> Event | None:
+            return event if self.see(event, setting) is None else None
 
-        return Filter(look, f"~{self.name}")
+        return Filter(see, f"~{self.name}")
+
+
+def check_filter(taken: object, who: str) -> None:
+    """Refuse what is no filter.
+
+    Raises:
+        ConfigError: it isn't; `who` names what it was given to.
+    """
+    if not isinstance(taken, Filter):
+        name = getattr(taken, "__name__", "")
+        what = f"{type(taken).__name__} {name}".rstrip()
+        raise ConfigError(f"{who} takes a filter such as command('name'), not a {what}")
 
 
 _DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
@@ -213,6 +241,17 @@ def press() -> Filter[Press[str]]:
     )
 
 
+def signal(kind: type[S]) -> Filter[S]:
+    """Take signals whose value is of this class, as that value; see `triobot.Address.signal`."""
+    expect(kind)
+
+    def see(event: Event, setting: Setting) -> S | None:
+        found = cast("object", event)
+        return found.value if isinstance(found, Signal) and isinstance(found.value, kind) else None
+
+    return Filter(see, f"signal({kind.__name__})", signals=True)
+
+
 def starting() -> Filter[Message[Content] | Join]:
     """Take what starts a conversation without a filter of its own: any message, any join."""
     return message() | join()
@@ -230,6 +269,7 @@ __all__ = [
     "leave",
     "message",
     "press",
+    "signal",
     "starting",
     "text",
     "when",

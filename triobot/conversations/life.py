@@ -42,6 +42,7 @@ from .routing import (
     token_of,
     unfit,
 )
+from .signals import is_signal
 from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch, is_payment
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -117,14 +118,17 @@ class ChatLife:
             jumped: `jump` refused it before.
         """
         self._group = self._group or group
-        if delivery.seq < self._ended_by:
+        if delivery.seq < self._ended_by and not is_signal(delivery.event):
             self._drop(delivery, "interrupted")
             return True
         if isinstance(delivery.event, Leave) and not self._group:
             self._leave(delivery)
             return True
         decision = self._decide(delivery.event, jumped=jumped)
-        if isinstance(decision, Queue) and not self._has_room():
+        if isinstance(decision, Queue) and is_signal(delivery.event):
+            if self._live is None:
+                self.house.count("signal_kept")
+        elif isinstance(decision, Queue) and not self._has_room():
             return False
         self._act(decision, delivery)
         return True
@@ -180,7 +184,8 @@ class ChatLife:
     def _has_room(self) -> bool:
         # While somebody is parked on a wait, the event that it waits for may be the next; so all of them are
         # looked at, and what is kept is bounded by the inbox's quota of a chat.
-        return len(self._mailbox) < MAILBOX or any(
+        # Signals are bounded where they come in, and take nobody else's place.
+        return sum(not is_signal(queued.event) for queued in self._mailbox) < MAILBOX or any(
             wait.parked for conversation in self._all() for wait in conversation.waits
         )
 
@@ -225,7 +230,7 @@ class ChatLife:
                 self._asides_due.append((start, delivery))
         elif start.route.kind is RouteKind.INTERRUPT:
             # What came before it is of no use to anybody; what it overtook, too.
-            self._drop_earlier(delivery, "interrupted")
+            self._drop_earlier(delivery, "interrupted", signals=False)
             if self._live is None:
                 self._begin(start, delivery, None)
             else:
@@ -255,9 +260,11 @@ class ChatLife:
             conversation.end(Ending.LEFT)
         self._act(decide(delivery.event, self.setting, self._table, (), None, self._filter_failed), delivery)
 
-    def _drop_earlier(self, delivery: Delivery, why: str) -> None:
+    def _drop_earlier(self, delivery: Delivery, why: str, *, signals: bool = True) -> None:
         self._ended_by = delivery.seq
-        queued, self._mailbox = self._mailbox, []
+        kept = [queued for queued in self._mailbox if is_signal(queued.event) and not signals]
+        queued = [queued for queued in self._mailbox if queued not in kept]
+        self._mailbox = kept
         if self._next is not None:
             queued.append(self._next[1])
             self._next = None
@@ -306,18 +313,19 @@ class ChatLife:
         """
         if not parking:
             wait.opened = self._opened = self._opened + 1
-        if conversation is self._live and not _cancelled():
-            self._look_through(wait, parking=parking)
+        if not _cancelled():
+            self._look_through(wait, parking=parking, signals_only=conversation is not self._live)
         if self.behind and parking:
             self.house.room(self)
         else:
             self._made_room()
 
-    def _look_through(self, wait: Wait, *, parking: bool) -> None:
+    def _look_through(self, wait: Wait, *, parking: bool, signals_only: bool) -> None:
         queued, self._mailbox = deque(self._mailbox), []
         while queued and wait.open:
             delivery = queued.popleft()
-            decision: Decision | None = offer(delivery.event, self.setting, wait)
+            mine = is_signal(delivery.event) or not signals_only
+            decision: Decision | None = offer(delivery.event, self.setting, wait) if mine else Queue()
             if decision is None:
                 decision = unfit(delivery.event, wait) if parking else Queue()
             self._act(decision, delivery)
@@ -327,9 +335,9 @@ class ChatLife:
         """A block that an event may end has opened: what is queued may end it, too."""
         watch.opened = self._opened = self._opened + 1
         conversation.watches.append(watch)
-        if conversation is not self._live:
-            return
         for delivery in self._mailbox:
+            if conversation is not self._live and not is_signal(delivery.event):
+                continue
             if (ended := end(delivery.event, self.setting, (watch,), self._filter_failed)) is not None:
                 self._mailbox.remove(delivery)
                 self._act(ended, delivery)
@@ -348,7 +356,8 @@ class ChatLife:
         """Take what is queued, without waiting."""
         if conversation is not self._live or _cancelled():
             return ()
-        taken, self._mailbox = self._mailbox, []
+        taken = [queued for queued in self._mailbox if not is_signal(queued.event)]
+        self._mailbox = [queued for queued in self._mailbox if is_signal(queued.event)]
         self._made_room()
         return taken
 
@@ -359,7 +368,8 @@ class ChatLife:
         if (question := self._question_of(delivery.event)) is not None:
             self.house.answered(question, again=True)
         payment = is_payment(delivery.event)
-        if conversation.ending is not None and not payment and delivery.seq < self._ended_by:
+        overtaken = delivery.seq < self._ended_by and not (payment or is_signal(delivery.event))
+        if conversation.ending is not None and overtaken:
             self._drop(delivery, conversation.ending.value)
         elif conversation is self._live and not payment:
             self._act(Queue(), delivery)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeAlias, final, overload
@@ -11,7 +12,7 @@ from typing_extensions import TypeVar
 
 from ..errors import ConfigError
 from ..wire.events import Event
-from .filters import Filter, starting
+from .filters import Filter, check_filter, starting
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -89,14 +90,17 @@ class Router:
 
     def interrupt(self, taken: Filter[E], /) -> Declaration[E]:
         """Declare an interrupt: it ends the live conversation, then is the live one."""
+        check_filter(taken, "@interrupt")
         return Declaration(self, RouteKind.INTERRUPT, taken, bare=False)
 
     def aside(self, taken: Filter[E], /) -> Declaration[E]:
         """Declare an aside: it runs beside the live conversation and leaves it alone."""
+        check_filter(taken, "@aside")
         return Declaration(self, RouteKind.ASIDE, taken, bare=False)
 
     def ignore(self, taken: Filter[object], /) -> None:
         """Count and drop what this takes, before anything else sees it."""
+        check_filter(taken, "ignore()")
         self._ignored.append(taken)
 
     def include(self, router: Router, /) -> None:
@@ -116,6 +120,8 @@ class Router:
         if not callable(handler):
             raise ConfigError(f"@{kind.value} decorates an async function, not {handler!r}")
         name = f"{handler.__module__}.{getattr(handler, '__qualname__', repr(handler))}"
+        if not _takes_a_chat(handler):
+            raise ConfigError(f"@{kind.value} decorates a function of one argument, the chat; {name} isn't")
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
         self._routes.append(Route(kind, handler, taken, name, bare))  # type: ignore[arg-type]
 
@@ -141,6 +147,16 @@ class Router:
 
     def _of(self, kind: RouteKind) -> tuple[Route, ...]:
         return tuple(route for route in self._routes if route.kind is kind)
+
+
+def _takes_a_chat(handler: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(handler).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature to look at
+        pass
+    return True
 
 
 @final

@@ -14,6 +14,9 @@
 
 Rows 1 to 4 go ahead of what is queued. A block that opens looks at what is queued, too.
 
+A signal is never unasked: where an event would be dropped, or told to be unfit, it waits in the mailbox for a
+later wait, whether or not a conversation lives; asides look there for signals, too.
+
 Payments' callbacks go to the charge that waits for them, or to nobody. A leave in a private chat ends
 whatever runs there before it walks the table.
 
@@ -32,6 +35,7 @@ import attrs
 from ..wire.events import Event, Leave, Message, Press, Submission
 from .filters import Filter, Setting
 from .routes import Route, Table
+from .signals import is_signal
 from .waits import Otherwise, Wait, Watch, is_payment
 
 _QUESTION: Final = re.compile(r"q[a-z2-7]{8}\.", re.ASCII)
@@ -102,7 +106,7 @@ class Tell:
 @final
 @attrs.frozen
 class Queue:
-    """Into the live conversation's mailbox."""
+    """Into the mailbox, for a later wait."""
 
 
 @final
@@ -155,6 +159,8 @@ def decide(
         for route in table.conversations:
             if (value := _look(route.filter, event, setting, failed)) is not None:
                 return Start(route, value)
+    if is_signal(event):
+        return Queue()
     return Expire() if isinstance(event, Press) else Drop("nobody")
 
 
@@ -190,7 +196,7 @@ def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
 
 def unfit(event: Event, wait: Wait) -> Decision:
     """What a parked wait does with an event that it doesn't take: only a person's message is worth a word."""
-    if wait.otherwise is Otherwise.KEEP:
+    if wait.otherwise is Otherwise.KEEP or is_signal(event):
         return Queue()
     if isinstance(event, Press | Submission):
         return _over(event, (wait,))
