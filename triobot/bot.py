@@ -25,7 +25,7 @@ from .clock import SystemClock
 from .conversations.buttons import Buttons, Keyboard, inline_of, reply_of
 from .conversations.routes import Router
 from .conversations.texts import Texts
-from .errors import ConfigError
+from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .runtime import Intake, Statistics, Work, open_intake, open_work
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
@@ -145,7 +145,14 @@ class Bot(Router):
                 f"{module} runs its bot while it is being imported; put bot.run() under "
                 'if __name__ == "__main__":'
             )
-        trio.run(self._run_until_signal, settings)
+        try:
+            trio.run(self._run_until_signal, settings)
+        except BaseExceptionGroup as group:
+            # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
+            if group.split(TriobotError)[1] is not None:
+                raise
+            reason = _first(group)
+            raise reason from reason.__cause__
 
     async def _run_until_signal(self, settings: Settings | None) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -210,11 +217,12 @@ class Bot(Router):
         if self._work is not None:
             raise ConfigError("this bot is running already")
         work = open_work(intake, self.table(), self._texts, transport=self._transport)
-        async with work as self._work:
-            try:
+        try:
+            # Until it has come to rest: a step that is being done may still use the bot's doors.
+            async with work as self._work:
                 yield
-            finally:
-                self._work = None
+        finally:
+            self._work = None
 
     # --- other front ends
 
@@ -269,6 +277,11 @@ class Bot(Router):
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]
 
 
 @final
