@@ -233,16 +233,21 @@ def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Genera
     try:
         yield
     finally:
-        house = conversation.house
-        if not house.cut and not conversation.left:
-            untidy, mark = conversation.life.untidy, object()
-            untidy[sent.id] = mark
-            operation = EditMessage(sent.chat_id, sent.id, text)
+        tidy(conversation, sent, text)
 
-            def still() -> bool:
-                return untidy.get(sent.id) is mark and untidy.pop(sent.id) is mark
 
-            house.tidy(conversation.life.chat_id, operation, still=still)
+def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
+    """Leave a message as its last text without buttons, beside the conversation."""
+    house = conversation.house
+    if house.cut or conversation.left:
+        return
+    untidy, mark = conversation.life.untidy, object()
+    untidy[sent.id] = mark
+
+    def still() -> bool:
+        return untidy.get(sent.id) is mark and untidy.pop(sent.id) is mark
+
+    house.tidy(conversation.life.chat_id, EditMessage(sent.chat_id, sent.id, text), still=still)
 
 
 def _is_by(event: Event, by: int | None) -> bool:

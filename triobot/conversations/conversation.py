@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NewType, TypeVar, final
@@ -73,7 +73,13 @@ class Ending(Enum):
 @final
 @attrs.frozen
 class Services:
-    """What conversations use of the world around them."""
+    """What conversations use of the world around them.
+
+    Attributes:
+        charge_hosts: where links to top up a wallet may lead.
+        live_every: seconds between two edits of a live message.
+        memory: what filters remember.
+    """
 
     outbox: Outbox
     store: Store
@@ -81,6 +87,10 @@ class Services:
     texts: Texts
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
+    live_every: float = 1.0
+    memory: MutableMapping[object, object] = attrs.field(
+        factory=lambda: dict[object, object](), eq=False, repr=False
+    )
 
 
 @final

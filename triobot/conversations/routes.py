@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from ..errors import ConfigError
 from ..wire.events import Event
-from .filters import Filter, check_filter, starting
+from .filters import Filter, Setting, check_filter, starting
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -68,9 +68,20 @@ class Router:
     """Collects routes, in the order of the lines; a bot includes the routers of other modules.
 
     A declaration holds no state of a run.
+
+    Args:
+        when: a filter that all routes of this router share, besides their own, and its `ignore`, too; also
+            those of the routers that it includes.
+
+    Example:
+        >>> admin = Router(when=by(17))
+        >>> @admin.aside(command("ban"))
+        ... async def ban(chat: Chat[Command]) -> None: ...
+        >>> bot.include(admin)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, when: Filter[object] | None = None) -> None:
+        self._when = when
         self._routes: list[Route] = []
         self._ignored: list[Filter[object]] = []
 
@@ -101,12 +112,13 @@ class Router:
     def ignore(self, taken: Filter[object], /) -> None:
         """Count and drop what this takes, before anything else sees it."""
         check_filter(taken, "ignore()")
-        self._ignored.append(taken)
+        self._ignored.append(self._behind(taken))
 
     def include(self, router: Router, /) -> None:
         """Add another module's routes behind those declared so far."""
-        self._routes.extend(router._routes)
-        self._ignored.extend(router._ignored)
+        for route in router._routes:
+            self._routes.append(attrs.evolve(route, filter=self._behind(route.filter)))
+        self._ignored.extend(self._behind(taken) for taken in router._ignored)
 
     def add(
         self,
@@ -123,7 +135,19 @@ class Router:
         if not _takes_a_chat(handler):
             raise ConfigError(f"@{kind.value} decorates a function of one argument, the chat; {name} isn't")
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
-        self._routes.append(Route(kind, handler, taken, name, bare))  # type: ignore[arg-type]
+        behind = self._behind(taken)
+        self._routes.append(Route(kind, handler, behind, name, bare))  # type: ignore[arg-type]
+
+    def _behind(self, taken: Filter[E]) -> Filter[E]:
+        """Look at what all routes share first: a filter that counts counts only what is this router's."""
+        shared = self._when
+        if shared is None:
+            return taken
+
+        def see(event: Event, setting: Setting) -> E | None:
+            return None if shared.see(event, setting) is None else taken.see(event, setting)
+
+        return Filter(see, f"({shared.name} & {taken.name})", taken.signals)
 
     def table(self) -> Table:
         """The routes as the dispatcher reads them.
