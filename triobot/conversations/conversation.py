@@ -417,7 +417,9 @@ class Conversation:
     ) -> T:
         """Run a side effect; chat operations inside it are refused."""
         if not callable(fn):
-            raise ConfigError("step() takes an async function and its arguments, not what calling it returned")
+            raise ConfigError(
+                "step() takes an async function and its arguments, not what calling it returned"
+            )
         self.enter(OperationKind.STEP)
         await trio.lowlevel.checkpoint_if_cancelled()
         branch = self.current_branch()

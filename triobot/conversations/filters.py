@@ -79,6 +79,7 @@ class Filter(Generic[E_co]):
 
     def __and__(self, other: Filter[object]) -> Filter[E_co]:
         check_filter(other, "&")
+
         def see(event: Event, setting: Setting) -> E_co | None:
             taken = self.see(event, setting)
             return None if taken is None or other.see(event, setting) is None else taken
