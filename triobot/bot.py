@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, final
@@ -21,7 +22,7 @@ import trio
 from quart_trio import QuartTrio
 
 from .clock import SystemClock
-from .conversations.buttons import Buttons, Keyboard
+from .conversations.buttons import Buttons, Keyboard, inline_of, reply_of
 from .conversations.routes import Router
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
@@ -41,6 +42,22 @@ from .wire.results import Sent
 log: Final = logging.getLogger("triobot")
 
 M = TypeVar("M", bound=Media)
+
+_importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
+
+
+@contextmanager
+def importing(module: str) -> Generator[None]:
+    """Refuse `Bot.run` while the block runs: whoever imports a bot is going to run it.
+
+    Args:
+        module: its name, for the error.
+    """
+    before = _importing.set(module)
+    try:
+        yield
+    finally:
+        _importing.reset(before)
 
 
 @final
@@ -89,7 +106,6 @@ class Bot(Router):
         self._hook: OnAlarm | None = None
         self._work: Work | None = None
         self._stop = trio.Event()
-        self._cut: Callable[[], None] = self._stop.set
 
     # --- declaring
 
@@ -124,6 +140,11 @@ class Bot(Router):
             ConfigError: a setting or a declaration is wrong; nothing was started.
             StoreError: the store can't be used.
         """
+        if (module := _importing.get()) is not None:
+            raise ConfigError(
+                f"{module} runs its bot while it is being imported; put bot.run() under "
+                'if __name__ == "__main__":'
+            )
         try:
             trio.run(self._run_until_signal, settings)
         except BaseExceptionGroup as group:
@@ -140,7 +161,6 @@ class Bot(Router):
                 async def watch() -> None:
                     async for number in signals:
                         if self._stop.is_set():
-                            self._cut()
                             nursery.cancel_scope.cancel()
                             return
                         log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
@@ -200,7 +220,6 @@ class Bot(Router):
         try:
             # Until it has come to rest: a step that is being done may still use the bot's doors.
             async with work as self._work:
-                self._cut = self._work.outbox.cut
                 yield
         finally:
             self._work = None
@@ -285,8 +304,8 @@ class Address:
         operation = SendMessage(
             self.id,
             content,
-            reply_keyboard=keyboard.reply if keyboard else None,
-            inline_keyboard=buttons.keyboard() if buttons else None,
+            reply_keyboard=reply_of(keyboard),
+            inline_keyboard=inline_of(buttons),
         )
         return await self._work.outbox.perform(
             operation, urgency=Urgency.REPLY, on_unknown=OnUnknown(on_unknown)
@@ -294,7 +313,7 @@ class Address:
 
     async def edit(self, sent: Sent, content: Content, *, buttons: Buttons[Any] | None = None) -> None:
         """Replace a message; see `Chat.edit`."""
-        keyboard = buttons.keyboard() if buttons else None
+        keyboard = inline_of(buttons)
         await self._work.outbox.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
 
     async def signal(self, value: object, *, key: str | None = None) -> None:

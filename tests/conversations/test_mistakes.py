@@ -22,6 +22,10 @@ Mistake = Callable[[Any], Awaitable[object]]
     ("mistake", "says"),
     [
         (lambda chat: chat.send(""), "data: must not be empty"),
+        (lambda chat: chat.send("Which?", buttons={"a": "A"}), "buttons: must be Buttons"),
+        (lambda chat: chat.send("Which?", keyboard={"a": "A"}), "keyboard: must be a Keyboard"),
+        (lambda chat: chat.step(len, "abc"), "step() takes an async function"),
+        (lambda chat: chat.step(None), "step() takes an async function"),
         (lambda chat: chat.ask("How many?", 5), "ask() takes str"),
         (lambda chat: chat.choose("Which?", {}), "at least one option"),
         (lambda chat: chat.choose("Which?", ["a"]), "must be labels by key"),

@@ -26,7 +26,7 @@ def load_bot(target: str) -> Bot:
     Raises:
         ConfigError: there is no such module or file, importing it failed, or what it names is no `Bot`.
     """
-    from ..bot import Bot
+    from ..bot import Bot, importing
 
     place, colon, name = target.rpartition(":")
     if not colon:
@@ -34,7 +34,8 @@ def load_bot(target: str) -> Bot:
     if not place or not name:
         raise ConfigError(f"{target!r} names no bot; write MODULE:BOT, such as echo:bot or path/echo.py:bot")
     is_file = place.endswith(".py") or "/" in place
-    found: object = _import_file(Path(place)) if is_file else _import_module(place)
+    with importing(place):
+        found: object = _import_file(Path(place)) if is_file else _import_module(place)
     for part in name.split("."):
         try:
             found = getattr(found, part)

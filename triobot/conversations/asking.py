@@ -19,7 +19,7 @@ from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import MessageId
 from ..wire.operations import EditMessage, SendMessage
 from ..wire.results import Sent
-from .buttons import Buttons, Keyboard, question_data
+from .buttons import Buttons, Keyboard, question_data, reply_of
 from .conversation import Conversation
 from .filters import Filter, Setting, check_filter, fold
 from .forms import FormOf, Unreadable
@@ -109,7 +109,7 @@ async def ask(
             return None
         return cast("object", event.content) if _is_by(event, by) else None
 
-    reply = keyboard.reply if keyboard else None
+    reply = reply_of(keyboard)
     with open_wait(conversation, look, policy(conversation, otherwise, hint)) as wait:
         await conversation.perform(
             SendMessage(conversation.life.chat_id, question, reply_keyboard=reply),

@@ -176,3 +176,29 @@ class Keyboard:
 
 NO_KEYBOARD: Final = Keyboard(once=None)
 """Removes the reply keyboard (gap 10)."""
+
+
+def inline_of(buttons: object) -> InlineKeyboard | None:
+    """The wire's keyboard of buttons that last, or None for none.
+
+    Raises:
+        LocalProtocolError: these are no `Buttons`.
+    """
+    if buttons is None:
+        return None
+    if not isinstance(buttons, Buttons):
+        raise LocalProtocolError("buttons", "must be Buttons, as in Buttons({'yes': 'Yes', 'no': 'No'})")
+    return buttons.keyboard()
+
+
+def reply_of(keyboard: object) -> ReplyKeyboard | None:
+    """The wire's reply keyboard, or None to leave it as it is.
+
+    Raises:
+        LocalProtocolError: this is no `Keyboard`.
+    """
+    if keyboard is None:
+        return None
+    if not isinstance(keyboard, Keyboard):
+        raise LocalProtocolError("keyboard", "must be a Keyboard, as in Keyboard({'yes': 'Yes', 'no': 'No'})")
+    return keyboard.reply

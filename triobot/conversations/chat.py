@@ -21,7 +21,7 @@ from ..wire.ids import ChatId
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
 from . import asking, charging
-from .buttons import Buttons, Keyboard
+from .buttons import Buttons, Keyboard, inline_of, reply_of
 from .charging import Currency, Paid
 from .filters import Filter
 from .nursery import ChatNursery, open_nursery
@@ -104,8 +104,8 @@ class Chat(Generic[E_co]):
         operation = SendMessage(
             self.id,
             content,
-            reply_keyboard=keyboard.reply if keyboard else None,
-            inline_keyboard=buttons.keyboard() if buttons else None,
+            reply_keyboard=reply_of(keyboard),
+            inline_keyboard=inline_of(buttons),
         )
         return await self._conversation.perform(operation, on_unknown=OnUnknown(on_unknown))
 
@@ -114,7 +114,7 @@ class Chat(Generic[E_co]):
 
         Raises: as `send`.
         """
-        keyboard = buttons.keyboard() if buttons else None
+        keyboard = inline_of(buttons)
         self._conversation.touch(sent.id)
         await self._conversation.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
 
