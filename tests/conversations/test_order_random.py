@@ -64,7 +64,7 @@ class Log:
                     nursery.cancel()
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(120))
 async def test_each_message_is_seen_once_and_in_order(
     seed: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +102,7 @@ async def test_each_message_is_seen_once_and_in_order(
             await town.dispatcher.drain()
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(50))
 async def test_a_clean_stop_loses_and_repeats_nothing_that_was_at_rest(
     seed: int, autojump_clock: MockClock
 ) -> None:
