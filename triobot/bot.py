@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -25,7 +25,7 @@ from .clock import SystemClock
 from .conversations.buttons import Buttons, Keyboard, inline_of, reply_of
 from .conversations.routes import Router
 from .conversations.texts import Texts
-from .errors import ConfigError
+from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .runtime import Intake, Statistics, Work, open_intake, open_work
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
@@ -106,7 +106,6 @@ class Bot(Router):
         self._hook: OnAlarm | None = None
         self._work: Work | None = None
         self._stop = trio.Event()
-        self._cut: Callable[[], None] = self._stop.set
 
     # --- declaring
 
@@ -146,7 +145,14 @@ class Bot(Router):
                 f"{module} runs its bot while it is being imported; put bot.run() under "
                 'if __name__ == "__main__":'
             )
-        trio.run(self._run_until_signal, settings)
+        try:
+            trio.run(self._run_until_signal, settings)
+        except BaseExceptionGroup as group:
+            # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
+            if group.split(TriobotError)[1] is not None:
+                raise
+            reason = _first(group)
+            raise reason from reason.__cause__
 
     async def _run_until_signal(self, settings: Settings | None) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -155,7 +161,6 @@ class Bot(Router):
                 async def watch() -> None:
                     async for number in signals:
                         if self._stop.is_set():
-                            self._cut()
                             nursery.cancel_scope.cancel()
                             return
                         log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
@@ -212,12 +217,12 @@ class Bot(Router):
         if self._work is not None:
             raise ConfigError("this bot is running already")
         work = open_work(intake, self.table(), self._texts, transport=self._transport)
-        async with work as self._work:
-            self._cut = self._work.outbox.cut
-            try:
+        try:
+            # Until it has come to rest: a step that is being done may still use the bot's doors.
+            async with work as self._work:
                 yield
-            finally:
-                self._work = None
+        finally:
+            self._work = None
 
     # --- other front ends
 
@@ -272,6 +277,11 @@ class Bot(Router):
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]
 
 
 @final

@@ -213,6 +213,8 @@ async def fill(
         while True:
             operation = SendMessage(conversation.life.chat_id, text, form=shape.form(filled))
             shown = (await conversation.perform(operation)).id
+            # What came meanwhile was judged by its fields alone.
+            conversation.look_again(wait)
             event = cast("Submission", await answered(conversation, wait))
             try:
                 return shape.read(dict(event.values))

@@ -103,12 +103,14 @@ class Branch:
         count: operations begun so far.
         in_hand: inbox rows taken since the branch last waited.
         in_step: a step's body is running.
+        timeouts: the open blocks around it that may end by time.
     """
 
     path: str
     count: int = 0
     in_hand: list[int] = attrs.Factory(lambda: list[int]())
     in_step: bool = False
+    timeouts: list[trio.CancelScope] = attrs.Factory(lambda: list[trio.CancelScope]())
 
 
 @final

@@ -264,7 +264,7 @@ class ChatLife:
         )
 
     def _drop_earlier(self, delivery: Delivery, why: str, *, signals: bool = True) -> None:
-        self._ended_by = delivery.seq
+        self._ended_by = max(self._ended_by, delivery.seq)
         kept = [queued for queued in self._mailbox if is_signal(queued.event) and not signals]
         queued = [queued for queued in self._mailbox if queued not in kept]
         self._mailbox = kept

@@ -85,6 +85,8 @@ class Scope(Generic[E_co]):
             self._seconds = (self._at - self._conversation.services.clock.now()) / 1000
         if self._seconds != math.inf:
             self._scope.deadline = trio.current_time() + self._seconds
+            self._branch = self._conversation.current_branch()
+            self._branch.timeouts.append(self._scope)
         if self._conversation.house.cut:
             self._scope.shield = False
         self._scope.__enter__()
