@@ -23,6 +23,7 @@ from quart_trio import QuartTrio
 
 from .clock import SystemClock
 from .conversations.buttons import Buttons, Keyboard, inline_of, reply_of
+from .conversations.data import Key
 from .conversations.routes import Router
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
@@ -35,13 +36,14 @@ from .webhook.app import build_app
 from .webhook.binding import FdBind, TcpBind
 from .webhook.serving import serve
 from .wire.content import Content, Media
-from .wire.ids import Recipient, as_chat_id, as_recipient
+from .wire.ids import ChatId, Recipient, as_chat_id, as_recipient
 from .wire.operations import DeleteMessage, EditMessage, SendMessage, Upload
 from .wire.results import Sent
 
 log: Final = logging.getLogger("triobot")
 
 M = TypeVar("M", bound=Media)
+T = TypeVar("T")
 
 _importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
 
@@ -256,6 +258,24 @@ class Bot(Router):
         work.dispatcher.refuse_conversations("bot.chat()")
         return Address(work, as_recipient(chat_id))
 
+    async def each(self, key: Key[T]) -> AsyncGenerator[tuple[ChatId, T]]:
+        """Every chat that keeps something under a key, with the value: an audience, or an export.
+
+        By growing id, in pages; what changes meanwhile may be seen or not.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation.
+            UnreadableRecordError: a value is of another class.
+        """
+        dispatcher = self._running().dispatcher
+        dispatcher.refuse_conversations("bot.each()")
+        after: ChatId | None = None
+        while page := await dispatcher.keyed(key.name, after):
+            for chat_id, text in page:
+                yield chat_id, key.load(text)
+            after = page[-1][0]
+
     async def upload(self, media: M) -> M:
         """Hand a file's bytes to the platform; what comes back may be sent any number of times."""
         descriptor = await self._running().platform.perform(Upload.of(media))
@@ -315,6 +335,30 @@ class Address:
         """Replace a message; see `Chat.edit`."""
         keyboard = inline_of(buttons)
         await self._work.outbox.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
+
+    async def get(self, key: Key[T]) -> T:
+        """A fresh copy of what the chat keeps under a key; see `Chat.data`.
+
+        Raises:
+            KeyError: the slot is empty, and the key has no default.
+            UnreadableRecordError: what is stored is of another class.
+            LocalProtocolError: the chat is not named by its id.
+        """
+        data = await self._work.dispatcher.data(as_chat_id(self.id))
+        return key.load(data.get(key.name))
+
+    async def set(self, key: Key[T], value: T) -> None:
+        """Keep a value for the chat: its conversations see it at once, and it is durable when this returns.
+
+        While the store is full this waits.
+
+        Raises:
+            UnrecordableError: the value can't be recorded.
+            LocalProtocolError: the chat is not named by its id.
+
+        Cancellation: *ambiguous*; it may be repeated.
+        """
+        await self._work.dispatcher.put_data(as_chat_id(self.id), key.name, key.dump(value))
 
     async def signal(self, value: object, *, key: str | None = None) -> None:
         """Tell the chat something: whoever there takes `triobot.filters.signal` of its class gets it.

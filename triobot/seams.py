@@ -6,10 +6,10 @@ and memory channels. Only `triobot.bot` knows them all.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, IntEnum
-from typing import Literal, Protocol, TypeAlias, final
+from typing import Final, Literal, Protocol, TypeAlias, final
 
 import attrs
 from typing_extensions import TypeVar
@@ -254,7 +254,21 @@ class PutSetting:
     value: str = attrs.field(repr=False)
 
 
-Write: TypeAlias = Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting
+LARGEST_VALUE: Final = 1024 * 1024
+"""Characters of one value of a chat: all of a chat's are in memory while it lives."""
+
+
+@final
+@attrs.frozen
+class PutData:
+    """Keep a value of a chat under a key; None deletes it."""
+
+    chat_id: ChatId
+    key: str
+    value: str | None = attrs.field(repr=False)
+
+
+Write: TypeAlias = Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData
 
 
 @final
@@ -321,6 +335,14 @@ class Store(Protocol):
 
     async def setting(self, name: str) -> str | None:
         """A small fact of this store."""
+        ...
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """All values of a chat, by key."""
+        ...
+
+    async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
+        """The chats behind `after` that have a value under this key, and the value, by growing chat id."""
         ...
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:

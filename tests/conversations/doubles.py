@@ -21,6 +21,7 @@ from triobot.seams import (
     Intent,
     OnUnknown,
     OverQuota,
+    PutData,
     PutSetting,
     Quota,
     Settle,
@@ -216,6 +217,7 @@ class FakeStore:
         self._first_sender: dict[ChatId, SenderId] = {}
         self._groups: set[ChatId] = set()
         self._settings: dict[str, str] = {}
+        self.kept: dict[tuple[ChatId, str], str] = {}
         self._writer = trio.StrictFIFOLock()
 
     async def accept(
@@ -269,6 +271,10 @@ class FakeStore:
                         self.intended.pop(id, None)
                 case PutSetting(name, value):
                     self._settings[name] = value
+                case PutData(chat_id, key, None):
+                    self.kept.pop((chat_id, key), None)
+                case PutData(chat_id, key, value):
+                    self.kept[chat_id, key] = value
                 case _:
                     pass
 
@@ -283,6 +289,12 @@ class FakeStore:
         self.reads += 1
         await self._turn()
         return rows
+
+    async def data(self, chat_id: ChatId) -> dict[str, str]:
+        kept = {key: value for (chat, key), value in self.kept.items() if chat == chat_id}
+        self.reads += 1
+        await self._turn()
+        return kept
 
     async def intents(self) -> Sequence[Intent]:
         await self._turn()

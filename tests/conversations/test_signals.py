@@ -29,6 +29,8 @@ from triobot.seams import Arrival, Quota
 from triobot.wire.content import Location
 from triobot.wire.events import Message
 
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
 
 @attrs.frozen
 class Moved:

@@ -25,6 +25,7 @@ from triobot.seams import (
     Intent,
     KeepRaw,
     OverQuota,
+    PutData,
     PutSetting,
     Quota,
     Redelivered,
@@ -503,3 +504,55 @@ class StoreContract:
             await store.commit()
         with trio.testing.assert_checkpoints():
             await store.pending(ChatId(1), after=0, limit=1)
+
+    # --- data of chats
+
+    async def test_a_chat_keeps_values_by_key(self, clock: SettableClock, tmp_path: Path) -> None:
+        one, two = ChatId(1), ChatId(-2)
+        async with self.opened(clock, tmp_path) as store:
+            assert await store.data(one) == {}
+            await store.commit(PutData(one, "a", "1"), PutData(one, "b", "2"), PutData(two, "a", "3"))
+            assert await store.data(one) == {"a": "1", "b": "2"}
+
+            await store.commit(PutData(one, "a", "4"), PutData(one, "b", None), PutData(one, "c", None))
+            assert await store.data(one) == {"a": "4"}
+            assert await store.data(two) == {"a": "3"}
+
+    async def test_data_goes_with_what_it_is_committed_with(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        async with self.opened(clock, tmp_path) as store:
+            row = await accepted(store, arrival(), also=[PutData(ChatId(1), "a", "1")])
+            await store.commit(
+                Consume((row.seq,)), PutData(ChatId(1), "a", "2"), PutData(ChatId(1), "a", "3")
+            )
+            assert await store.data(ChatId(1)) == {"a": "3"}
+            assert store.statistics().inbox == 0
+
+    async def test_the_chats_of_a_key_come_in_pages(self, clock: SettableClock, tmp_path: Path) -> None:
+        async with self.opened(clock, tmp_path) as store:
+            for chat in (5, -7, 3, 10**17):
+                await store.commit(PutData(ChatId(chat), "a", str(chat)), PutData(ChatId(chat), "b", "x"))
+            await store.commit(PutData(ChatId(4), "b", "x"))
+
+            first = await store.keyed("a", after=None, limit=2)
+            rest = await store.keyed("a", after=first[-1][0], limit=10)
+
+            assert [*first, *rest] == [(chat, str(chat)) for chat in (-7, 3, 5, 10**17)]
+            assert list(await store.keyed("nobody's", after=None, limit=10)) == []
+
+    @pytest.mark.parametrize(
+        "write",
+        [
+            PutData(ChatId(10**18), "a", "1"),
+            PutData(ChatId(1), "", "1"),
+            PutData(ChatId(1), "a", "\0"),
+            PutData(ChatId(1), "a", "x" * (1024 * 1024 + 1)),
+        ],
+    )
+    async def test_data_that_cannot_be_stored_is_refused(
+        self, clock: SettableClock, tmp_path: Path, write: PutData
+    ) -> None:
+        async with self.opened(clock, tmp_path) as store:
+            with pytest.raises(LocalProtocolError):
+                await store.commit(write)

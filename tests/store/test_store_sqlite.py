@@ -27,6 +27,7 @@ from triobot.seams import (
     InboxRow,
     Intent,
     KeepRaw,
+    PutData,
     PutSetting,
     Quota,
     Redelivered,
@@ -354,30 +355,46 @@ async def test_making_a_store_can_be_cut_short_and_done_again(path: Path) -> Non
 
 # --- versions
 
-SECOND_VERSION = Migration(
-    2, "0.2.0", min_reader=1, statements=("CREATE TABLE journal (chat_id INTEGER, n INTEGER)",)
+NEXT_VERSION = Migration(
+    3, "0.2.0", min_reader=1, statements=("CREATE TABLE journal (chat_id INTEGER, n INTEGER)",)
 )
-BREAKING_VERSION = Migration(2, "0.3.0", min_reader=2, statements=("CREATE TABLE journal (n INTEGER)",))
+BREAKING_VERSION = Migration(3, "0.3.0", min_reader=3, statements=("CREATE TABLE journal (n INTEGER)",))
 
 
 async def test_an_older_store_is_migrated_after_a_backup(path: Path) -> None:
     async with opened(path) as store:
         row = await accepted(store, arrival())
 
-    async with opened(path, migrations=[*MIGRATIONS, SECOND_VERSION]) as store:
+    async with opened(path, migrations=[*MIGRATIONS, NEXT_VERSION]) as store:
         assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
         await accepted(store, arrival())
 
-    backup = path.with_name("bot.db.schema-1.backup")
+    backup = path.with_name("bot.db.schema-2.backup")
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     assert not list(path.parent.glob("*.part*"))
     async with opened(backup) as store:
         assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
 
 
+async def test_a_store_without_chat_data_gains_it(path: Path) -> None:
+    """Schema 1 to 2: what was there stays, and the older triobot can still use it."""
+    async with opened(path, migrations=MIGRATIONS[:1]) as store:
+        row = await accepted(store, arrival())
+
+    async with opened(path) as store:
+        assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
+        await store.commit(PutData(ChatId(1), "language", '"fa"'))
+    assert path.with_name("bot.db.schema-1.backup").exists()
+
+    async with opened(path, migrations=MIGRATIONS[:1]) as store:
+        assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
+    async with opened(path) as store:
+        assert await store.data(ChatId(1)) == {"language": '"fa"'}
+
+
 async def test_a_store_that_is_up_to_date_is_not_backed_up(path: Path) -> None:
     for _ in range(2):
-        async with opened(path, migrations=[*MIGRATIONS, SECOND_VERSION]):
+        async with opened(path, migrations=[*MIGRATIONS, NEXT_VERSION]):
             pass
     assert not list(path.parent.glob("*.backup"))
 
@@ -385,7 +402,7 @@ async def test_a_store_that_is_up_to_date_is_not_backed_up(path: Path) -> None:
 async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
     async with opened(path) as store:
         row = await accepted(store, arrival())
-    broken = Migration(2, "0.2.0", 1, ("DELETE FROM inbox", "CREATE NONSENSE"))
+    broken = Migration(3, "0.2.0", 1, ("DELETE FROM inbox", "CREATE NONSENSE"))
 
     with pytest.raises(StoreCorruptError):
         async with opened(path, migrations=[*MIGRATIONS, broken]):
@@ -404,11 +421,11 @@ async def test_a_newer_store_says_which_release_can_open_it(path: Path) -> None:
 
 
 async def test_a_newer_store_that_only_gained_something_still_opens(path: Path) -> None:
-    async with opened(path, migrations=[*MIGRATIONS, SECOND_VERSION]):
+    async with opened(path, migrations=[*MIGRATIONS, NEXT_VERSION]):
         pass
     async with opened(path) as store:
         await accepted(store, arrival())
-    async with opened(path, migrations=[*MIGRATIONS, SECOND_VERSION]) as store:
+    async with opened(path, migrations=[*MIGRATIONS, NEXT_VERSION]) as store:
         assert store.statistics().inbox == 1
 
 

@@ -13,11 +13,13 @@ from triobot import (
     Bot,
     Buttons,
     Chat,
+    ChatId,
     Contact,
     Content,
     File,
     Image,
     Join,
+    Key,
     Live,
     Location,
     Message,
@@ -104,6 +106,17 @@ async def money(chat: Chat[Command]) -> None:
     assert_type(await chat.invoice(250_000, "Pizza", item=1), Paid[int])
 
 
+DETAILS = Key("details", Details, upgrade=lambda old: Details(0))
+
+
+@bot.aside(join())
+async def remembered(chat: Chat[Join]) -> None:
+    assert_type(chat.data[DETAILS], Details)
+    chat.data[DETAILS] = Details(1)
+    chat.data[DETAILS] = 1  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    del chat.data[DETAILS]
+
+
 @bot.aside(signal(Order) & ~text("no"))
 async def ordered(chat: Chat[Order]) -> None:
     assert_type(chat.event.size, Size)
@@ -147,6 +160,11 @@ async def outside(content: Content) -> None:
     assert_type(door, Address)
     assert_type(await door.send(content), Sent)
     assert_type(await bot.upload(File.open("a.pdf")), File)
+    assert_type(await door.get(DETAILS), Details)
+    await door.set(DETAILS, Details(3))
+    async for chat_id, details in bot.each(DETAILS):
+        assert_type(chat_id, ChatId)
+        assert_type(details, Details)
 
 
 async def client_alone(platform: PlatformClient) -> None:

@@ -23,6 +23,7 @@ from ..wire.results import Sent
 from . import asking, charging
 from .buttons import Buttons, Keyboard, inline_of, reply_of
 from .charging import Currency, Paid
+from .data import ChatData
 from .filters import Filter
 from .live import Live, open_live
 from .nursery import ChatNursery, open_nursery
@@ -70,6 +71,15 @@ class Chat(Generic[E_co]):
     def interrupted(self) -> str | None:
         """The name of the conversation that this interrupt ended, or None."""
         return self._conversation.interrupted
+
+    @property
+    def data(self) -> ChatData:
+        """What the chat keeps beyond this conversation: ``chat.data[KEY]``, one value a `Key`.
+
+        Reading and writing don't wait. Every conversation of the chat sees a write at once; it is durable
+        when the event that caused it is dealt with: both or neither survive a crash.
+        """
+        return ChatData(self._conversation)
 
     # --- say
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NewType, TypeVar, final
@@ -24,7 +24,7 @@ from ..errors import (
     ForeignTaskError,
     StepError,
 )
-from ..seams import OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
+from ..seams import OnUnknown, Outbox, PutData, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.events import Event, Press
 from ..wire.ids import MessageId
 from ..wire.operations import Operation
@@ -150,6 +150,7 @@ class Conversation:
         self._main = Branch("", in_hand=[delivery.seq])
         self._branches: dict[trio.lowlevel.Task, Branch] = {}
         self._press: Press[object] | None = None
+        self._put: dict[str, None] = {}
         if isinstance(delivery.event, Press):
             self.take_press(delivery.event)
 
@@ -161,6 +162,7 @@ class Conversation:
         try:
             with self._scope, self.branch(self._main):
                 try:
+                    await self.life.load_data()
                     await self._begun(chat)
                 except* Exception as group:
                     failure = group
@@ -273,9 +275,32 @@ class Conversation:
         branch.in_hand = []
 
     def _consume(self, branch: Branch) -> None:
-        if branch.in_hand:
-            self.house.consumed(branch.in_hand)
+        if branch.in_hand or self._put:
+            # As the values are now: another conversation of the chat may have written since.
+            chat_id, data = self.life.chat_id, self.life.data or {}
+            puts = [PutData(chat_id, key, data.get(key)) for key in self._put]
+            self.house.consumed(branch.in_hand, puts)
             branch.in_hand = []
+            self._put = {}
+
+    # --- what the chat keeps
+
+    def data(self) -> Mapping[str, str]:
+        """What the chat keeps, by key.
+
+        Raises:
+            ConfigError: no key was declared before the conversation began.
+        """
+        self.current_branch()
+        if self.life.data is None:
+            raise ConfigError("a Key was declared too late: declare it at the top of its module")
+        return self.life.data
+
+    def put_data(self, key: str, value: str | None) -> None:
+        """Keep a value; it is written down with the end of the event in hand."""
+        self.data()
+        self.life.put_data(key, value)
+        self._put[key] = None
 
     # --- operations
 

@@ -15,7 +15,7 @@ from typing import Final, final
 import trio
 
 from ..errors import ForeignTaskError, StoreFullError, TriobotError
-from ..seams import InboxRow, OverQuota, Quota
+from ..seams import InboxRow, OverQuota, PutData, Quota
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
@@ -282,9 +282,38 @@ class Dispatcher:
         finally:
             self._running.discard(conversation)
 
-    def consumed(self, seqs: Sequence[int]) -> None:
-        """These inbox rows have been dealt with."""
-        self._consumption.add(seqs)
+    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
+        """These inbox rows have been dealt with, and this was kept meanwhile."""
+        self._consumption.add(seqs, data)
+
+    # --- what chats keep
+
+    async def stored_data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """What a chat keeps, from the store."""
+        await self._consumption.wait_written(chat_id)
+        return await self._services.store.data(chat_id)
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """What a chat keeps, as its conversations see it."""
+        life = self._lives.get(chat_id)
+        if life is not None and life.data is not None:
+            await trio.lowlevel.checkpoint()
+            return dict(life.data)
+        return await self.stored_data(chat_id)
+
+    async def put_data(self, chat_id: ChatId, key: str, value: str) -> None:
+        """Keep a value; the chat's conversations see it at once, and it is durable when this returns."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        life = self._lives.get(chat_id)
+        if life is not None:
+            life.put_data(key, value)
+        self._consumption.add((), [PutData(chat_id, key, value)])
+        await self._consumption.wait_written()
+
+    async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
+        """A page of the chats that keep a value under this key."""
+        await self._consumption.wait_written()
+        return await self._services.store.keyed(key, after=after, limit=PAGE)
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run this as a task of nobody's; it must not raise. Not once conversations are being cut."""

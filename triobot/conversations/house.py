@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from ..seams import PutData
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
 
@@ -20,8 +21,12 @@ class House(Protocol):
         """Run a conversation as a task."""
         ...
 
-    def consumed(self, seqs: Sequence[int]) -> None:
-        """These inbox rows have been dealt with."""
+    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
+        """These inbox rows have been dealt with, and this was kept meanwhile."""
+        ...
+
+    async def stored_data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """What the chat keeps, from the store."""
         ...
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:

@@ -21,6 +21,7 @@ from ..wire.events import Event, Leave, Press, Submission
 from ..wire.ids import ChatId, MessageId
 from ..wire.operations import SendMessage
 from .conversation import Conversation, Ending, Services
+from .data import any_declared
 from .filters import Setting
 from .house import House
 from .lines import failing_line
@@ -62,6 +63,7 @@ class ChatLife:
         latest: the newest that the dispatcher came to; when the chat is behind, it is beyond the cursor.
         behind: events between the two wait in the inbox.
         jumped: those of them that went ahead of the others.
+        data: what the chat keeps, by key; None until it is read.
         untidy: messages whose question is over, until their buttons are being taken away.
     """
 
@@ -80,6 +82,7 @@ class ChatLife:
         self.behind = False
         self.jumped: set[int] = set()
         self.untidy: dict[MessageId, object] = {}
+        self.data: dict[str, str] | None = None
         self.house = house
         self._services = services
         self._table = table
@@ -92,6 +95,7 @@ class ChatLife:
         self._ended_by = 0
         self._opened = 0
         self._mailbox: list[Delivery] = []
+        self._put_early: dict[str, str | None] = {}
 
     @property
     def group(self) -> bool:
@@ -107,6 +111,26 @@ class ChatLife:
     def idle(self) -> bool:
         """Nothing goes on here."""
         return self._live is None and not self._asides and not self._mailbox and not self.behind
+
+    # --- what it keeps
+
+    async def load_data(self) -> None:
+        """Read what the chat keeps, unless that has been done or no key was declared."""
+        if self.data is None and any_declared():
+            stored = await self.house.stored_data(self.chat_id)
+            if self.data is None:  # another conversation of the chat may have been faster
+                self.data = dict(stored)
+                for key, value in self._put_early.items():
+                    self.put_data(key, value)
+
+    def put_data(self, key: str, value: str | None) -> None:
+        """Keep this, or with None nothing, under a key."""
+        if self.data is None:
+            self._put_early[key] = value
+        elif value is None:
+            self.data.pop(key, None)
+        else:
+            self.data[key] = value
 
     # --- in
 

@@ -11,7 +11,19 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from ..errors import LocalProtocolError
-from ..seams import Acknowledge, Arrival, Consume, Intent, KeepRaw, PutSetting, Settle, Write
+from ..seams import (
+    LARGEST_VALUE,
+    Acknowledge,
+    Arrival,
+    Consume,
+    Intent,
+    KeepRaw,
+    PutData,
+    PutSetting,
+    Settle,
+    Write,
+)
+from ..wire.ids import ChatId
 from ..wire.rules import LARGEST_INTEGER, check_integer, check_text
 from .ring import as_kept
 
@@ -27,7 +39,7 @@ def admit_arrival(arrival: Arrival) -> None:
     Raises:
         LocalProtocolError: names the field. Repeating never helps.
     """
-    check_integer("chat_id", arrival.chat_id, least=-_LARGEST_CHAT, most=_LARGEST_CHAT)
+    admit_chat(arrival.chat_id)
     if arrival.sender_id is not None:
         check_integer("sender_id", arrival.sender_id, least=-_LARGEST_CHAT, most=_LARGEST_CHAT)
     check_integer("at", arrival.at, least=0)
@@ -36,6 +48,19 @@ def admit_arrival(arrival: Arrival) -> None:
         _text("key", arrival.key)
     if len(arrival.body) > LARGEST_BODY:
         raise LocalProtocolError("body", f"must be at most {LARGEST_BODY} bytes")
+
+
+def admit_chat(chat_id: ChatId) -> None:
+    """Refuse a chat id that is none."""
+    check_integer("chat_id", chat_id, least=-_LARGEST_CHAT, most=_LARGEST_CHAT)
+
+
+def admit_keyed(key: str, after: ChatId | None, limit: int) -> None:
+    """Refuse bounds of a page over the chats that have a key."""
+    _text("key", key)
+    if after is not None:
+        admit_chat(after)
+    check_integer("limit", limit, least=0)
 
 
 def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
@@ -55,7 +80,17 @@ def admit_page(after: int, limit: int) -> None:
 
 def size_of(writes: Sequence[Write]) -> int:
     """Roughly how many bytes these writes bring."""
-    return sum(len(write.body) if isinstance(write, KeepRaw) else 256 for write in writes)
+    return sum(_size(write) for write in writes)
+
+
+def _size(write: Write) -> int:
+    match write:
+        case KeepRaw(body=body):
+            return len(body)
+        case PutData(value=str(value)):
+            return 256 + len(value)
+        case _:
+            return 256
 
 
 def _admitted(write: Write) -> Write:
@@ -81,6 +116,13 @@ def _admitted(write: Write) -> Write:
         case PutSetting(name, value):
             _text("name", name)
             _text("value", value, empty=True)
+        case PutData(chat_id, key, value):
+            admit_chat(chat_id)
+            _text("key", key)
+            if value is not None:
+                _text("value", value)
+                if len(value) > LARGEST_VALUE:
+                    raise LocalProtocolError("value", f"must be at most {LARGEST_VALUE} characters")
         case _:
             assert_never(write)
     return write

@@ -7,7 +7,7 @@ shares their pure parts; what differs is that a write is done the moment it is h
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Final, assert_never, final
@@ -24,6 +24,7 @@ from ..seams import (
     InboxRow,
     Intent,
     KeepRaw,
+    PutData,
     PutSetting,
     Quota,
     Redelivered,
@@ -34,7 +35,7 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId, SenderId
-from .admission import admit_arrival, admit_page, admit_writes
+from .admission import admit_arrival, admit_chat, admit_keyed, admit_page, admit_writes
 from .deliveries import Delivery, cutoff, is_redelivery
 from .ring import overflows
 from .tally import Tally
@@ -75,6 +76,7 @@ class _MemoryStore:
         self._intents: dict[str, Intent] = {}
         self._raw: deque[KeepRaw] = deque()
         self._settings: dict[str, str] = {}
+        self._data: dict[ChatId, dict[str, str]] = {}
 
     def close(self) -> None:
         self._closed = True
@@ -131,6 +133,18 @@ class _MemoryStore:
     async def setting(self, name: str) -> str | None:
         await self._turn()
         return self._settings.get(name)
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        admit_chat(chat_id)
+        await self._turn()
+        return dict(self._data.get(chat_id, {}))
+
+    async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
+        admit_keyed(key, after, limit)
+        await self._turn()
+        chats = sorted(chat for chat in self._data if after is None or chat > after)
+        found = ((chat, self._data[chat][key]) for chat in chats if key in self._data[chat])
+        return list(islice(found, limit))
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
         admit_page(0, limit)
@@ -190,8 +204,19 @@ class _MemoryStore:
                 self._keep_raw(write)
             case PutSetting(name, value):
                 self._settings[name] = value
+            case PutData(chat_id, key, value):
+                self._put_data(chat_id, key, value)
             case _:
                 assert_never(write)
+
+    def _put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
+        values = self._data.setdefault(chat_id, {})
+        if value is not None:
+            values[key] = value
+        else:
+            values.pop(key, None)
+        if not values:
+            del self._data[chat_id]
 
     def _consume(self, seq: int) -> None:
         row = self._inbox.pop(seq, None)

@@ -83,6 +83,20 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
         ),
     ),
+    Migration(
+        number=2,
+        release="0.1.0",
+        min_reader=1,
+        statements=(
+            """CREATE TABLE data (
+                chat_id INTEGER NOT NULL,
+                key TEXT NOT NULL,
+                value TEXT NOT NULL,
+                PRIMARY KEY (chat_id, key)
+            ) WITHOUT ROWID""",
+            "CREATE INDEX data_key ON data (key, chat_id)",
+        ),
+    ),
 )
 
 

@@ -8,7 +8,7 @@ opened (`file`).
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from os import PathLike
@@ -32,7 +32,7 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId
-from .admission import admit_arrival, admit_page, admit_writes, size_of
+from .admission import admit_arrival, admit_chat, admit_keyed, admit_page, admit_writes, size_of
 from .file import StoreFile, open_file
 from .schema import MIGRATIONS, Migration
 from .stamp import Stamp
@@ -177,6 +177,14 @@ class _SqliteStore:
 
     async def setting(self, name: str) -> str | None:
         return await self._writer.ask(lambda tables: tables.setting(name), writes=False)
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        admit_chat(chat_id)
+        return await self._writer.ask(lambda tables: tables.data(chat_id), writes=False)
+
+    async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
+        admit_keyed(key, after, limit)
+        return await self._writer.ask(lambda tables: tables.keyed(key, after, limit), writes=False)
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
         admit_page(0, limit)

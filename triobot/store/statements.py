@@ -20,6 +20,7 @@ from ..seams import (
     InboxRow,
     Intent,
     KeepRaw,
+    PutData,
     PutSetting,
     Quota,
     Redelivered,
@@ -79,6 +80,8 @@ class Tables:
                 self._keep_raw(write)
             case PutSetting():
                 self._put_setting(write)
+            case PutData():
+                self._put_data(write)
             case _:
                 assert_never(write)
 
@@ -157,6 +160,15 @@ class Tables:
             "INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", (write.name, write.value)
         )
 
+    def _put_data(self, write: PutData) -> None:
+        if write.value is None:
+            self._sql.execute("DELETE FROM data WHERE chat_id = ? AND key = ?", (write.chat_id, write.key))
+        else:
+            self._sql.execute(
+                "INSERT OR REPLACE INTO data (chat_id, key, value) VALUES (?, ?, ?)",
+                (write.chat_id, write.key, write.value),
+            )
+
     def _last_delivery(self, key: str | None) -> Delivery | None:
         if key is None:
             return None
@@ -218,6 +230,22 @@ class Tables:
             "SELECT value FROM settings WHERE name = ?", (name,)
         ).fetchone()
         return None if row is None else row[0]
+
+    def data(self, chat_id: ChatId) -> dict[str, str]:
+        """All values of a chat."""
+        rows: list[tuple[str, str]] = self._sql.execute(
+            "SELECT key, value FROM data WHERE chat_id = ?", (chat_id,)
+        ).fetchall()
+        return dict(rows)
+
+    def keyed(self, key: str, after: ChatId | None, limit: int) -> list[tuple[ChatId, str]]:
+        """The chats that have a value under a key."""
+        rows: list[tuple[int, str]] = self._sql.execute(
+            "SELECT chat_id, value FROM data WHERE key = ? AND (? IS NULL OR chat_id > ?)"
+            " ORDER BY chat_id LIMIT ?",
+            (key, after, after, limit),
+        ).fetchall()
+        return [(ChatId(chat_id), value) for chat_id, value in rows]
 
     def raw(self, limit: int) -> list[KeepRaw]:
         """The newest unreadable requests, newest first."""

@@ -1,0 +1,259 @@
+"""What a chat keeps: typed, seen at once by all its conversations, durable with the event that caused it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import pytest
+import trio
+from doubles import FakeOutbox, FakeStore
+from town import CHAT, TEXTS, Town, open_town, start
+from trio.testing import wait_all_tasks_blocked
+
+from triobot.conversations import data as data_module
+from triobot.conversations.chat import Chat
+from triobot.conversations.data import Key
+from triobot.conversations.filters import command, text
+from triobot.conversations.routes import Router
+from triobot.errors import ConfigError, ForeignTaskError, UnreadableRecordError, UnrecordableError
+from triobot.values import encode_value
+from triobot.wire.ids import ChatId
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
+
+@attrs.frozen
+class Answers:
+    age: int
+    names: tuple[str, ...] = ()
+
+
+VISITS = Key("visits", int, default=0)
+ANSWERS = Key("answers", Answers)
+SCORES = Key("scores", dict[int, int], default={1: 1})
+
+
+@pytest.fixture(autouse=True)
+def declared() -> Iterator[None]:
+    """Other tests' bots have no keys, and read nothing."""
+    yield
+    data_module._declared.clear()
+    data_module._declared.update({"visits"})
+
+
+def counter(seen: list[object] | None = None) -> Router:
+    """Counts what is said."""
+    router = Router()
+
+    @router.conversation
+    async def count(chat: Chat) -> None:
+        chat.data[VISITS] += 1
+        await chat.send(str(chat.data[VISITS]))
+
+    return router
+
+
+async def test_a_value_outlives_conversations_and_the_program() -> None:
+    async with trio.open_nursery() as nursery, open_town(counter()) as town:
+        for _ in range(3):
+            await town.says("hi")
+        await town.says("hi", 6)
+        assert town.sent() == ["1", "2", "3"]
+        assert town.sent(6) == ["1"]
+        assert town.store.kept == {(CHAT, "visits"): "[1,3]", (6, "visits"): "[1,1]"}
+
+        town.new_dispatcher()
+        await start(nursery, town)
+        await town.says("hi")
+        assert town.sent()[-1] == "4"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_conversation_right_after_another_sees_what_that_wrote() -> None:
+    """Although it is written behind: the store is slow, and the chat's memory is gone."""
+    async with open_town(counter(), store=FakeStore(latency=5)) as town:
+        for _ in range(3):
+            await town.says("hi")
+            await trio.sleep(12)
+        await trio.sleep(60)
+        assert town.sent() == ["1", "2", "3"]
+
+
+async def test_a_crash_takes_back_the_event_and_what_it_wrote() -> None:
+    """The value is in the commit that deletes the event: counted twice, or not at all, is never seen."""
+    router = Router()
+
+    @router.conversation
+    async def count(chat: Chat) -> None:
+        chat.data[VISITS] += 1
+        await chat.send(str(chat.data[VISITS]))
+
+    async with trio.open_nursery() as nursery:
+        town = Town(router, FakeOutbox(), FakeStore(), TEXTS, username=None)
+        held = town.outbox.hold()
+        run = await start(nursery, town)
+        await town.says("hi")
+        await run.cut()
+        assert len(town.store.rows) == 1
+        assert town.store.kept == {}
+
+        town.outbox.forget(held)
+        town.new_dispatcher()
+        await start(nursery, town)
+        await wait_all_tasks_blocked()
+        assert town.store.kept == {(CHAT, "visits"): "[1,1]"}
+        assert not town.store.rows
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_full_store_loses_nothing_of_it() -> None:
+    store = FakeStore()
+    async with open_town(counter(), store=store) as town:
+        store.full = 2
+        await town.says("hi", wait=False)
+        await trio.sleep(1.5)
+        await town.says("hi", wait=False)
+        await trio.sleep(10)
+        assert town.sent() == ["1", "2"]
+        assert store.kept == {(CHAT, "visits"): "[1,2]"}
+        assert not store.rows
+
+
+async def test_an_aside_shares_it_and_the_newest_value_is_what_stays() -> None:
+    """The aside writes later and is done earlier: the other one then writes down the aside's value."""
+    router = Router()
+
+    @router.aside(command("set"))
+    async def aside(chat: Chat) -> None:
+        assert chat.data[VISITS] == 10
+        chat.data[VISITS] = 20
+
+    @router.conversation
+    async def live(chat: Chat) -> None:
+        chat.data[VISITS] = 10
+        await chat.send("Written.")
+        assert chat.data[VISITS] == 20
+        await chat.receive(text())
+
+    async with open_town(router) as town:
+        held = town.outbox.hold()
+        await town.says("start")
+        await town.says("/set")
+        held.release()
+        await town.rest()
+        assert town.store.reads == 2  # the inbox at the start, and the data once
+        assert town.store.kept == {(CHAT, "visits"): "[1,20]"}
+        assert town.counts.get("crashed", 0) == 0
+
+
+async def test_reads_are_fresh_and_empty_slots_have_their_default() -> None:
+    router, seen = Router(), list[object]()
+
+    @router.conversation
+    async def look(chat: Chat) -> None:
+        chat.data[SCORES][1] = 5
+        seen.append(chat.data[SCORES])
+        scores = chat.data[SCORES]
+        chat.data[SCORES] = scores
+        scores[2] = 2
+        seen.append(chat.data[SCORES])
+        with pytest.raises(KeyError, match="answers"):
+            chat.data[ANSWERS]
+        chat.data[ANSWERS] = Answers(7, ("a",))
+        seen.append((ANSWERS in chat.data, chat.data[ANSWERS]))
+        del chat.data[ANSWERS]
+        del chat.data[ANSWERS]
+        seen.append(ANSWERS in chat.data)
+        with pytest.raises(UnrecordableError, match="another class"):
+            chat.data[VISITS] = "many"  # type: ignore[misc]
+        with pytest.raises(UnrecordableError, match="megabyte"):
+            chat.data[ANSWERS] = Answers(7, ("a" * 2**20,))
+        seen.append(ANSWERS in chat.data)
+
+    async with open_town(router) as town:
+        await town.says("start")
+        assert seen == [{1: 1}, {1: 1}, (True, Answers(7, ("a",))), False, False]
+        assert town.store.kept == {(CHAT, "scores"): encode_value({1: 1})}
+
+
+async def test_a_key_upgrades_what_an_older_bot_stored() -> None:
+    router, seen = Router(), list[object]()
+    upgraded = Key("answers", Answers, upgrade=lambda old: Answers(int(str(old))))
+
+    @router.conversation
+    async def look(chat: Chat) -> None:
+        with pytest.raises(UnreadableRecordError, match="upgrade="):
+            chat.data[ANSWERS]
+        seen.append(chat.data[upgraded])
+
+    store = FakeStore()
+    store.kept[CHAT, "answers"] = encode_value("42")
+    async with open_town(router, store=store) as town:
+        await town.says("start")
+        assert seen == [Answers(42)]
+
+
+async def test_it_is_the_conversations_own_tasks_only() -> None:
+    router = Router()
+
+    @router.conversation
+    async def look(chat: Chat) -> None:
+        async def body() -> None:
+            chat.data[VISITS] = 1
+
+        with pytest.raises(ForeignTaskError):
+            await chat.step(body)
+        await chat.send("Refused.")
+
+    async with open_town(router) as town:
+        await town.says("start")
+        assert town.sent() == ["Refused."]
+
+
+async def test_a_key_that_comes_too_late_is_refused() -> None:
+    data_module._declared.clear()
+    router = Router()
+
+    @router.conversation
+    async def look(chat: Chat) -> None:
+        late = Key("late", int, default=0)
+        with pytest.raises(ConfigError, match="too late"):
+            chat.data[late]
+        await chat.send("Refused.")
+
+    async with open_town(router) as town:
+        await town.says("start")
+        assert town.sent() == ["Refused."]
+
+
+def test_a_key_that_cannot_be_stored_is_refused() -> None:
+    for name in ("", "\0", "\ud800"):
+        with pytest.raises(ConfigError):
+            Key(name, int)
+    with pytest.raises(UnrecordableError):
+        Key("x", int, default="no")  # type: ignore[type-var]
+    assert Key("x", float, default=1).load(None) == 1
+
+
+async def test_a_write_from_outside_is_seen_at_once_and_durable() -> None:
+    router, seen = Router(), list[object]()
+
+    @router.conversation
+    async def wait(chat: Chat) -> None:
+        seen.append(chat.data[VISITS])
+        await chat.receive(text())
+        seen.append(chat.data[VISITS])
+
+    async with open_town(router, store=FakeStore(latency=3)) as town:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(town.says, "start")
+            await trio.sleep(0.5)
+            nursery.start_soon(town.dispatcher.put_data, CHAT, "visits", VISITS.dump(3))
+        await trio.sleep(10)
+        await town.dispatcher.put_data(CHAT, "visits", VISITS.dump(4))
+        assert town.store.kept == {(CHAT, "visits"): "[1,4]"}
+        assert VISITS.load((await town.dispatcher.data(CHAT))["visits"]) == 4
+        assert await town.dispatcher.data(ChatId(99)) == {}
+        await town.says("go on")
+        assert seen == [3, 4]
