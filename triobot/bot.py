@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 import httpx
@@ -27,6 +27,7 @@ from .conversations.routes import Router
 from .conversations.texts import Texts
 from .errors import ConfigError
 from .fronts import AsgiBot, Mounted
+from .resources import Provided, Resource, find, open_resources
 from .runtime import Intake, Statistics, Work, open_intake, open_work
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
@@ -89,6 +90,7 @@ class Bot(Router):
         self._transport = transport
         self._clock = clock or SystemClock()
         self._hook: OnAlarm | None = None
+        self._resources: list[Resource[object]] = []
         self._work: Work | None = None
         self._stop = trio.Event()
         self._cut: Callable[[], None] = self._stop.set
@@ -99,6 +101,31 @@ class Bot(Router):
         """Declare what is called with each alarm, besides the log."""
         self._hook = hook
         return hook
+
+    def resource(self, open: Callable[[], AbstractAsyncContextManager[T]], /) -> Resource[T]:
+        """Declare what the bot needs while it runs: a decorator for an async context manager function.
+
+        Opened before the first event, in the order of declaration; closed after the last conversation has
+        come to rest. `provide` puts another value in its place for one run.
+
+        Example:
+            >>> @bot.resource
+            ... @asynccontextmanager
+            ... async def database() -> AsyncGenerator[Pool]:
+            ...     async with open_pool() as pool:
+            ...         yield pool
+        """
+        resource = Resource(open, getattr(open, "__qualname__", repr(open)))
+        self._resources.append(cast("Resource[object]", resource))
+        return resource
+
+    def use(self, resource: Resource[T]) -> T:
+        """The thing that a resource has opened, from outside the conversations; inside it is `Chat.use`.
+
+        Raises:
+            ConfigError: the bot isn't running, or doesn't declare it.
+        """
+        return find(self._running().resources, resource)
 
     def settings(self) -> Settings:
         """The settings of a run that would start now.
@@ -147,13 +174,13 @@ class Bot(Router):
 
     async def serve(
         self,
-        *,
+        *provided: Provided,
         settings: Settings | None = None,
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Listen and work, until `stop` or cancellation; ``await nursery.start(bot.serve)`` embeds it.
 
-        Hands over the bound addresses once it is ready.
+        Hands over the bound addresses once it is ready. What is `provided` takes the place of resources.
 
         Cancellation: *forceful*: what is being done is cut; no accepted event is lost.
         """
@@ -167,7 +194,7 @@ class Bot(Router):
         ):
             app = build_app(intake.inbox, intake.secrets, readiness=intake.readiness)
             bound: list[str] = await listener.start(partial(serve, app, [bind], shutdown=closing))
-            async with self._working(intake):
+            async with self._working(intake, provided):
                 log.info("listening on %s", ", ".join(bound))
                 task_status.started(bound)
                 await self._stop.wait()
@@ -178,21 +205,24 @@ class Bot(Router):
         self._stop.set()
 
     @asynccontextmanager
-    async def running(self, settings: Settings | None = None) -> AsyncGenerator[Intake]:
+    async def running(self, *provided: Provided, settings: Settings | None = None) -> AsyncGenerator[Intake]:
         """Run without a listener, while the block runs: for tests, and for front ends of one's own.
 
         Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door.
         """
         settings = settings or self.settings()
-        async with open_intake(settings, self._clock, self._hook) as intake, self._working(intake):
+        async with open_intake(settings, self._clock, self._hook) as intake, self._working(intake, provided):
             yield intake
 
     @asynccontextmanager
-    async def _working(self, intake: Intake) -> AsyncGenerator[None]:
+    async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
-        work = open_work(intake, self.table(), self._texts, transport=self._transport)
-        async with work as self._work:
+        table, texts, transport = self.table(), self._texts, self._transport
+        async with (
+            open_resources(self._resources, provided) as resources,
+            open_work(intake, table, texts, transport=transport, resources=resources) as self._work,
+        ):
             self._cut = self._work.outbox.cut
             try:
                 yield

@@ -30,14 +30,15 @@ class Answers:
 VISITS = Key("visits", int, default=0)
 ANSWERS = Key("answers", Answers)
 SCORES = Key("scores", dict[int, int], default={1: 1})
+data_module._declared.clear()
 
 
 @pytest.fixture(autouse=True)
 def declared() -> Iterator[None]:
     """Other tests' bots have no keys, and read nothing."""
+    data_module._declared.add("visits")
     yield
     data_module._declared.clear()
-    data_module._declared.update({"visits"})
 
 
 def counter(seen: list[object] | None = None) -> Router:

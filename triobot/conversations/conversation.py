@@ -23,6 +23,7 @@ from ..errors import (
     ForeignTaskError,
     StepError,
 )
+from ..resources import Opened, Resource
 from ..seams import OnUnknown, Outbox, PutData, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.events import Event, Press
 from ..wire.ids import MessageId
@@ -80,6 +81,7 @@ class Services:
     texts: Texts
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
+    resources: Opened = attrs.field(factory=dict[Resource[object], object])
 
 
 @final
