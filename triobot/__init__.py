@@ -18,6 +18,7 @@ from .conversations.data import Key as Key
 from .conversations.filters import Command as Command
 from .conversations.filters import fold as fold
 from .conversations.forms import Field as Field
+from .conversations.live import Live as Live
 from .conversations.nursery import ChatNursery as ChatNursery
 from .conversations.routes import Router as Router
 from .conversations.scopes import Scope as Scope

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast, final
+from typing import Any, Final, Literal, TypeVar, cast, final
 
 import attrs
 import httpx
@@ -21,11 +22,11 @@ import trio
 from quart_trio import QuartTrio
 
 from .clock import SystemClock
-from .conversations.buttons import Buttons, Keyboard
+from .conversations.buttons import Buttons, Keyboard, inline_of, reply_of
 from .conversations.data import Key
 from .conversations.routes import Router
 from .conversations.texts import Texts
-from .errors import ConfigError
+from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .resources import Provided, Resource, find, open_resources
 from .runtime import Intake, Statistics, Work, open_intake, open_work
@@ -44,6 +45,22 @@ log: Final = logging.getLogger("triobot")
 
 M = TypeVar("M", bound=Media)
 T = TypeVar("T")
+
+_importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
+
+
+@contextmanager
+def importing(module: str) -> Generator[None]:
+    """Refuse `Bot.run` while the block runs: whoever imports a bot is going to run it.
+
+    Args:
+        module: its name, for the error.
+    """
+    before = _importing.set(module)
+    try:
+        yield
+    finally:
+        _importing.reset(before)
 
 
 @final
@@ -93,7 +110,6 @@ class Bot(Router):
         self._resources: list[Resource[object]] = []
         self._work: Work | None = None
         self._stop = trio.Event()
-        self._cut: Callable[[], None] = self._stop.set
 
     # --- declaring
 
@@ -153,7 +169,19 @@ class Bot(Router):
             ConfigError: a setting or a declaration is wrong; nothing was started.
             StoreError: the store can't be used.
         """
-        trio.run(self._run_until_signal, settings)
+        if (module := _importing.get()) is not None:
+            raise ConfigError(
+                f"{module} runs its bot while it is being imported; put bot.run() under "
+                'if __name__ == "__main__":'
+            )
+        try:
+            trio.run(self._run_until_signal, settings)
+        except BaseExceptionGroup as group:
+            # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
+            if group.split(TriobotError)[1] is not None:
+                raise
+            reason = _first(group)
+            raise reason from reason.__cause__
 
     async def _run_until_signal(self, settings: Settings | None) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -162,7 +190,6 @@ class Bot(Router):
                 async def watch() -> None:
                     async for number in signals:
                         if self._stop.is_set():
-                            self._cut()
                             nursery.cancel_scope.cancel()
                             return
                         log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
@@ -219,15 +246,15 @@ class Bot(Router):
         if self._work is not None:
             raise ConfigError("this bot is running already")
         table, texts, transport = self.table(), self._texts, self._transport
-        async with (
-            open_resources(self._resources, provided) as resources,
-            open_work(intake, table, texts, transport=transport, resources=resources) as self._work,
-        ):
-            self._cut = self._work.outbox.cut
-            try:
+        try:
+            # Until it has come to rest: a step that is being done may still use the bot's doors.
+            async with (
+                open_resources(self._resources, provided) as resources,
+                open_work(intake, table, texts, transport=transport, resources=resources) as self._work,
+            ):
                 yield
-            finally:
-                self._work = None
+        finally:
+            self._work = None
 
     # --- other front ends
 
@@ -302,6 +329,11 @@ class Bot(Router):
         return self._work
 
 
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]
+
+
 @final
 @attrs.frozen
 class Address:
@@ -316,20 +348,22 @@ class Address:
         *,
         buttons: Buttons[Any] | None = None,
         keyboard: Keyboard | None = None,
-        on_unknown: OnUnknown = OnUnknown.RESEND,
+        on_unknown: Literal["resend", "raise"] = "resend",
     ) -> Sent:
         """Send something; see `Chat.send`."""
         operation = SendMessage(
             self.id,
             content,
-            reply_keyboard=keyboard.reply if keyboard else None,
-            inline_keyboard=buttons.keyboard() if buttons else None,
+            reply_keyboard=reply_of(keyboard),
+            inline_keyboard=inline_of(buttons),
         )
-        return await self._work.outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
+        return await self._work.outbox.perform(
+            operation, urgency=Urgency.REPLY, on_unknown=OnUnknown(on_unknown)
+        )
 
     async def edit(self, sent: Sent, content: Content, *, buttons: Buttons[Any] | None = None) -> None:
         """Replace a message; see `Chat.edit`."""
-        keyboard = buttons.keyboard() if buttons else None
+        keyboard = inline_of(buttons)
         await self._work.outbox.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
 
     async def get(self, key: Key[T]) -> T:

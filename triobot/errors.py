@@ -13,7 +13,6 @@
       ConversationError
         ConversationEndedError   the conversation this handle belongs to is over
         ForeignTaskError         a chat operation from a task the conversation doesn't know
-        NonDurableCancelError    a plain Trio scope cancelled a chat operation
         StepError                a step failed with an error that can't be recorded as itself
       RecordError
         UnrecordableError        no record can hold this value
@@ -21,14 +20,11 @@
       PaymentError
         PaymentDeclinedError     not paid, and the platform agreed that it wasn't
         AmountMismatchError      paid, but another amount
-        DuplicateRefIdError      this ref_id has been used
-        PaymentHandedOverError   the money went to the aside that takes late payments
       StoreError
         StoreLockedError         another process has it open
         StoreVersionError        made by another version of triobot
         StoreCorruptError        the file is damaged
         StoreFullError           a write did not reach the disk, and nothing of it is stored
-        LeaseLostError           another node took this chat over
       ConfigError                a setting or a declaration is wrong
 
 Each says whose fault it is and whether repeating helps. All are picklable; none carries the token, a
@@ -169,11 +165,6 @@ class ForeignTaskError(ConversationError):
 
 
 @final
-class NonDurableCancelError(ConversationError):
-    """A plain Trio cancel scope cancelled a chat operation; use the chat's own scopes."""
-
-
-@final
 class StepError(ConversationError):
     """A step failed with an error that can't be recorded as itself.
 
@@ -266,16 +257,6 @@ class AmountMismatchError(PaymentError):
         return f"asked for {self.asked}, the platform captured {self.captured}"
 
 
-@final
-class DuplicateRefIdError(PaymentError):
-    """This ref_id has been used before."""
-
-
-@final
-class PaymentHandedOverError(PaymentError):
-    """The money of this charge went to the aside that takes late payments."""
-
-
 class StoreError(TriobotError):
     """The store did not do what was asked; what it acknowledged before is safe."""
 
@@ -298,11 +279,6 @@ class StoreCorruptError(StoreError):
 @final
 class StoreFullError(StoreError):
     """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
-
-
-@final
-class LeaseLostError(StoreError):
-    """Another node has taken over the chats that this write belongs to."""
 
 
 @final

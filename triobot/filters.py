@@ -16,6 +16,8 @@ from .conversations.filters import join as join
 from .conversations.filters import leave as leave
 from .conversations.filters import message as message
 from .conversations.filters import press as press
+from .conversations.filters import pressed as pressed
 from .conversations.filters import signal as signal
 from .conversations.filters import text as text
 from .conversations.filters import when as when
+from .conversations.flooding import flooding as flooding

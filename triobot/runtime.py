@@ -180,17 +180,25 @@ async def open_work(
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
         work = Work(platform, outbox, dispatcher, intake.store, resources)
-        async with trio.open_nursery() as nursery:
-            intake.work = work
-            try:
-                await nursery.start(dispatcher.run)
-                yield work
-                with trio.move_on_after(settings.grace):
-                    await dispatcher.drain()
-                    await outbox.drain()
-            finally:
-                intake.work = None
-                nursery.cancel_scope.cancel()
+        at_rest = False
+        try:
+            async with trio.open_nursery() as nursery:
+                intake.work = work
+                try:
+                    await nursery.start(dispatcher.run)
+                    yield work
+                    with trio.move_on_after(settings.grace) as limit:
+                        await dispatcher.drain()
+                        await outbox.drain()
+                    at_rest = not limit.cancelled_caught
+                finally:
+                    intake.work = None
+                    nursery.cancel_scope.cancel()
+        finally:
+            # Only now: a conversation must feel that it is cut, not that its send failed. What it was saying
+            # is said again after the next start, answered or not, so there is nothing to wait for.
+            if not at_rest:
+                outbox.cut()
 
 
 def own_hosts(base_url: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, final
@@ -12,6 +13,19 @@ from .errors import ConfigError
 from .secrets import Secret
 
 DEFAULT_BASE_URL: Final = "https://api.gap.im"
+
+_VARIABLES: Final = (
+    "TRIOBOT_TOKEN",
+    "TRIOBOT_BASE_URL",
+    "TRIOBOT_WEBHOOK_SECRET",
+    "TRIOBOT_STORE",
+    "TRIOBOT_HOST",
+    "TRIOBOT_PORT",
+    "TRIOBOT_PUBLIC_URL",
+    "TRIOBOT_USERNAME",
+)
+
+log: Final = logging.getLogger("triobot")
 
 
 @final
@@ -66,7 +80,7 @@ class Settings:
         if self.token is None or not self.token.reveal():
             raise ConfigError(
                 "no token: set TRIOBOT_TOKEN (or TRIOBOT_TOKEN_FILE) to the token from the developer portal; "
-                "to try a bot without one, use `triobot demo` or `triobot emulate`"
+                "to try a bot without one, `triobot talk MODULE:BOT`"
             )
         return self.token
 
@@ -77,6 +91,9 @@ def read_environment(environ: Mapping[str, str]) -> Settings:
     Raises:
         ConfigError: a value can't be read, or a file named by ``..._FILE`` can't; secrets are not shown.
     """
+    for name in sorted(environ):
+        if name.startswith("TRIOBOT_") and name.removesuffix("_FILE") not in _VARIABLES:
+            log.warning("nothing reads the variable %s; the known ones are %s", name, ", ".join(_VARIABLES))
     token = _variable(environ, "TRIOBOT_TOKEN")
     webhook_secret = _variable(environ, "TRIOBOT_WEBHOOK_SECRET")
     defaults = Settings()

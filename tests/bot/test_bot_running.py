@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -111,6 +112,35 @@ async def test_cancelling_serve_loses_no_accepted_event(tmp_path: Path) -> None:
     chats.gate = None
     async with bot.running():
         await chats.wait_for(7, "hello")
+
+
+@pytest.mark.parametrize("grace", [0.05, 60])
+async def test_a_conversation_that_catches_everything_is_cut_all_the_same(
+    tmp_path: Path, grace: float
+) -> None:
+    """It feels a cancellation, not a failed send: after that it would end, and its event be forgotten."""
+    chats = Chats(gate=trio.Event())
+    bot = make_bot(chats, store=f"sqlite:{tmp_path / 'bot.db'}", grace=grace)
+
+    @bot.conversation
+    async def stubborn(chat: Chat) -> None:
+        for _ in range(3):
+            with contextlib.suppress(Exception):
+                await chat.send(chat.event.content)  # type: ignore[attr-defined]
+
+    with trio.fail_after(4), trio.CancelScope() as scope:
+        async with bot.running() as intake:
+            for chat in (7, 8, 9):
+                await say(intake, chat, "hello")
+            await chats.entered.wait()
+            if grace == 60:
+                scope.cancel()
+    assert chats.texts == {}
+
+    chats.gate = None
+    async with bot.running():
+        for chat in (7, 8, 9):
+            await chats.wait_for(chat, "hello", "hello", "hello")
 
 
 async def test_the_door_from_outside_sends_and_is_closed_inside() -> None:
@@ -313,5 +343,6 @@ async def test_a_mounted_bot_that_can_t_start_says_why(
         await site({"type": "lifespan"}, receive, send)  # type: ignore[arg-type]
 
     assert said[0] == "lifespan.startup.failed"
-    assert [record.message.partition(":")[0] for record in caplog.records] == ["the mounted bot failed"]
-    assert "open in another process" in caplog.text
+    (line,) = [record.message for record in caplog.records if record.name == "triobot"]
+    assert line.startswith("the mounted bot failed: the store ")
+    assert "open in another process" in line

@@ -97,3 +97,12 @@ def test_settings_and_arguments_together_are_refused() -> None:
     """One of the two would be forgotten in silence."""
     with pytest.raises(ConfigError, match="not both"):
         Bot("token", settings=Settings())
+
+
+def test_a_variable_that_nobody_reads_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """A misspelt name must not pass in silence; its value is not shown."""
+    read_environment({"TRIOBOT_TOKN": "the-token", "TRIOBOT_TOKEN_FILE": "", "HOME": "/root"})
+
+    assert "TRIOBOT_TOKN" in caplog.text
+    assert "TRIOBOT_TOKEN_FILE" not in caplog.text
+    assert "the-token" not in caplog.text

@@ -87,3 +87,11 @@ def test_debug_shows_where_an_import_failed(triobot: Command, tmp_path: Path) ->
 def test_a_hostile_name_can_t_forge_a_line() -> None:
     with pytest.raises(ConfigError):
         load_bot("a\nb:bot")
+
+
+def test_a_file_that_runs_its_bot_at_import_is_told(tmp_path: Path) -> None:
+    """Else the bot would run before its options were looked at, and once more after its end."""
+    (tmp_path / "eager.py").write_text("from triobot import Bot\nbot = Bot()\nbot.run()\n")
+
+    with pytest.raises(ConfigError, match="while it is being imported"):
+        load_bot("eager.py:bot")

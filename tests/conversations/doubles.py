@@ -73,7 +73,8 @@ class FakeOutbox:
     """Performs everything at once, in lanes, unless a script says otherwise.
 
     Attributes:
-        left: the operations that left, in that order.
+        called: the operations that were asked for, in that order.
+        left: those that left, in that order.
         message_ids: the messages that arrived, with the ids they got.
         presses: what became of presses: ("taken" | "due" | "answered" | "refused", callback id, text).
         typing_now: how many typing blocks are open, by chat.
@@ -81,6 +82,7 @@ class FakeOutbox:
     """
 
     def __init__(self, latency: float = 0.0) -> None:
+        self.called: list[Operation[object]] = []
         self.left: list[Operation[object]] = []
         self.message_ids: list[tuple[int, SendMessage]] = []
         self.urgencies: list[Urgency] = []
@@ -125,6 +127,7 @@ class FakeOutbox:
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
     ) -> object:
+        self.called.append(operation)
         key = operation if isinstance(operation, PAYMENTS) else operation.chat_id
         lane = self._lanes.setdefault(key, trio.StrictFIFOLock())
         async with lane:

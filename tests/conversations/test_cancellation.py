@@ -166,3 +166,119 @@ async def test_an_interrupt_at_any_moment_loses_only_what_came_before_it(autojum
     assert all(words in (["cancel after"], ["work before", "cancel after"]) for words in heard.values())
     assert sum(len(words) == 1 for words in heard.values()) == dropped
     assert dropped > 10
+
+
+# --- what is given back
+
+
+async def test_what_is_given_back_returns_to_its_place(autojump_clock: MockClock) -> None:
+    """Before what came after it."""
+    bot = Router()
+    got: list[str] = []
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        with chat.move_on_after(10):
+            await chat.ask("Block?")
+        for question in ("One?", "Two?"):
+            got.append(await chat.ask(question))
+
+    outbox = FakeOutbox()
+    outbox.hold(lambda op: op.content == "Block?")
+    async with open_town(bot, outbox=outbox) as town:
+        for words in ("/go", "a", "b"):
+            await town.says(words)
+        await trio.sleep(11)
+        assert got == ["a", "b"]
+
+
+async def test_a_press_that_is_given_back_is_answered_that_it_is_over(autojump_clock: MockClock) -> None:
+    """Not as if it had been taken."""
+    bot = Router()
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        with chat.move_on_after(10):
+            await chat.choose("Block?", {1: "One"})
+
+    outbox = FakeOutbox()
+    outbox.hold()
+    async with open_town(bot, outbox=outbox) as town:
+        await town.says("hi")
+        outbox.message_ids.append((1, outbox.left[-1]))
+        await town.presses("One")
+        assert outbox.presses == []
+        await trio.sleep(11)
+        assert outbox.presses == [("refused", "press1", TEXTS.expired)]
+        assert town.store.rows == {}
+
+
+@pytest.mark.parametrize("how", ["drain", "receive"])
+async def test_a_task_on_its_way_out_takes_nothing(how: str) -> None:
+    """What came after the interrupt is the interrupt's."""
+    bot = Router()
+    got: list[str] = []
+
+    @bot.interrupt(command("cancel"))
+    async def cancel(chat: Chat) -> None:
+        got.append(f"cancel {(await chat.receive(text())).content}")
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        with chat.shield():
+            await chat.send("held")
+        if how == "drain":
+            got.extend(event.content for event in chat.drain())
+        got.append((await chat.receive(text())).content)
+
+    outbox = FakeOutbox()
+    held = outbox.hold()
+    async with open_town(bot, outbox=outbox) as town:
+        await town.says("hi")
+        await town.says("/cancel")
+        await town.says("after")
+        held.release()
+        await town.rest()
+        assert got == ["cancel after"]
+
+
+async def test_what_an_aside_was_given_survives_a_stop() -> None:
+    """It is in the inbox still."""
+    bot = Router()
+
+    @bot.aside(command("aside"))
+    async def aside(chat: Chat) -> None:
+        await chat.ask("Name?")
+
+    store = FakeStore()
+    outbox = FakeOutbox()
+    outbox.hold()
+    async with open_town(bot, outbox=outbox, store=store) as town:
+        await town.says("/aside")
+        await town.says("Ali")
+    assert list(store.rows) == [1, 2]
+
+
+async def test_a_leave_while_an_interrupt_waits_for_a_shield(autojump_clock: MockClock) -> None:
+    """Neither the interrupt begins, nor does anything go to a chat that was left."""
+    bot = Router()
+    got: list[str] = []
+
+    @bot.interrupt(command("cancel"))
+    async def cancel(chat: Chat) -> None:
+        got.append("cancel")
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        with chat.shield(), chat.move_on_after(10):
+            await chat.choose("Sure?", {1: "Yes"})
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+        await town.says("/cancel")
+        await town.leaves()
+        await trio.sleep(11)
+        assert got == []
+        assert town.edits() == []
+        assert town.left_over() == {}
+        assert town.store.rows == {}

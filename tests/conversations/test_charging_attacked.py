@@ -248,7 +248,86 @@ async def test_two_charges_at_once_keep_apart() -> None:
         assert town.alarms == []
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("where", ["coroutine", "branch"])
+@pytest.mark.parametrize("said", ["yes", "no"])
+async def test_who_paid_in_the_last_second_gets_the_goods(
+    where: str, said: str, autojump_clock: MockClock
+) -> None:
+    """The timeout was held for the money, and what the block does with the money is part of it."""
+    bot = Router()
+    granted: list[object] = []
+    limits: list[bool] = []
+
+    @bot.conversation(text("later"))
+    async def later(chat: Chat) -> None:
+        async def sell() -> None:
+            paid = await chat.charge(PRICE, "Pizza", item="pizza")
+            await chat.step(trio.sleep, 1)
+            granted.append(paid.item)
+            await chat.send("Here it is.")
+
+        with chat.move_on_after(1000) as outer:
+            with chat.move_on_after(60) as limit:
+                if where == "coroutine":
+                    await sell()
+                else:
+                    async with chat.open_nursery() as nursery:
+                        nursery.start_soon(sell)
+            await chat.sleep(2000)
+        limits.extend([limit.cancelled_caught, outer.cancelled_caught])
+
+    async with open_town(bot) as town:
+        await town.says("later")
+        await trio.sleep(59)
+        held = town.outbox.hold(verifies)
+        await town.pays()
+        await trio.sleep(4)
+        if said == "yes":
+            town.outbox.reply(YES, inquires)
+        held.release()
+        await trio.sleep(5)
+        assert granted == (["pizza"] if said == "yes" else [])
+        assert ("Here it is." in town.sent()) is (said == "yes")
+        await trio.sleep(1000)
+        # Only the timeout that had come is waived.
+        assert limits == [said == "no", True]
+        assert town.alarms == []
+
+
+async def test_two_payments_at_once_do_not_lose_the_timeout_around_them(autojump_clock: MockClock) -> None:
+    """Each holds it; it comes when neither needs it any more."""
+    bot = Router()
+    ended: list[float] = []
+
+    @bot.conversation(text("two"))
+    async def two(chat: Chat) -> None:
+        async def sell(item: str) -> None:
+            await chat.charge(PRICE, item, item=item)
+
+        with chat.move_on_after(60), chat.cancel_scope():
+            async with chat.open_nursery() as nursery:
+                nursery.start_soon(sell, "a")
+                nursery.start_soon(sell, "b")
+        ended.append(trio.current_time())
+
+    async with open_town(bot) as town:
+        began = trio.current_time()
+        await town.says("two")
+        refs = [sent.inline_keyboard.rows[0][0].ref_id for _, sent in town.messages() if sent.inline_keyboard]  # type: ignore[union-attr]
+        await trio.sleep(10)
+        first = town.outbox.hold(lambda op: verifies(op) and op.ref_id == refs[0])
+        second = town.outbox.hold(lambda op: verifies(op) and op.ref_id == refs[1])
+        await town.pays(ref_id=refs[0])
+        await town.pays(ref_id=refs[1])
+        await trio.sleep(1)
+        first.release()
+        await trio.sleep(1)
+        second.release()
+        await trio.sleep(100)
+        assert [time - began for time in ended] == [pytest.approx(60)]
+
+
+@pytest.mark.parametrize("seed", range(100))
 async def test_captured_money_is_returned_or_an_operator_knows(seed: int, autojump_clock: MockClock) -> None:
     """Whatever a person, the platform and forgers do, in any order and at any moment."""
     random = Random(seed)

@@ -13,7 +13,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.filters import command, message, text
 from triobot.conversations.routes import Router
 from triobot.conversations.waits import Otherwise
-from triobot.errors import BadRequestError, LocalProtocolError
+from triobot.errors import BadRequestError, ConfigError, LocalProtocolError
 from triobot.wire.events import Message
 from triobot.wire.operations import EditMessage
 from triobot.wire.results import Sent
@@ -84,6 +84,26 @@ async def test_a_newer_wait_comes_before_what_a_choice_takes_besides() -> None:
         assert town.sent() == ["Which?", "listener x"]
         await town.says("y")
         assert town.sent() == ["Which?", "listener x", "chosen"]
+
+
+async def test_what_is_no_filter_is_refused() -> None:
+    """At once, with a word on what is wanted; nothing is sent."""
+    bot = Router()
+    refused: list[str] = []
+
+    @bot.conversation
+    async def shop(chat: Chat) -> None:
+        with pytest.raises(ConfigError) as error:
+            await chat.choose("Which?", {1: "One"}, also=text)  # type: ignore[call-overload]
+        refused.append(str(error.value))
+        with pytest.raises(ConfigError) as error:
+            chat.move_on_when("stop")  # type: ignore[arg-type]
+        refused.append(str(error.value))
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+        assert [words.partition(" ")[0] for words in refused] == ["choose(also=)", "move_on_when()"]
+        assert town.sent() == []
 
 
 async def test_by_counts_for_what_a_choice_takes_besides() -> None:

@@ -190,6 +190,7 @@ async def test_cleanup_after_a_cancellation_never_sends(autojump_clock: MockCloc
         await town.says("hi")
         await trio.sleep(11)
         assert town.sent() == ["Code?", "shielded"]
+        assert [op.content for op in town.outbox.called] == ["Code?", "shielded"]
         assert town.left_over() == {}
     assert steps == ["shielded"]
 

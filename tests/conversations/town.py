@@ -74,7 +74,7 @@ class Town:
         """The platform posts this; returns its number in the inbox, once everybody is at rest."""
         body = encode_event(event)
         sender = None if event.sender is None else event.sender.id
-        arrival = Arrival(event.chat_id, sender, 0, body.content_type, body.data)
+        arrival = Arrival(event.chat_id, sender, self.services.clock.now(), body.content_type, body.data)
 
         def offer(row: InboxRow) -> None:
             self.accepted.append((row.seq, event))
@@ -235,6 +235,7 @@ class Town:
             for name in ("_lives", "_running", "_tidying", "_stalled")
         }
         kept["_consumption"] = self.dispatcher._consumption.waiting
+        kept["_busy"] = self.dispatcher._busy
         return {name: size for name, size in kept.items() if size}
 
 

@@ -137,6 +137,49 @@ async def test_a_pizza_can_be_cancelled_anywhere(example: Example) -> None:
         await sara.sees("Your name?")
 
 
+async def test_a_shop_pages_in_one_message(example: Example) -> None:
+    """Through pages, a search, a cart and a payment, to the same again."""
+    async with playing(example("shop").bot) as app:
+        sara = await app.user("Sara", irr=500_000)
+        await sara.joins()
+        first = await sara.sees("7 items, page 1; write to search. In the cart: 0")
+        assert first.buttons == (("Apples, 10,000",), ("Bread, 20,000",), ("Cheese, 30,000",), ("»",))
+        await sara.presses("Bread, 20,000")
+        await sara.sees_answer("Bread is in the cart.")
+        await sara.sees("7 items, page 1; write to search. In the cart: 1")
+        await sara.says("gs")
+        search = await sara.sees("2 items, page 1; write to search. In the cart: 1")
+        assert search.buttons == (("Eggs, 50,000",), ("Figs, 60,000",), ("Pay 20,000",))
+        await sara.presses("Eggs, 50,000")
+        await sara.sees("2 items, page 1; write to search. In the cart: 2")
+        await sara.presses("Pay 70,000")
+        await sara.sees("2 items.")
+        await sara.sees("Bread, Eggs")
+        await sara.pays()
+        await sara.sees("Thank you! On its way: Bread, Eggs.")
+        await sara.presses("The same again")
+        await sara.sees("Bread, Eggs")
+        await sara.pays()
+        await sara.sees("Thank you! On its way: Bread, Eggs.")
+
+        assert (await sara.wallet())["IRR"] == 500_000 - 2 * 70_000
+        assert {seen.id for seen in await sara.history() if seen.text == "2 items."} == {first.id}
+
+
+async def test_a_double_click_in_a_shop_skips_no_page(example: Example) -> None:
+    async with playing(example("shop").bot) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.sees("7 items, page 1; write to search. In the cart: 0")
+        await sara.presses("»", times=2)
+        await sara.sees("7 items, page 2; write to search. In the cart: 0")
+        await sara.presses("Dates, 40,000")
+        await sara.sees_answer("Dates is in the cart.")
+        await sara.sees("7 items, page 2; write to search. In the cart: 1")
+        await sara.says("/leave")
+        await sara.sees("Come back any time.")
+
+
 @pytest.mark.parametrize("kind", [Image, Video, Audio, Voice, File])
 async def test_files_come_back_with_their_checksum(example: Example, kind: type[Media]) -> None:
     sent = picture() if kind is Image else bytes(range(256)) * 100

@@ -45,7 +45,7 @@ async def test_a_stop_while_the_platform_is_dead_ends_in_time_and_keeps_the_even
 
 
 async def test_a_stop_while_the_platform_doesn_t_answer_ends_in_time(tmp_path: Path) -> None:
-    """A request that was written gets a last moment beyond the grace period; its event is kept."""
+    """A request that nobody answers is cut at the end of the grace period; its event is kept."""
     store = tmp_path / "bot.db"
     async with open_platform() as platform:
         platform.held = {1}
@@ -59,7 +59,7 @@ async def test_a_stop_while_the_platform_doesn_t_answer_ends_in_time(tmp_path: P
             await trio.sleep(0.3)
             began = time.monotonic()
             assert await process.stop() == 0
-            assert time.monotonic() - began < 8
+            assert time.monotonic() - began < 4
 
             platform.held = set()
             process = await start_bot("bot", platform=platform.url, store=store, sock=sock)

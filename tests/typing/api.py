@@ -22,6 +22,7 @@ from triobot import (
     Image,
     Join,
     Key,
+    Live,
     Location,
     Message,
     Paid,
@@ -32,7 +33,7 @@ from triobot import (
     provide,
 )
 from triobot.client import PlatformClient
-from triobot.filters import Command, command, join, message, press, signal, text
+from triobot.filters import Command, command, join, message, press, pressed, signal, text
 from triobot.wire.operations import SendMessage, Upload, VerifyPayment
 from triobot.wire.results import PaymentState
 
@@ -88,6 +89,10 @@ async def blocks(chat: Chat) -> None:
     with chat.fail_after(10):
         name = await chat.ask("Your name?")
     assert_type(name, str)
+    async with chat.live("0 %") as progress:
+        assert_type(progress, Live)
+        assert_type(progress.sent, Sent)
+        progress.show("100 %")
     any_scope: Scope = stop
     any_scope.cancel()
 
@@ -146,8 +151,16 @@ async def media(chat: Chat[Message[File | Image]]) -> None:
 
 
 @bot.aside(press())
-async def pressed(chat: Chat[Press[str]]) -> None:
+async def any_press(chat: Chat[Press[str]]) -> None:
     assert_type(chat.event.value, str)
+
+
+@bot.aside(pressed(Order))
+async def taken(chat: Chat[Press[Order]]) -> None:
+    assert_type(chat.event.value.size, Size)
+    buttons = Buttons({Size.SMALL: "Small"}) + Buttons({0: "None"})
+    sent = await chat.send("Size?", buttons=buttons)
+    assert_type(await chat.receive(buttons.pressed(sent)), Press[Size | int])
 
 
 # A plain Chat fits every filter; a chat of another event does not.

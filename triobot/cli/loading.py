@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from ..conversations.lines import failing_line
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def load_bot(target: str) -> Bot:
     Raises:
         ConfigError: there is no such module or file, importing it failed, or what it names is no `Bot`.
     """
-    from ..bot import Bot
+    from ..bot import Bot, importing
 
     place, colon, name = target.rpartition(":")
     if not colon:
@@ -34,7 +34,8 @@ def load_bot(target: str) -> Bot:
     if not place or not name:
         raise ConfigError(f"{target!r} names no bot; write MODULE:BOT, such as echo:bot or path/echo.py:bot")
     is_file = place.endswith(".py") or "/" in place
-    found: object = _import_file(Path(place)) if is_file else _import_module(place)
+    with importing(place):
+        found: object = _import_file(Path(place)) if is_file else _import_module(place)
     for part in name.split("."):
         try:
             found = getattr(found, part)
@@ -94,8 +95,5 @@ def _is_of(module: ModuleType, path: Path) -> bool:
 
 
 def _failed(name: str, error: Exception) -> ConfigError:
-    frames = traceback.extract_tb(error.__traceback__)
-    where = (
-        "" if isinstance(error, SyntaxError) else f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
-    )
+    where = "" if isinstance(error, SyntaxError) else f" at {Path(failing_line(error.__traceback__)).name}"
     return ConfigError(f"importing {name} failed{where}: {type(error).__name__}: {error}")

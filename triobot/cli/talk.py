@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 _KEYS: Final = """\
   text            say it; a button's label presses that button
-  !submit a=1 b=2 fill in the form and send it
+  !submit a=1 b="2 3"
+                  fill in the form and send it
   !pay [CODE]     pay; with a code such as 1000 the payment fails that way
   !contact        share your number       !location   share where you are
   !file PATH      send a file             !image PATH send a picture
@@ -105,8 +107,7 @@ async def _act(person: Person, line: str) -> None:
         case "":
             pass
         case "!submit":
-            pairs = (pair.partition("=") for pair in rest.split())
-            await person.submits({name: value for name, _, value in pairs})
+            await person.submits(_values(rest))
         case "!pay":
             await person.pays(code=_number(rest) if rest else None)
         case "!contact":
@@ -128,6 +129,14 @@ async def _act(person: Person, line: str) -> None:
                 await person.presses(line)
             except AppError:
                 await person.says(line)
+
+
+def _values(text: str) -> dict[str, str]:
+    try:
+        pairs = [pair.partition("=") for pair in shlex.split(text)]
+    except ValueError as error:
+        raise ConfigError(f"the fields can't be read: {error}") from None
+    return {name: value for name, _, value in pairs}
 
 
 def _number(text: str) -> int:

@@ -13,15 +13,15 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeVar, cast
 
-from ..errors import LocalProtocolError
+from ..errors import ConfigError, LocalProtocolError
 from ..wire.content import Audio, Contact, File, Image, Location, Video, Voice
 from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import MessageId
 from ..wire.operations import EditMessage, SendMessage
 from ..wire.results import Sent
-from .buttons import Buttons, Keyboard, question_data
+from .buttons import Buttons, Keyboard, question_data, reply_of
 from .conversation import Conversation
-from .filters import Filter, Setting, fold
+from .filters import Filter, Setting, check_filter, fold
 from .forms import FormOf, Unreadable
 from .waits import Otherwise, OtherwisePolicy, Taken, Unfit, Wait
 
@@ -81,6 +81,7 @@ async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
 
 async def receive(conversation: Conversation, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
     """The next event that the filter takes."""
+    check_filter(taken, "receive()")
     with open_wait(conversation, taken.look, otherwise or Otherwise.DROP) as wait:
         return cast("T", await answered(conversation, wait))
 
@@ -94,6 +95,10 @@ async def ask(
     otherwise: OtherwisePolicy | None,
 ) -> object:
     """Ask for text, for parsed text, or for a content class."""
+    if not callable(kind):
+        raise ConfigError(
+            "ask() takes str, a content class such as Location, or a parser of text such as int"
+        )
     texts = conversation.services.texts
     shared = kind if isinstance(kind, type) and kind in SHARED else None
     hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
@@ -104,7 +109,7 @@ async def ask(
             return None
         return cast("object", event.content) if _is_by(event, by) else None
 
-    reply = keyboard.reply if keyboard else None
+    reply = reply_of(keyboard)
     with open_wait(conversation, look, policy(conversation, otherwise, hint)) as wait:
         await conversation.perform(
             SendMessage(conversation.life.chat_id, question, reply_keyboard=reply),
@@ -147,6 +152,8 @@ async def choose(
     keys = {question_data(token, key): key for key in buttons.keys.values()}
     if not keys:
         raise LocalProtocolError("options", "a choice needs at least one option")
+    if also is not None:
+        check_filter(also, "choose(also=)")
     if into is not None and into.chat_id != conversation.life.chat_id:
         raise LocalProtocolError("into", "must be a message of this chat")
 
@@ -206,6 +213,8 @@ async def fill(
         while True:
             operation = SendMessage(conversation.life.chat_id, text, form=shape.form(filled))
             shown = (await conversation.perform(operation)).id
+            # What came meanwhile was judged by its fields alone.
+            conversation.look_again(wait)
             event = cast("Submission", await answered(conversation, wait))
             try:
                 return shape.read(dict(event.values))
@@ -226,16 +235,21 @@ def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Genera
     try:
         yield
     finally:
-        house = conversation.house
-        if not house.cut and not conversation.left:
-            untidy, mark = conversation.life.untidy, object()
-            untidy[sent.id] = mark
-            operation = EditMessage(sent.chat_id, sent.id, text)
+        tidy(conversation, sent, text)
 
-            def still() -> bool:
-                return untidy.get(sent.id) is mark and untidy.pop(sent.id) is mark
 
-            house.tidy(conversation.life.chat_id, operation, still=still)
+def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
+    """Leave a message as its last text without buttons, beside the conversation."""
+    house = conversation.house
+    if house.cut or conversation.left:
+        return
+    untidy, mark = conversation.life.untidy, object()
+    untidy[sent.id] = mark
+
+    def still() -> bool:
+        return untidy.get(sent.id) is mark and untidy.pop(sent.id) is mark
+
+    house.tidy(conversation.life.chat_id, EditMessage(sent.chat_id, sent.id, text), still=still)
 
 
 def _is_by(event: Event, by: int | None) -> bool:

@@ -1,21 +1,19 @@
-"""What authors build keyboards from, and how a button's key travels.
+"""What authors build keyboards from.
 
-A key goes on the wire by its value, never by its place: a deploy that reorders options can't turn "No"
-into "Yes". The buttons of a question carry the question's token in front, so that an old keyboard can't
-answer a new question; other buttons carry none and live as long as their message.
+The buttons of a question carry the question's token in front, so that an old keyboard can't answer a new
+question; other buttons carry none and live as long as their message. `keys` says how a key travels.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, Generic, final
 
 import attrs
-import cattrs
 from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError
+from ..wire.events import Event, Press
 from ..wire.markup import (
     SHARE_CONTACT,
     SHARE_LOCATION,
@@ -26,42 +24,14 @@ from ..wire.markup import (
     LinkButton,
     ReplyKeyboard,
 )
-from ..wire.rules import compact_json
+from ..wire.results import Sent
+from .filters import Filter, Setting
+from .keys import LASTING
+from .keys import encode_key as encode_key
+from .keys import question_data as question_data
 
 K_co = TypeVar("K_co", covariant=True, bound=Hashable)
 L = TypeVar("L", bound=Hashable)
-
-_LASTING: Final = "b"
-
-
-def encode_key(key: object) -> str:
-    """The text of a key: a str, int, bool, Enum or frozen attrs value.
-
-    Raises:
-        LocalProtocolError: it is something else, or can't be written down.
-    """
-    match key:
-        case str():
-            return "s" + key
-        case bool():
-            return f"t{int(key)}"
-        case enum.Enum():
-            return f"e{type(key).__name__}.{key.name}"
-        case int():
-            return f"i{key}"
-        case _ if attrs.has(type(key)):
-            try:
-                return f"v{type(key).__name__}{compact_json(cattrs.unstructure(key))}"
-            except (TypeError, ValueError):
-                pass
-        case _:
-            pass
-    raise LocalProtocolError("cb_data", "a button's key must be a str, int, bool, Enum or frozen attrs value")
-
-
-def question_data(token: str, key: object) -> str:
-    """What a question's button sends."""
-    return f"{token}.{encode_key(key)}"
 
 
 @final
@@ -105,6 +75,8 @@ class Buttons(Generic[K_co]):
     ) -> None:
         if columns < 1:
             raise LocalProtocolError("columns", "must be at least 1")
+        if not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LocalProtocolError("options", "must be labels by key, such as {'y': 'Yes', 'n': 'No'}")
         if rows is None:
             choices = [Choice(key, label) for key, label in options.items()]
             rows = [choices[start : start + columns] for start in range(0, len(choices), columns)]
@@ -119,6 +91,30 @@ class Buttons(Generic[K_co]):
         none: Mapping[K_co, str] = {}
         return Buttons(none, rows=[*self.rows, (Link(label, url),)])
 
+    def pressed(self, on: Sent) -> Filter[Press[K_co]]:
+        """Take presses of these buttons under one message; `Press.value` is the key.
+
+        For buttons that `send` put there: they live as long as their message, and anybody in the chat may
+        press them any number of times.
+
+        Example:
+            >>> async def vote(chat: Chat) -> None:
+            ...     buttons = Buttons({True: "Yes", False: "No"})
+            ...     asked = await chat.send("Pizza today?", buttons=buttons)
+            ...     with chat.move_on_after(60):
+            ...         while True:
+            ...             press = await chat.receive(buttons.pressed(asked))
+            ...             await chat.answer("Noted." if press.value else "A pity.")
+        """
+        keys = {question_data(LASTING, key): key for key in self.keys.values()}
+
+        def look(event: Event, setting: Setting) -> Press[K_co] | None:
+            if not isinstance(event, Press) or event.on != on or event.value not in keys:
+                return None
+            return attrs.evolve(event, value=keys[event.value])
+
+        return Filter(look, "Buttons.pressed(...)")
+
     @property
     def keys(self) -> Mapping[str, K_co]:
         """The keys by their text."""
@@ -126,7 +122,7 @@ class Buttons(Generic[K_co]):
 
     def keyboard(self, token: str | None = None) -> InlineKeyboard:
         """The wire's keyboard; with a question's token, or without for buttons that last."""
-        front = _LASTING if token is None else token
+        front = LASTING if token is None else token
         return InlineKeyboard(
             tuple(tuple(_button(button, front) for button in row) for row in self.rows),
         )
@@ -174,3 +170,29 @@ class Keyboard:
 
 NO_KEYBOARD: Final = Keyboard(once=None)
 """Removes the reply keyboard (gap 10)."""
+
+
+def inline_of(buttons: object) -> InlineKeyboard | None:
+    """The wire's keyboard of buttons that last, or None for none.
+
+    Raises:
+        LocalProtocolError: these are no `Buttons`.
+    """
+    if buttons is None:
+        return None
+    if not isinstance(buttons, Buttons):
+        raise LocalProtocolError("buttons", "must be Buttons, as in Buttons({'yes': 'Yes', 'no': 'No'})")
+    return buttons.keyboard()
+
+
+def reply_of(keyboard: object) -> ReplyKeyboard | None:
+    """The wire's reply keyboard, or None to leave it as it is.
+
+    Raises:
+        LocalProtocolError: this is no `Keyboard`.
+    """
+    if keyboard is None:
+        return None
+    if not isinstance(keyboard, Keyboard):
+        raise LocalProtocolError("keyboard", "must be a Keyboard, as in Keyboard({'yes': 'Yes', 'no': 'No'})")
+    return keyboard.reply

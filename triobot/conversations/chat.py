@@ -22,10 +22,11 @@ from ..wire.ids import ChatId
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
 from . import asking, charging
-from .buttons import Buttons, Keyboard
+from .buttons import Buttons, Keyboard, inline_of, reply_of
 from .charging import Currency, Paid
 from .data import ChatData
 from .filters import Filter
+from .live import Live, open_live
 from .nursery import ChatNursery, open_nursery
 from .scopes import FailScope, Scope, check_seconds, wall_time
 from .waits import OtherwisePolicy
@@ -123,8 +124,8 @@ class Chat(Generic[E_co]):
         operation = SendMessage(
             self.id,
             content,
-            reply_keyboard=keyboard.reply if keyboard else None,
-            inline_keyboard=buttons.keyboard() if buttons else None,
+            reply_keyboard=reply_of(keyboard),
+            inline_keyboard=inline_of(buttons),
         )
         return await self._conversation.perform(operation, on_unknown=OnUnknown(on_unknown))
 
@@ -133,7 +134,7 @@ class Chat(Generic[E_co]):
 
         Raises: as `send`.
         """
-        keyboard = buttons.keyboard() if buttons else None
+        keyboard = inline_of(buttons)
         self._conversation.touch(sent.id)
         await self._conversation.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
 
@@ -155,6 +156,27 @@ class Chat(Generic[E_co]):
         """Show that the bot is typing while the block runs."""
         async with self._conversation.typing():
             yield
+
+    def live(self, text: str, *, buttons: Buttons[Any] | None = None) -> AbstractAsyncContextManager[Live]:
+        """Send a message that shows how something goes on while the block runs.
+
+        `Live.show` doesn't wait, and may be called inside a step. At most one edit a second is sent, of
+        the newest text; when the block ends, however it ends, the last text is shown and the buttons go. An
+        edit that fails never fails the conversation.
+
+        Args:
+            buttons: under the message until the block ends: to stop it, with `Buttons.pressed`.
+
+        Raises: as `send`, for the message itself.
+
+        Example:
+            >>> async def convert(chat: Chat) -> None:
+            ...     async with chat.live("0 %") as progress:
+            ...         for done in range(0, 101, 10):
+            ...             await chat.sleep(0.5)
+            ...             progress.show(f"{done} %")
+        """
+        return open_live(self._conversation, text, buttons)
 
     # --- ask
 

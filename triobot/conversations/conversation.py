@@ -7,8 +7,9 @@ press is answered and the events in hand are given back to the inbox as consumed
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NewType, TypeVar, final
@@ -73,7 +74,13 @@ class Ending(Enum):
 @final
 @attrs.frozen
 class Services:
-    """What conversations use of the world around them."""
+    """What conversations use of the world around them.
+
+    Attributes:
+        charge_hosts: where links to top up a wallet may lead.
+        live_every: seconds between two edits of a live message.
+        memory: what filters remember.
+    """
 
     outbox: Outbox
     store: Store
@@ -82,6 +89,10 @@ class Services:
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
     resources: Opened = attrs.field(factory=dict[Resource[object], object])
+    live_every: float = 1.0
+    memory: MutableMapping[object, object] = attrs.field(
+        factory=lambda: dict[object, object](), eq=False, repr=False
+    )
 
 
 @final
@@ -94,12 +105,14 @@ class Branch:
         count: operations begun so far.
         in_hand: inbox rows taken since the branch last waited.
         in_step: a step's body is running.
+        timeouts: the open blocks around it that may end by time.
     """
 
     path: str
     count: int = 0
     in_hand: list[int] = attrs.Factory(lambda: list[int]())
     in_step: bool = False
+    timeouts: list[trio.CancelScope] = attrs.Factory(lambda: list[trio.CancelScope]())
 
 
 @final
@@ -152,7 +165,7 @@ class Conversation:
             with self._scope, self.branch(self._main):
                 try:
                     await self.life.load_data()
-                    await self.route.handler(chat)
+                    await self._begun(chat)
                 except* Exception as group:
                     failure = group
             # Reached after a normal end, a failure, or our own cancellation; not when the program stops.
@@ -165,6 +178,14 @@ class Conversation:
             self.life.ended(self)
         if crashed and self.ending is Ending.FAILED:
             await apologize(self)
+
+    def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
+        begun = self.route.handler(chat)
+        if not inspect.isawaitable(begun):
+            raise ConfigError(
+                f"{self.route.name} can't be awaited; declare it with `async def`, without `yield`"
+            )
+        return begun
 
     def end(self, ending: Ending) -> None:
         """Cancel the coroutine: an interrupt took over, or the user left."""
@@ -432,12 +453,18 @@ class Conversation:
         raises: type[Exception] | tuple[type[Exception], ...],
     ) -> T:
         """Run a side effect; chat operations inside it are refused."""
+        if not callable(fn):
+            raise ConfigError(
+                "step() takes an async function and its arguments, not what calling it returned"
+            )
         self.enter(OperationKind.STEP)
         await trio.lowlevel.checkpoint_if_cancelled()
         branch = self.current_branch()
         branch.in_step = True
         try:
-            return await fn(*args)
+            body = fn(*args)
+            if inspect.isawaitable(body):
+                return await body
         except raises:
             raise
         except ConversationError:
@@ -447,3 +474,4 @@ class Conversation:
             raise StepError(type(error).__name__, str(error)) from error
         finally:
             branch.in_step = False
+        raise ConfigError("step() takes an async function: what it was given returned without being awaited")

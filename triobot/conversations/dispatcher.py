@@ -180,7 +180,7 @@ class Dispatcher:
                 self, self._services, self._table, row.chat_id, self._username, row.seq - 1
             )
         life.latest = row.seq
-        delivery = Delivery(row.seq, event)
+        delivery = Delivery(row.seq, event, row.at)
         if life.behind:
             life.jump(delivery, group=row.group)
         elif life.deliver(delivery, group=row.group):
@@ -263,7 +263,7 @@ class Dispatcher:
         if event is None:
             self._unreadable(row)
             return True
-        return life.deliver(Delivery(row.seq, event), group=row.group, jumped=True)
+        return life.deliver(Delivery(row.seq, event, row.at), group=row.group, jumped=True)
 
     # --- what a chat's life asks for
 

@@ -1,17 +1,25 @@
 """A conversation failed: what is logged, who is told, and what the user hears.
 
 An author's error ends its own conversation and nothing else. Logs name the conversation, the chat and the
-author's line; never the error's own text, which may hold what a user wrote.
+author's line; never the text of an error that may hold what a user wrote.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import traceback
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
-from ..errors import ForbiddenError, TriobotError
+from ..errors import (
+    ConfigError,
+    ConversationEndedError,
+    ForbiddenError,
+    ForeignTaskError,
+    LocalProtocolError,
+    TriobotError,
+)
 from ..seams import Alarm
 from ..wire.operations import SendMessage
 from .lines import failing_line
@@ -20,6 +28,9 @@ if TYPE_CHECKING:
     from .conversation import Conversation
 
 log: Final = logging.getLogger("triobot.conversations")
+
+# The author's mistakes: their texts say what is wrong, and never hold a value.
+_MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError)
 
 
 def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> bool:
@@ -32,7 +43,7 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
     conversation.house.count("crashed")
     for error in errors:
         kind, line = type(error).__name__, failing_line(error.__traceback__)
-        log.error("conversation %s of chat %s failed: %s at %s", name, chat_id, kind, line)
+        log.error("conversation %s of chat %s failed: %s at %s%s", name, chat_id, kind, line, _words(error))
         log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
         text = f"conversation {name} failed with {kind} at {line}; users are told to start again"
         conversation.services.raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
@@ -51,6 +62,15 @@ async def apologize(conversation: Conversation) -> None:
         log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
     finally:
         conversation.house.working(-1)
+
+
+def _words(error: Exception) -> str:
+    """What may be logged of an error's text."""
+    if isinstance(error, _MISTAKES):
+        return f": {error}"
+    if isinstance(error, OSError) and error.errno is not None:
+        return f": {os.strerror(error.errno)}"  # without the file's name, which a user may have chosen
+    return ""
 
 
 def _leaves(failure: BaseExceptionGroup[Exception]) -> Generator[Exception]:

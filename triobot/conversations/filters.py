@@ -11,7 +11,7 @@ about what people do.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, MutableMapping
 from typing import Final, Generic, TypeAlias, cast, final, overload
 
 import attrs
@@ -22,12 +22,14 @@ from ..values import expect
 from ..wire.content import CONTENT_CLASSES, Content, Media
 from ..wire.events import Event, Join, Leave, Message, Press, Sender
 from ..wire.ids import ChatId
+from .keys import LASTING, check_kind, decode_key
 from .signals import Signal, is_signal
 
 E_co = TypeVar("E_co", covariant=True, default=Event)
 F = TypeVar("F")
 S = TypeVar("S")
 C = TypeVar("C", bound=Content)
+V = TypeVar("V", bound=Hashable)
 
 
 @final
@@ -38,10 +40,18 @@ class Setting:
     Attributes:
         username: the bot's own name, which ``/command@name`` must carry to be for us.
         group: the chat is a group.
+        seq: the event's place in the inbox: a filter that counts counts it once, however often it looks.
+        at: when the event arrived, in wall milliseconds; not when its turn came.
+        memory: what filters remember in this run of the bot, each under a key of its own.
     """
 
     username: str | None = None
     group: bool = False
+    seq: int = 0
+    at: int = 0
+    memory: MutableMapping[object, object] = attrs.field(
+        factory=lambda: dict[object, object](), eq=False, repr=False
+    )
 
 
 Look: TypeAlias = Callable[[Event, Setting], F | None]
@@ -67,6 +77,7 @@ class Filter(Generic[E_co]):
         return None if not self.signals and is_signal(event) else self.see(event, setting)
 
     def __or__(self, other: Filter[F]) -> Filter[E_co | F]:
+        check_filter(other, "|")
         signals = self.signals or other.signals
         first, second = (self.look, other.look) if signals else (self.see, other.see)
 
@@ -77,6 +88,8 @@ class Filter(Generic[E_co]):
         return Filter(see, f"({self.name} | {other.name})", signals)
 
     def __and__(self, other: Filter[object]) -> Filter[E_co]:
+        check_filter(other, "&")
+
         def see(event: Event, setting: Setting) -> E_co | None:
             taken = self.see(event, setting)
             return None if taken is None or other.see(event, setting) is None else taken
@@ -88,6 +101,18 @@ class Filter(Generic[E_co]):
             return event if self.see(event, setting) is None else None
 
         return Filter(see, f"~{self.name}")
+
+
+def check_filter(taken: object, who: str) -> None:
+    """Refuse what is no filter.
+
+    Raises:
+        ConfigError: it isn't; `who` names what it was given to.
+    """
+    if not isinstance(taken, Filter):
+        name = getattr(taken, "__name__", "")
+        what = f"{type(taken).__name__} {name}".rstrip()
+        raise ConfigError(f"{who} takes a filter such as command('name'), not a {what}")
 
 
 _DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
@@ -227,6 +252,39 @@ def press() -> Filter[Press[str]]:
     )
 
 
+def pressed(kind: type[V]) -> Filter[Press[V]]:
+    """Take presses of buttons whose key is of this class; `Press.value` is that key.
+
+    For routes: buttons that `send` put there live as long as their message, also over restarts. The class's
+    name and its fields travel with the button: after a change of either, old buttons are nobody's. The
+    buttons of a question are that question's, and not taken.
+
+    Args:
+        kind: `str`, `int`, `bool`, an Enum, or a frozen attrs class.
+
+    Raises:
+        ConfigError: it is another class.
+
+    Example:
+        >>> @attrs.frozen
+        ... class Take:
+        ...     order: int
+        >>> @bot.aside(pressed(Take))
+        ... async def take(chat: Chat[Press[Take]]) -> None:
+        ...     await chat.answer(f"Order {chat.event.value.order} is yours.")
+    """
+    check_kind(kind)
+
+    def look(event: Event, setting: Setting) -> Press[V] | None:
+        if not isinstance(event, Press) or not isinstance(event.value, str):
+            return None
+        front, dot, text = event.value.partition(".")
+        key = decode_key(kind, text) if front == LASTING and dot else None
+        return None if key is None else attrs.evolve(event, value=key)
+
+    return Filter(look, f"pressed({kind.__name__})")
+
+
 def signal(kind: type[S]) -> Filter[S]:
     """Take signals whose value is of this class, as that value; see `triobot.Address.signal`."""
     expect(kind)
@@ -255,6 +313,7 @@ __all__ = [
     "leave",
     "message",
     "press",
+    "pressed",
     "signal",
     "starting",
     "text",

@@ -46,6 +46,7 @@ T = TypeVar("T")
 
 FieldKind: TypeAlias = Literal["text", "textarea", "radio", "select", "checkbox", "barcode", "qrcode"]
 
+_FIELDS: Final = "it has str, int, bool, Literal and Enum, and a default for what may be left empty"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
@@ -91,7 +92,10 @@ class FormOf(Generic[T]):
     def __init__(self, cls: type[T], texts: Texts, labels: Mapping[str, str] | None = None) -> None:
         self._build: Callable[..., T] = cls
         if not attrs.has(cls):
-            raise ConfigError(f"fill() takes an attrs class, not {cls!r}")
+            name = getattr(cls, "__qualname__", type(cls).__qualname__)
+            raise ConfigError(
+                f"fill() takes an attrs class, and {name} is none; decorate it with @attrs.frozen"
+            )
         self._texts = texts
         hints = get_type_hints(cls, include_extras=True)
         self._slots = [
@@ -161,7 +165,7 @@ def _slot(cls: type, attribute: attrs.Attribute[Any], hint: Any, label: str | No
     elif isinstance(hint, type) and issubclass(hint, enum.Enum):
         kind, base, values = "select", "option", {member.name: member for member in hint}
     elif hint is not str:
-        raise ConfigError(f"{cls.__name__}.{attribute.name}: a form has no field for {hint!r}")
+        raise ConfigError(f"{cls.__name__}.{attribute.name}: a form has no field for {hint!r}; {_FIELDS}")
     if extra.options is not None and base == "text":
         kind, base, values = "select", "option", {value: value for value in extra.options}
     kind = extra.kind or kind

@@ -7,6 +7,7 @@ done, or for a few seconds; an interrupt, a leave and the program's end are not 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 import trio
@@ -29,14 +30,26 @@ async def hold(
         unclaimed: told what the work brought when nobody waits for it any more.
 
     Cancellation: a timeout of the author's code comes up to `HELD` seconds late, and not at all if the work
-    is done by then. Then the work is cancelled, which is as *ambiguous* as what it does.
+    has brought a yes by then: what the code does with that is part of the block. Else the work is cancelled,
+    which is as *ambiguous* as what it does.
     """
     if conversation.house.cut:
         await trio.lowlevel.checkpoint()
         return None
     held = _Held(conversation, work, unclaimed)
-    conversation.house.beside(held.run)
-    return await held.wait_done()
+    timeouts = conversation.current_branch().timeouts
+    # Without a deadline it is put off already, by another branch, which gives it back.
+    put_off = {t: t.deadline for t in timeouts if not t.cancel_called and t.deadline < inf}
+    for timeout in put_off:
+        timeout.deadline = inf
+    value: T | None = None
+    try:
+        value = await held.wait_done(min(put_off.values(), default=inf))
+        return value
+    finally:
+        for timeout, deadline in put_off.items():
+            if not value or deadline > trio.current_time():
+                timeout.deadline = deadline
 
 
 @final
@@ -68,7 +81,10 @@ class _Held(Generic[T]):
             if self._waiter is not None:
                 trio.lowlevel.reschedule(self._waiter)
 
-    async def wait_done(self) -> T | None:
+    async def wait_done(self, due: float) -> T | None:
+        """Start the work, and wait for its end; `due` is when the next timeout would have come."""
+        self._scope.deadline = due + HELD
+        self._conversation.house.beside(self.run)
         await trio.lowlevel.wait_task_rescheduled(self._abort)
         if self._error is not None:
             raise self._error
@@ -83,6 +99,6 @@ class _Held(Generic[T]):
             return trio.lowlevel.Abort.SUCCEEDED
         # An interrupt that comes while the timeout is held ends this at once.
         self._conversation.held.add(self._scope)
-        self._scope.deadline = trio.current_time() + HELD
+        self._scope.deadline = min(self._scope.deadline, trio.current_time() + HELD)
         self._raise_cancel = raise_cancel
         return trio.lowlevel.Abort.FAILED

@@ -102,10 +102,10 @@ class ChatLife:
         """Two different people were seen here."""
         return self._group
 
-    @property
-    def setting(self) -> Setting:
-        """What filters may know of this chat."""
-        return Setting(self._username, self._group)
+    def setting(self, delivery: Delivery) -> Setting:
+        """What filters may know besides the event."""
+        memory = self._services.memory
+        return Setting(self._username, self._group, delivery.seq, delivery.at, memory)
 
     @property
     def idle(self) -> bool:
@@ -148,7 +148,7 @@ class ChatLife:
         if isinstance(delivery.event, Leave) and not self._group:
             self._leave(delivery)
             return True
-        decision = self._decide(delivery.event, jumped=jumped)
+        decision = self._decide(delivery, jumped=jumped)
         if isinstance(decision, Queue) and is_signal(delivery.event):
             if self._live is None:
                 self.house.count("signal_kept")
@@ -167,24 +167,24 @@ class ChatLife:
         if isinstance(event, Leave) and not self._group:
             self._leave(delivery)
         elif is_payment(event):
-            self._act(self._decide(event), delivery)
-        elif (decision := self._jump(event)) is not None:
+            self._act(self._decide(delivery), delivery)
+        elif (decision := self._jump(delivery)) is not None:
             self._act(decision, delivery)
         else:
             return
         self.jumped.add(delivery.seq)
         self._made_room()
 
-    def _decide(self, event: Event, *, jumped: bool = False) -> Decision:
+    def _decide(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
         waits = [wait for conversation in self._all() for wait in conversation.waits]
         waits.sort(key=lambda wait: wait.opened, reverse=True)
         live = None if self._live is None else [wait for wait in waits if wait in self._live.waits]
-        setting, table = self.setting, self._table
+        event, setting, table = delivery.event, self.setting(delivery), self._table
         watches, failed = self._watches(), self._filter_failed
         return decide(event, setting, table, waits, live, failed, jumped=jumped, watches=watches)
 
-    def _jump(self, event: Event) -> Drop | Start | End | None:
-        return jump(event, self.setting, self._table, self._filter_failed, self._watches())
+    def _jump(self, delivery: Delivery) -> Drop | Start | End | None:
+        return jump(delivery.event, self.setting(delivery), self._table, self._filter_failed, self._watches())
 
     def _watches(self) -> list[Watch]:
         watches = [watch for conversation in self._all() for watch in conversation.watches]
@@ -282,10 +282,13 @@ class ChatLife:
             self._drop(self._asides_due.popleft()[1], "left")
         for conversation in self._all():
             conversation.end(Ending.LEFT)
-        self._act(decide(delivery.event, self.setting, self._table, (), None, self._filter_failed), delivery)
+        self._act(
+            decide(delivery.event, self.setting(delivery), self._table, (), None, self._filter_failed),
+            delivery,
+        )
 
     def _drop_earlier(self, delivery: Delivery, why: str, *, signals: bool = True) -> None:
-        self._ended_by = delivery.seq
+        self._ended_by = max(self._ended_by, delivery.seq)
         kept = [queued for queued in self._mailbox if is_signal(queued.event) and not signals]
         queued = [queued for queued in self._mailbox if queued not in kept]
         self._mailbox = kept
@@ -349,7 +352,9 @@ class ChatLife:
         while queued and wait.open:
             delivery = queued.popleft()
             mine = is_signal(delivery.event) or not signals_only
-            decision: Decision | None = offer(delivery.event, self.setting, wait) if mine else Queue()
+            decision: Decision | None = (
+                offer(delivery.event, self.setting(delivery), wait) if mine else Queue()
+            )
             if decision is None:
                 decision = unfit(delivery.event, wait) if parking else Queue()
             self._act(decision, delivery)
@@ -362,7 +367,9 @@ class ChatLife:
         for delivery in self._mailbox:
             if conversation is not self._live and not is_signal(delivery.event):
                 continue
-            if (ended := end(delivery.event, self.setting, (watch,), self._filter_failed)) is not None:
+            if (
+                ended := end(delivery.event, self.setting(delivery), (watch,), self._filter_failed)
+            ) is not None:
                 self._mailbox.remove(delivery)
                 self._act(ended, delivery)
                 self._made_room()
@@ -370,7 +377,7 @@ class ChatLife:
 
     def give_up(self, conversation: Conversation, delivery: Delivery) -> None:
         """A block was over before the event could end it: the event goes where it would have gone."""
-        decision = self._jump(delivery.event)
+        decision = self._jump(delivery)
         if decision is None or self.house.cut or conversation.ending is not None:
             self.give_back(conversation, delivery)
         else:
@@ -398,7 +405,7 @@ class ChatLife:
         elif conversation is self._live and not payment:
             self._act(Queue(), delivery)
         else:
-            self._act(self._decide(delivery.event), delivery)
+            self._act(self._decide(delivery), delivery)
 
     def _made_room(self) -> None:
         if self.behind and self._has_room():
@@ -429,7 +436,7 @@ class ChatLife:
         queued, self._mailbox = self._mailbox, []
         for delivery in queued:
             # There was room for it before, and nothing has been added since.
-            self._act(self._decide(delivery.event), delivery)
+            self._act(self._decide(delivery), delivery)
 
 
 def _cancelled() -> bool:

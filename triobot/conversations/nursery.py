@@ -23,6 +23,7 @@ class ChatNursery:
         self._nursery = nursery
         self._own = own
         self._children = 0
+        self._timeouts = tuple(conversation.current_branch().timeouts)
 
     def start_soon(self, fn: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
         """Start ``fn(*args)`` as a child; an error of a child cancels its siblings and the block."""
@@ -30,7 +31,7 @@ class ChatNursery:
         path = f"{self._own}/{self._children}."
 
         async def child() -> None:
-            branch = Branch(path)
+            branch = Branch(path, timeouts=list(self._timeouts))
             try:
                 with self._conversation.branch(branch):
                     await fn(*args)

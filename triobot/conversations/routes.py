@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeAlias, final, overload
@@ -11,7 +12,7 @@ from typing_extensions import TypeVar
 
 from ..errors import ConfigError
 from ..wire.events import Event
-from .filters import Filter, starting
+from .filters import Filter, Setting, check_filter, starting
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -67,9 +68,22 @@ class Router:
     """Collects routes, in the order of the lines; a bot includes the routers of other modules.
 
     A declaration holds no state of a run.
+
+    Args:
+        when: a filter that all routes of this router share, besides their own, and its `ignore`, too; also
+            those of the routers that it includes.
+
+    Example:
+        >>> admin = Router(when=by(17))
+        >>> @admin.aside(command("ban"))
+        ... async def ban(chat: Chat[Command]) -> None: ...
+        >>> bot.include(admin)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, when: Filter[object] | None = None) -> None:
+        if when is not None:
+            check_filter(when, "Router(when=)")
+        self._when = when
         self._routes: list[Route] = []
         self._ignored: list[Filter[object]] = []
 
@@ -89,20 +103,24 @@ class Router:
 
     def interrupt(self, taken: Filter[E], /) -> Declaration[E]:
         """Declare an interrupt: it ends the live conversation, then is the live one."""
+        check_filter(taken, "@interrupt")
         return Declaration(self, RouteKind.INTERRUPT, taken, bare=False)
 
     def aside(self, taken: Filter[E], /) -> Declaration[E]:
         """Declare an aside: it runs beside the live conversation and leaves it alone."""
+        check_filter(taken, "@aside")
         return Declaration(self, RouteKind.ASIDE, taken, bare=False)
 
     def ignore(self, taken: Filter[object], /) -> None:
         """Count and drop what this takes, before anything else sees it."""
-        self._ignored.append(taken)
+        check_filter(taken, "ignore()")
+        self._ignored.append(self._behind(taken))
 
     def include(self, router: Router, /) -> None:
         """Add another module's routes behind those declared so far."""
-        self._routes.extend(router._routes)
-        self._ignored.extend(router._ignored)
+        for route in router._routes:
+            self._routes.append(attrs.evolve(route, filter=self._behind(route.filter)))
+        self._ignored.extend(self._behind(taken) for taken in router._ignored)
 
     def add(
         self,
@@ -116,8 +134,22 @@ class Router:
         if not callable(handler):
             raise ConfigError(f"@{kind.value} decorates an async function, not {handler!r}")
         name = f"{handler.__module__}.{getattr(handler, '__qualname__', repr(handler))}"
+        if not _takes_a_chat(handler):
+            raise ConfigError(f"@{kind.value} decorates a function of one argument, the chat; {name} isn't")
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
-        self._routes.append(Route(kind, handler, taken, name, bare))  # type: ignore[arg-type]
+        behind = self._behind(taken)
+        self._routes.append(Route(kind, handler, behind, name, bare))  # type: ignore[arg-type]
+
+    def _behind(self, taken: Filter[E]) -> Filter[E]:
+        """Look at what all routes share first: a filter that counts counts only what is this router's."""
+        shared = self._when
+        if shared is None:
+            return taken
+
+        def see(event: Event, setting: Setting) -> E | None:
+            return None if shared.see(event, setting) is None else taken.see(event, setting)
+
+        return Filter(see, f"({shared.name} & {taken.name})", taken.signals)
 
     def table(self) -> Table:
         """The routes as the dispatcher reads them.
@@ -141,6 +173,16 @@ class Router:
 
     def _of(self, kind: RouteKind) -> tuple[Route, ...]:
         return tuple(route for route in self._routes if route.kind is kind)
+
+
+def _takes_a_chat(handler: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(handler).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature to look at
+        pass
+    return True
 
 
 @final

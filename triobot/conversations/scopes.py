@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError
 from .conversation import Branch, Conversation, OperationKind
-from .filters import Filter
+from .filters import Filter, check_filter
 from .waits import Watch
 
 E_co = TypeVar("E_co", covariant=True, default=object)
@@ -53,6 +53,8 @@ class Scope(Generic[E_co]):
         shield: bool = False,
         until: Filter[E_co] | None = None,
     ) -> None:
+        if until is not None:
+            check_filter(until, "move_on_when()")
         self._conversation = conversation
         self._seconds = check_seconds(seconds)
         self._at = at
@@ -83,6 +85,8 @@ class Scope(Generic[E_co]):
             self._seconds = (self._at - self._conversation.services.clock.now()) / 1000
         if self._seconds != math.inf:
             self._scope.deadline = trio.current_time() + self._seconds
+            self._branch = self._conversation.current_branch()
+            self._branch.timeouts.append(self._scope)
         if self._conversation.house.cut:
             self._scope.shield = False
         self._scope.__enter__()

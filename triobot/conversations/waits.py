@@ -31,10 +31,11 @@ OtherwisePolicy: TypeAlias = str | Otherwise
 @final
 @attrs.frozen
 class Delivery:
-    """An event on its way to a conversation, with its place in the inbox."""
+    """An event on its way to a conversation, with its place in the inbox and the time of its arrival."""
 
     seq: int
     event: Event
+    at: int = 0
 
 
 @final
