@@ -14,7 +14,7 @@ HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
-SEAMS = WIRE | {"values", "seams", "secrets"}
+SEAMS = WIRE | {"values", "resources", "seams", "secrets"}
 L3 = {"webhook", "conversations", "outbox", "client", "store"}
 BOT = SEAMS | L3 | {"clock", "alarms", "settings", "runtime"}
 
@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "clock": set(),
     "wire": {"errors"},
     "values": {"errors"},
+    "resources": {"errors"},
     "seams": WIRE,
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},

@@ -25,6 +25,9 @@ from .conversations.scopes import Scope as Scope
 from .conversations.signals import Signal as Signal
 from .conversations.texts import Texts as Texts
 from .conversations.waits import Otherwise as Otherwise
+from .resources import Provided as Provided
+from .resources import Resource as Resource
+from .resources import provide as provide
 from .seams import Alarm as Alarm
 from .secrets import Secret as Secret
 from .settings import Settings as Settings

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, final
+from typing import Any, Final, Literal, TypeVar, cast, final
 
 import attrs
 import httpx
@@ -28,6 +28,7 @@ from .conversations.routes import Router
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
+from .resources import Provided, Resource, find, open_resources
 from .runtime import Intake, Statistics, Work, open_intake, open_work
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
@@ -106,6 +107,7 @@ class Bot(Router):
         self._transport = transport
         self._clock = clock or SystemClock()
         self._hook: OnAlarm | None = None
+        self._resources: list[Resource[object]] = []
         self._work: Work | None = None
         self._stop = trio.Event()
 
@@ -115,6 +117,31 @@ class Bot(Router):
         """Declare what is called with each alarm, besides the log."""
         self._hook = hook
         return hook
+
+    def resource(self, open: Callable[[], AbstractAsyncContextManager[T]], /) -> Resource[T]:
+        """Declare what the bot needs while it runs: a decorator for an async context manager function.
+
+        Opened before the first event, in the order of declaration; closed after the last conversation has
+        come to rest. `provide` puts another value in its place for one run.
+
+        Example:
+            >>> @bot.resource
+            ... @asynccontextmanager
+            ... async def database() -> AsyncGenerator[Pool]:
+            ...     async with open_pool() as pool:
+            ...         yield pool
+        """
+        resource = Resource(open, getattr(open, "__qualname__", repr(open)))
+        self._resources.append(cast("Resource[object]", resource))
+        return resource
+
+    def use(self, resource: Resource[T]) -> T:
+        """The thing that a resource has opened, from outside the conversations; inside it is `Chat.use`.
+
+        Raises:
+            ConfigError: the bot isn't running, or doesn't declare it.
+        """
+        return find(self._running().resources, resource)
 
     def settings(self) -> Settings:
         """The settings of a run that would start now.
@@ -174,13 +201,13 @@ class Bot(Router):
 
     async def serve(
         self,
-        *,
+        *provided: Provided,
         settings: Settings | None = None,
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Listen and work, until `stop` or cancellation; ``await nursery.start(bot.serve)`` embeds it.
 
-        Hands over the bound addresses once it is ready.
+        Hands over the bound addresses once it is ready. What is `provided` takes the place of resources.
 
         Cancellation: *forceful*: what is being done is cut; no accepted event is lost.
         """
@@ -194,7 +221,7 @@ class Bot(Router):
         ):
             app = build_app(intake.inbox, intake.secrets, readiness=intake.readiness)
             bound: list[str] = await listener.start(partial(serve, app, [bind], shutdown=closing))
-            async with self._working(intake):
+            async with self._working(intake, provided):
                 log.info("listening on %s", ", ".join(bound))
                 task_status.started(bound)
                 await self._stop.wait()
@@ -205,23 +232,26 @@ class Bot(Router):
         self._stop.set()
 
     @asynccontextmanager
-    async def running(self, settings: Settings | None = None) -> AsyncGenerator[Intake]:
+    async def running(self, *provided: Provided, settings: Settings | None = None) -> AsyncGenerator[Intake]:
         """Run without a listener, while the block runs: for tests, and for front ends of one's own.
 
         Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door.
         """
         settings = settings or self.settings()
-        async with open_intake(settings, self._clock, self._hook) as intake, self._working(intake):
+        async with open_intake(settings, self._clock, self._hook) as intake, self._working(intake, provided):
             yield intake
 
     @asynccontextmanager
-    async def _working(self, intake: Intake) -> AsyncGenerator[None]:
+    async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
-        work = open_work(intake, self.table(), self._texts, transport=self._transport)
+        table, texts, transport = self.table(), self._texts, self._transport
         try:
             # Until it has come to rest: a step that is being done may still use the bot's doors.
-            async with work as self._work:
+            async with (
+                open_resources(self._resources, provided) as resources,
+                open_work(intake, table, texts, transport=transport, resources=resources) as self._work,
+            ):
                 yield
         finally:
             self._work = None

@@ -25,6 +25,7 @@ from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
 from .conversations.texts import Texts
 from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
+from .resources import Opened
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, Store, StoreStatistics, WallClock
 from .settings import Settings
 from .store import Stamp, open_store
@@ -102,6 +103,7 @@ class Work:
     outbox: LaneOutbox
     dispatcher: Dispatcher
     store: Store
+    resources: Opened
 
     def statistics(self) -> Statistics:
         """Where the bot stands."""
@@ -154,6 +156,7 @@ async def open_work(
     texts: Texts,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
+    resources: Opened,
 ) -> AsyncGenerator[Work]:
     """Handle accepted events while the block runs; then come to rest, within the grace period."""
     settings, bell = intake.settings, intake.bell
@@ -172,10 +175,11 @@ async def open_work(
             clock=intake.clock,
             texts=texts,
             raise_alarm=bell.ring,
+            resources=resources,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
-        work = Work(platform, outbox, dispatcher, intake.store)
+        work = Work(platform, outbox, dispatcher, intake.store, resources)
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:

@@ -14,6 +14,7 @@ from triobot.conversations import data as data_module
 from triobot.errors import ConfigError, ForeignTaskError
 
 VISITS = Key("visits", int, default=0)
+data_module._declared.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
 from town import CHAT, TEXTS, Town, open_town, start
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triobot.conversations import data as data_module
 from triobot.conversations.chat import Chat
@@ -19,8 +19,6 @@ from triobot.conversations.routes import Router
 from triobot.errors import ConfigError, ForeignTaskError, UnreadableRecordError, UnrecordableError
 from triobot.values import encode_value
 from triobot.wire.ids import ChatId
-
-pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 @attrs.frozen
@@ -32,14 +30,15 @@ class Answers:
 VISITS = Key("visits", int, default=0)
 ANSWERS = Key("answers", Answers)
 SCORES = Key("scores", dict[int, int], default={1: 1})
+data_module._declared.clear()
 
 
 @pytest.fixture(autouse=True)
 def declared() -> Iterator[None]:
     """Other tests' bots have no keys, and read nothing."""
+    data_module._declared.add("visits")
     yield
     data_module._declared.clear()
-    data_module._declared.update({"visits"})
 
 
 def counter(seen: list[object] | None = None) -> Router:
@@ -70,7 +69,7 @@ async def test_a_value_outlives_conversations_and_the_program() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_conversation_right_after_another_sees_what_that_wrote() -> None:
+async def test_a_conversation_right_after_another_sees_what_that_wrote(autojump_clock: MockClock) -> None:
     """Although it is written behind: the store is slow, and the chat's memory is gone."""
     async with open_town(counter(), store=FakeStore(latency=5)) as town:
         for _ in range(3):
@@ -107,7 +106,7 @@ async def test_a_crash_takes_back_the_event_and_what_it_wrote() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_full_store_loses_nothing_of_it() -> None:
+async def test_a_full_store_loses_nothing_of_it(autojump_clock: MockClock) -> None:
     store = FakeStore()
     async with open_town(counter(), store=store) as town:
         store.full = 2
@@ -236,7 +235,7 @@ def test_a_key_that_cannot_be_stored_is_refused() -> None:
     assert Key("x", float, default=1).load(None) == 1
 
 
-async def test_a_write_from_outside_is_seen_at_once_and_durable() -> None:
+async def test_a_write_from_outside_is_seen_at_once_and_durable(autojump_clock: MockClock) -> None:
     router, seen = Router(), list[object]()
 
     @router.conversation

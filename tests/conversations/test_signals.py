@@ -7,7 +7,7 @@ import pytest
 import trio
 from doubles import FakeStore
 from town import ALI, CHAT, open_town, start
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triobot.conversations.chat import Chat
 from triobot.conversations.filters import (
@@ -28,8 +28,6 @@ from triobot.errors import LocalProtocolError, StoreFullError, UnrecordableError
 from triobot.seams import Arrival, Quota
 from triobot.wire.content import Location
 from triobot.wire.events import Message
-
-pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 @attrs.frozen
@@ -134,7 +132,9 @@ async def test_a_signal_is_kept_when_nobody_lives() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_kept_signals_survive_an_interrupt_and_the_end_of_a_conversation() -> None:
+async def test_kept_signals_survive_an_interrupt_and_an_end(
+    autojump_clock: MockClock,
+) -> None:
     """What people typed before it is dropped; what programs told is not."""
     router, seen = Router(), list[object]()
 
@@ -161,7 +161,7 @@ async def test_kept_signals_survive_an_interrupt_and_the_end_of_a_conversation()
     assert seen == [Moved(1)]
 
 
-async def test_an_aside_runs_on_a_signal_and_waits_for_others() -> None:
+async def test_an_aside_runs_on_a_signal_and_waits_for_others(autojump_clock: MockClock) -> None:
     """Beside the live conversation; it finds what came before it asked."""
     router, seen = Router(), list[object]()
 
@@ -189,7 +189,7 @@ async def test_an_aside_runs_on_a_signal_and_waits_for_others() -> None:
         assert town.sent() == ["3 min"]
 
 
-async def test_an_interrupt_and_a_conversation_start_on_a_signal() -> None:
+async def test_an_interrupt_and_a_conversation_start_on_a_signal(autojump_clock: MockClock) -> None:
     router, seen = Router(), list[object]()
 
     @router.conversation(signal(Moved))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from enum import Enum
 from typing import assert_type
@@ -28,6 +30,7 @@ from triobot import (
     Scope,
     Sender,
     Sent,
+    provide,
 )
 from triobot.client import PlatformClient
 from triobot.filters import Command, command, join, message, press, pressed, signal, text
@@ -104,6 +107,20 @@ async def money(chat: Chat[Command]) -> None:
     either = await chat.charge(250_000, "Pizza", item=Order(Size.LARGE), options={"later": "Not now"})
     assert_type(either, Paid[Order] | str)
     assert_type(await chat.invoice(250_000, "Pizza", item=1), Paid[int])
+
+
+@bot.resource
+@asynccontextmanager
+async def price() -> AsyncGenerator[float]:
+    yield 1.5
+
+
+@bot.conversation(command("price"))
+async def priced(chat: Chat) -> None:
+    assert_type(chat.use(price), float)
+    assert_type(bot.use(price), float)
+    async with bot.running(provide(price, 2.5)):
+        pass
 
 
 DETAILS = Key("details", Details, upgrade=lambda old: Details(0))

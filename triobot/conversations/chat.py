@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, cast, final, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
 
+from ..resources import Resource, find
 from ..seams import OnUnknown
 from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
 from ..wire.events import Event, Sender
@@ -80,6 +81,14 @@ class Chat(Generic[E_co]):
         when the event that caused it is dealt with: both or neither survive a crash.
         """
         return ChatData(self._conversation)
+
+    def use(self, resource: Resource[T]) -> T:
+        """The thing that a resource of the bot has opened, such as a pool; hand it to steps.
+
+        Raises:
+            ConfigError: the bot doesn't declare it.
+        """
+        return find(self._conversation.services.resources, resource)
 
     # --- say
 

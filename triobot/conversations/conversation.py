@@ -24,6 +24,7 @@ from ..errors import (
     ForeignTaskError,
     StepError,
 )
+from ..resources import Opened, Resource
 from ..seams import OnUnknown, Outbox, PutData, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.events import Event, Press
 from ..wire.ids import MessageId
@@ -87,6 +88,7 @@ class Services:
     texts: Texts
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
+    resources: Opened = attrs.field(factory=dict[Resource[object], object])
     live_every: float = 1.0
     memory: MutableMapping[object, object] = attrs.field(
         factory=lambda: dict[object, object](), eq=False, repr=False

@@ -1,0 +1,99 @@
+"""Resources: open while the bot works, in order, and replaced for a run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from tests.bot.rig import Chats, make_bot, say
+from triobot import Bot, Chat, Resource, provide
+from triobot.errors import ConfigError
+
+
+def shop(chats: Chats, log: list[str]) -> tuple[Bot, Resource[str], Resource[int]]:
+    """A bot with two resources, the second made of the first."""
+    bot = make_bot(chats)
+
+    @bot.resource
+    @asynccontextmanager
+    async def name() -> AsyncGenerator[str]:
+        log.append("open name")
+        yield "pool"
+        log.append("close name")
+
+    @bot.resource
+    @asynccontextmanager
+    async def size() -> AsyncGenerator[int]:
+        log.append(f"open size of {bot_name()}")
+        yield 7
+        log.append("close size")
+
+    def bot_name() -> str:
+        return name.name.rpartition(".")[2]
+
+    @bot.conversation
+    async def tell(chat: Chat) -> None:
+        await chat.send(f"{chat.use(name)} {chat.use(size)}")
+        try:
+            await chat.sleep(1000)
+        finally:
+            log.append("conversation cut")
+
+    return bot, name, size
+
+
+async def test_they_are_open_while_conversations_live() -> None:
+    chats, log = Chats(), list[str]()
+    bot, name, size = shop(chats, log)
+    async with bot.running() as intake:
+        assert log == ["open name", "open size of name"]
+        assert (bot.use(name), bot.use(size)) == ("pool", 7)
+        await say(intake, 7, "hi")
+        await chats.wait_for(7, "pool 7")
+    assert log[2:] == ["conversation cut", "close size", "close name"]
+
+
+async def test_a_value_takes_the_place_of_one_for_a_run() -> None:
+    chats, log = Chats(), list[str]()
+    bot, name, _ = shop(chats, log)
+    async with bot.running(provide(name, "fake")) as intake:
+        await say(intake, 7, "hi")
+        await chats.wait_for(7, "fake 7")
+    assert "open name" not in log
+    async with trio.open_nursery() as nursery:
+        await nursery.start(bot.serve, provide(name, "another"))
+        assert bot.use(name) == "another"
+        bot.stop()
+    async with bot.running():
+        assert bot.use(name) == "pool"
+
+
+async def test_what_is_not_declared_or_not_running_is_refused() -> None:
+    bot, name, _ = shop(Chats(), [])
+    other, others, _ = shop(Chats(), [])
+    with pytest.raises(ConfigError, match="running"):
+        bot.use(name)
+    async with bot.running():
+        with pytest.raises(ConfigError, match="declared"):
+            bot.use(others)
+    with pytest.RaisesGroup(ConfigError, flatten_subgroups=True):
+        async with other.running(provide(name, "x")):
+            pytest.fail("it ran")
+
+
+async def test_one_that_cannot_be_opened_starts_nothing() -> None:
+    bot, _, _ = shop(Chats(), log := [])
+
+    @bot.resource
+    @asynccontextmanager
+    async def broken() -> AsyncGenerator[None]:
+        raise OSError("no database")
+        yield
+
+    with pytest.RaisesGroup(OSError, flatten_subgroups=True):
+        async with bot.running():
+            pytest.fail("it ran")
+    assert log == ["open name", "open size of name"]

@@ -1,0 +1,82 @@
+"""Resources: what a bot needs for as long as it runs, such as a database pool.
+
+Declared with `Bot.resource`, opened before the first event in the order of declaration, closed after the last
+conversation has come to rest. A test, or a site that owns its pool, puts a value of its own in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Generic, TypeAlias, TypeVar, cast, final
+
+import attrs
+
+from .errors import ConfigError
+
+T = TypeVar("T")
+
+
+@final
+@attrs.frozen(eq=False)
+class Resource(Generic[T]):
+    """A handle on what is opened for a run; `Chat.use` and `Bot.use` give the thing itself."""
+
+    open: Callable[[], AbstractAsyncContextManager[T]] = attrs.field(repr=False)
+    name: str
+
+
+Opened: TypeAlias = Mapping[Resource[object], object]
+
+
+@final
+@attrs.frozen
+class Provided:
+    """A value in place of a resource, for one run; made by `provide`."""
+
+    resource: Resource[object]
+    value: object = attrs.field(repr=False)
+
+
+def provide(resource: Resource[T], value: T) -> Provided:
+    """Put `value` in place of a resource for one run: it is neither opened nor closed.
+
+    Example:
+        >>> async def test(bot: Bot) -> None:
+        ...     async with bot.running(provide(database, FakeDatabase())):
+        ...         ...
+    """
+    return Provided(cast("Resource[object]", resource), value)
+
+
+@asynccontextmanager
+async def open_resources(
+    declared: Sequence[Resource[object]], provided: Sequence[Provided]
+) -> AsyncGenerator[Opened]:
+    """Open what is declared, in that order, but what is provided; close it in the opposite order.
+
+    Raises:
+        ConfigError: something is provided that is not declared.
+        Whatever opening a resource raises; those before it are closed.
+    """
+    opened = {given.resource: given.value for given in provided}
+    for resource in opened:
+        if resource not in declared:
+            raise ConfigError(f"the resource {resource.name} is provided, but this bot doesn't declare it")
+    async with AsyncExitStack() as stack:
+        for resource in declared:
+            if resource not in opened:
+                opened[resource] = await stack.enter_async_context(resource.open())
+        yield opened
+
+
+def find(opened: Opened, resource: Resource[T]) -> T:
+    """The thing itself.
+
+    Raises:
+        ConfigError: the bot that runs doesn't declare it.
+    """
+    key = cast("Resource[object]", resource)
+    if key not in opened:
+        raise ConfigError(f"the resource {resource.name} isn't declared on the bot that runs")
+    return cast("T", opened[key])
