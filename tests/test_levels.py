@@ -33,9 +33,10 @@ ALLOWED: dict[str, set[str]] = {
     "emulator": SEAMS,
     "filters": {"conversations"},
     "runtime": BOT,
+    "address": BOT,
     "fronts": BOT,
-    "bot": BOT | {"fronts"},
-    "__init__": BOT | {"bot", "filters"},
+    "bot": BOT | {"address", "fronts"},
+    "__init__": BOT | {"address", "bot", "filters"},
     "cli": BOT | {"bot", "filters", "emulator", "__init__"},
 }
 

@@ -31,6 +31,7 @@ class Chats:
     gate: trio.Event | None = None
     entered: trio.Event = attrs.Factory(trio.Event)
     _count: int = 0
+    _arrived: trio.lowlevel.ParkingLot = attrs.Factory(trio.lowlevel.ParkingLot)
 
     async def take(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
@@ -41,13 +42,14 @@ class Chats:
         self._count += 1
         if request.url.path.endswith("/sendMessage"):
             self.texts[int(fields["chat_id"][0])].append(fields["data"][0])
+            self._arrived.unpark_all()
         return httpx.Response(200, content=json.dumps({"id": self._count}))
 
     async def wait_for(self, chat: int, *texts: str) -> None:
         """Wait until this is what the chat has seen."""
         with trio.fail_after(10):
             while self.texts[chat] != list(texts):
-                await trio.sleep(0.01)
+                await self._arrived.park()
 
 
 def make_bot(chats: Chats, *, store: str = "memory:", grace: float = 5.0) -> Bot:
