@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, IntEnum
-from typing import Final, Literal, Protocol, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, final
 
 import attrs
 from typing_extensions import TypeVar
 
+from .alarm_kinds import AlarmKind
 from .wire.events import Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
@@ -359,17 +360,6 @@ class Store(Protocol):
 
 
 # --- alarms
-
-AlarmKind: TypeAlias = Literal[
-    "conversation_crashed",
-    "token_refused",
-    "outbox_held",
-    "store_unwritable",
-    "inbox_half_full",
-    "amount_mismatch",
-    "foreign_payment",
-    "payment_unverified",
-]
 
 
 @final
