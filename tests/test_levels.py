@@ -14,7 +14,7 @@ HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
-SEAMS = WIRE | {"alarm_kinds", "values", "resources", "seams", "secrets"}
+SEAMS = WIRE | {"alarm_kinds", "money", "values", "resources", "seams", "secrets"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "payments"}
 BOT = SEAMS | L3 | {"clock", "alarms", "settings", "runtime"}
 
@@ -27,7 +27,8 @@ ALLOWED: dict[str, set[str]] = {
     "values": {"errors"},
     "resources": {"errors"},
     "alarm_kinds": set(),
-    "seams": WIRE | {"alarm_kinds"},
+    "money": WIRE | {"alarm_kinds"},
+    "seams": WIRE | {"alarm_kinds", "money"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},
     **dict.fromkeys(L3, SEAMS),

@@ -24,6 +24,7 @@
         StoreLockedError         another process has it open
         StoreVersionError        made by another version of triobot
         StoreCorruptError        the file is damaged
+        StaleRowError            a payment has moved since it was read
         StoreFullError           a write did not reach the disk, and nothing of it is stored
       ConfigError                a setting or a declaration is wrong
 
@@ -274,6 +275,22 @@ class StoreVersionError(StoreError):
 @final
 class StoreCorruptError(StoreError):
     """The store's file is damaged or is not a store, or its disk failed while a commit was being made."""
+
+
+@final
+class StaleRowError(StoreError):
+    """A payment has moved since it was read, and nothing of this commit is stored. Read it, and decide again.
+
+    Attributes:
+        id: the payment's number.
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self.id = id
+
+    def __str__(self) -> str:
+        return f"payment {self.id} has moved since it was read"
 
 
 @final

@@ -15,6 +15,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from .alarm_kinds import AlarmKind
+from .money import AlarmRows, MoneyWrite, PaymentRows
 from .wire.events import Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
@@ -269,7 +270,7 @@ class PutData:
     value: str | None = attrs.field(repr=False)
 
 
-Write: TypeAlias = Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData
+Write: TypeAlias = Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData | MoneyWrite
 
 
 @final
@@ -298,10 +299,21 @@ class Store(Protocol):
         StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
             may not be stored then. Every later call raises it too: the program should stop.
         LocalProtocolError: a value that no engine can hold; nothing of this call was stored.
+        StaleRowError: a payment has moved since it was read; nothing of this call was stored.
         trio.ClosedResourceError: the store has been closed.
 
     Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.
     """
+
+    @property
+    def payments(self) -> PaymentRows:
+        """What was asked for, and how far it got."""
+        ...
+
+    @property
+    def alarms(self) -> AlarmRows:
+        """What an operator should know."""
+        ...
 
     async def accept(
         self,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from ..errors import LocalProtocolError
+from ..money import AcknowledgeAlarms, AlarmTold, PaymentRow, PutPayment, RaiseAlarm
 from ..seams import (
     LARGEST_VALUE,
     Acknowledge,
@@ -89,6 +90,8 @@ def _size(write: Write) -> int:
             return len(body)
         case PutData(value=str(value)):
             return 256 + len(value)
+        case PutPayment(row=row):
+            return 1024 + len(row.record)
         case _:
             return 256
 
@@ -123,9 +126,44 @@ def _admitted(write: Write) -> Write:
                 _text("value", value)
                 if len(value) > LARGEST_VALUE:
                     raise LocalProtocolError("value", f"must be at most {LARGEST_VALUE} characters")
+        case PutPayment(row, fact, at):
+            _admit_payment(row)
+            _text("fact", fact)
+            check_integer("at", at, least=0)
+        case RaiseAlarm(_, key, text, at):
+            _text("key", key)
+            _text("text", text)
+            check_integer("at", at, least=0)
+        case AcknowledgeAlarms(_, key, at):
+            if key is not None:
+                _text("key", key)
+            check_integer("at", at, least=0)
+        case AlarmTold(_, key, at):
+            _text("key", key)
+            check_integer("at", at, least=0)
         case _:
             assert_never(write)
     return write
+
+
+def _admit_payment(row: PaymentRow) -> None:
+    for name, text in (("id", row.id), ("state", row.state), ("group", row.group), ("record", row.record)):
+        _text(name, text)
+    if row.invoice_id is not None:
+        _text("invoice_id", row.invoice_id)
+    if len(row.record) > LARGEST_VALUE:
+        raise LocalProtocolError("record", f"must be at most {LARGEST_VALUE} characters")
+    admit_chat(row.chat_id)
+    check_integer("revision", row.revision, least=1)
+    for name, number in (("amount", row.amount), ("made_at", row.made_at), ("urgent", row.urgent)):
+        check_integer(name, number, least=0)
+    for name, moment in (
+        ("due_at", row.due_at),
+        ("captured", row.captured),
+        ("captured_at", row.captured_at),
+    ):
+        if moment is not None:
+            check_integer(name, moment, least=0)
 
 
 def _text(field: str, value: str, *, empty: bool = False) -> None:

@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
-from typing import Final, assert_never, final
+from typing import Final, TypeVar, assert_never, final
 
 import attrs
 import trio
 
+from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from ..seams import (
     Acceptance,
     Accepted,
@@ -37,8 +38,12 @@ from ..seams import (
 from ..wire.ids import ChatId, SenderId
 from .admission import admit_arrival, admit_chat, admit_keyed, admit_page, admit_writes
 from .deliveries import Delivery, cutoff, is_redelivery
+from .memory_money import MemoryMoney
+from .reading import Money, ReadAlarms, ReadPayments
 from .ring import overflows
 from .tally import Tally
+
+R = TypeVar("R")
 
 _SWEEP_EVERY: Final = 60 * 1000
 
@@ -77,6 +82,9 @@ class _MemoryStore:
         self._raw: deque[KeepRaw] = deque()
         self._settings: dict[str, str] = {}
         self._data: dict[ChatId, dict[str, str]] = {}
+        self._money = MemoryMoney()
+        self.payments = ReadPayments(self._ask_money)
+        self.alarms = ReadAlarms(self._ask_money)
 
     def close(self) -> None:
         self._closed = True
@@ -98,6 +106,7 @@ class _MemoryStore:
         refusal = self._tally.refusal(arrival.chat_id, len(arrival.body), quota)
         if refusal is not None:
             return refusal
+        self._money.check(writes)
         for write in writes:
             self._apply(write)
         row = self._store(arrival)
@@ -109,6 +118,7 @@ class _MemoryStore:
     async def commit(self, *writes: Write) -> None:
         admitted = admit_writes(writes)
         await self._turn()
+        self._money.check(admitted)
         for write in admitted:
             self._apply(write)
         self._tally.settle()
@@ -206,8 +216,14 @@ class _MemoryStore:
                 self._settings[name] = value
             case PutData(chat_id, key, value):
                 self._put_data(chat_id, key, value)
+            case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
+                self._money.apply(write)
             case _:
                 assert_never(write)
+
+    async def _ask_money(self, work: Callable[[Money], R]) -> R:
+        await self._turn()
+        return work(self._money)
 
     def _put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
         values = self._data.setdefault(chat_id, {})

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 import trio
 
@@ -34,10 +34,13 @@ from ..seams import (
 from ..wire.ids import ChatId
 from .admission import admit_arrival, admit_chat, admit_keyed, admit_page, admit_writes, size_of
 from .file import StoreFile, open_file
+from .reading import Money, ReadAlarms, ReadPayments
 from .schema import MIGRATIONS, Migration
 from .stamp import Stamp
 from .statements import Tables
 from .writer import Writer
+
+R = TypeVar("R")
 
 _log: Final = logging.getLogger("triobot.store")
 
@@ -131,6 +134,11 @@ class _SqliteStore:
     def __init__(self, writer: Writer, clock: WallClock) -> None:
         self._writer = writer
         self._clock = clock
+        self.payments = ReadPayments(self._ask_money)
+        self.alarms = ReadAlarms(self._ask_money)
+
+    async def _ask_money(self, work: Callable[[Money], R]) -> R:
+        return await self._writer.ask(lambda tables: work(tables.money), writes=False)
 
     async def accept(
         self,

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import assert_never, final
 
+from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from ..seams import (
     Acceptance,
     Accepted,
@@ -29,6 +30,7 @@ from ..seams import (
 )
 from ..wire.ids import ChatId
 from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
+from .payment_rows import MoneyTables
 from .ring import overflows
 from .schema import put_meta
 from .tally import Tally
@@ -41,6 +43,7 @@ class Tables:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._sql = connection
         self.tally = Tally()
+        self.money = MoneyTables(connection)
 
     # --- writing
 
@@ -82,6 +85,8 @@ class Tables:
                 self._put_setting(write)
             case PutData():
                 self._put_data(write)
+            case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
+                self.money.apply(write)
             case _:
                 assert_never(write)
 
