@@ -28,7 +28,7 @@ class PaymentRow:
         group: what nobody mixes in a total, such as ``button IRR``.
         made_at: when it was written first.
         due_at: when it has to be looked at again; None for never.
-        urgent: the smaller, the earlier among those that are due.
+        urgent: goes before all that have none, the smaller the earlier.
         captured: what the platform took, and when; both or neither.
         record: everything else, for the ledger alone.
     """
@@ -43,7 +43,7 @@ class PaymentRow:
     record: str = attrs.field(repr=False)
     invoice_id: InvoiceId | None = None
     due_at: int | None = None
-    urgent: int = 0
+    urgent: int | None = None
     captured: int | None = None
     captured_at: int | None = None
 

@@ -127,12 +127,20 @@ class MoneyContract:
     async def test_what_is_due_comes_by_urgency(self, clock: SettableClock, tmp_path: Path) -> None:
         """Then by how long it has waited; what isn't due doesn't come."""
         async with self.opened(clock, tmp_path) as store:
-            for id_, due, urgent in (("1", 30, 2), ("2", 10, 2), ("3", 40, 1), ("4", None, 1), ("5", 90, 1)):
+            for id_, due, urgent in (
+                ("1", 30, None),
+                ("2", 20, None),
+                ("3", 40, 7),
+                ("4", 45, 6),
+                ("5", None, 1),
+                ("6", 90, 1),
+            ):
                 await store.commit(put(id=id_, due_at=due, urgent=urgent))
 
-            assert [row.id for row in await store.payments.due(50, limit=9)] == ["3", "2", "1"]
-            assert [row.id for row in await store.payments.due(50, limit=1)] == ["3"]
-            assert await store.payments.next_due() == 10
+            assert [row.id for row in await store.payments.due(50, limit=9)] == ["4", "3", "2", "1"]
+            assert [row.id for row in await store.payments.due(50, limit=3)] == ["4", "3", "2"]
+            assert [row.id for row in await store.payments.due(50, limit=1)] == ["4"]
+            assert await store.payments.next_due() == 20
 
     async def test_nothing_is_due_in_an_empty_store(self, clock: SettableClock, tmp_path: Path) -> None:
         """No row, no moment."""

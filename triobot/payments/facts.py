@@ -89,7 +89,7 @@ FACTS: Final[dict[FactName, str]] = {
     "settled": "the author's code is done with it",
     "handler_failed": "the aside for its item failed",
     "no_handler": "there is no aside for its item",
-    "parked_10min": "its conversation has been parked for ten minutes",
+    "parked_10min": "its conversation has not taken it for ten minutes",
     "hint_age_30min": "a callback is half an hour old, and nothing certain is known",
     "unchecked_20min": "nothing certain was heard of it for twenty minutes",
     "unsettled_1day": "delivered a day ago, and not settled",

@@ -269,7 +269,7 @@ def _with_duties(
                 after = attrs.evolve(after, remove_at=_remove_at(after, name, now))
             case "deliver":
                 after = attrs.evolve(after, deliver_at=_deliver_at(after, name, now))
-                if after.deliver_at is None:
+                if after.deliver_at is None and after.taker == "handler":
                     continue
             case "send" | "offer_top_up":
                 pass
@@ -292,6 +292,8 @@ def _remove_at(entry: Entry, name: FactName, now: int) -> int:
 
 
 def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
+    if entry.taker == "conversation":
+        return None  # told at once, and it looks when it is revived
     if name != "handler_failed":
         return now
     if entry.failures >= schedule.TRIES:
@@ -345,15 +347,3 @@ def _is_another(entry: Entry, hint: Hint, now: int) -> bool:
     late = entry.verified_at is not None and now > entry.verified_at + schedule.SECOND_PAYMENT
     elsewhere = hint.message_id is not None and hint.message_id != entry.message_id
     return late or elsewhere or hint.chat_id != entry.chat_id
-
-
-def due_duties(entry: Entry, now: int) -> tuple[Duty, ...]:
-    """What an entry that was read from the store has to have done now."""
-    found: list[Duty] = []
-    if entry.check_at is not None and entry.check_at <= now:
-        found.append(entry.ask)
-    if entry.remove_at is not None and entry.remove_at <= now:
-        found.append("remove")
-    if entry.deliver_at is not None and entry.deliver_at <= now:
-        found.append("deliver")
-    return tuple(found)

@@ -37,11 +37,12 @@ BUTTON_LIFE: Final = DAY
 INVOICE_LIFE: Final = DAY
 SECOND_PAYMENT: Final = 10 * MINUTE
 UNSETTLED: Final = DAY
+PARKED: Final = 10 * MINUTE
 TRIES: Final = 5
 REMOVE_PAUSES: Final = (2 * SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, HOUR)
 DELIVER_PAUSES: Final = (2 * SECOND, 30 * SECOND, 5 * MINUTE, HOUR)
 
-Clock: TypeAlias = Literal["life_over", "hint_age_30min", "unchecked_20min", "unsettled_1day"]
+Clock: TypeAlias = Literal["life_over", "hint_age_30min", "unchecked_20min", "unsettled_1day", "parked_10min"]
 
 WATCHED: Final[tuple[State, ...]] = ("sending", "open", "unsure", "check", "closing")
 
@@ -72,8 +73,17 @@ def verify_by(entry: Entry) -> int:
 
 def due(entry: Entry) -> tuple[int, Clock] | None:
     """The next fact that time alone brings, and its moment; None if nothing but others can move it."""
-    clocks = [clock for clock in (_life(entry), _hint(entry), _blind(entry), _unsettled(entry)) if clock]
+    found = (_life(entry), _hint(entry), _blind(entry), _unsettled(entry), _parked(entry))
+    clocks = [clock for clock in found if clock]
     return min(clocks, default=None)
+
+
+def urgency(entry: Entry) -> int | None:
+    """Who goes first among those that are due, the smaller the earlier; None for the sweep."""
+    if entry.deliver_at is not None:
+        return 0
+    unclear = entry.state in WATCHED or entry.state == "verifying"
+    return verify_by(entry) if unclear and entry.hinted_at is not None and not entry.clean else None
 
 
 def due_at(entry: Entry) -> int | None:
@@ -117,3 +127,10 @@ def _unsettled(entry: Entry) -> tuple[int, Clock] | None:
     if entry.state != "delivered" or entry.delivered_at is None or "unsettled_1day" in entry.warned:
         return None
     return entry.delivered_at + UNSETTLED, "unsettled_1day"
+
+
+def _parked(entry: Entry) -> tuple[int, Clock] | None:
+    # A conversation that waits takes it at once; one that can't be revived never does.
+    if entry.state != "verified" or entry.taker != "conversation" or entry.verified_at is None:
+        return None
+    return entry.verified_at + PARKED, "parked_10min"

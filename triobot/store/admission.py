@@ -155,15 +155,16 @@ def _admit_payment(row: PaymentRow) -> None:
         raise LocalProtocolError("record", f"must be at most {LARGEST_VALUE} characters")
     admit_chat(row.chat_id)
     check_integer("revision", row.revision, least=1)
-    for name, number in (("amount", row.amount), ("made_at", row.made_at), ("urgent", row.urgent)):
-        check_integer(name, number, least=0)
-    for name, moment in (
+    for name, number in (
+        ("amount", row.amount),
+        ("made_at", row.made_at),
         ("due_at", row.due_at),
+        ("urgent", row.urgent),
         ("captured", row.captured),
         ("captured_at", row.captured_at),
     ):
-        if moment is not None:
-            check_integer(name, moment, least=0)
+        if number is not None:
+            check_integer(name, number, least=0)
 
 
 def _text(field: str, value: str, *, empty: bool = False) -> None:

@@ -91,8 +91,8 @@ class MemoryMoney:
         return None if known is None else self._payments[known]
 
     def due(self, now: int, limit: int) -> list[PaymentRow]:
-        due = [(row.urgent, row.due_at, row.id) for row in self._payments.values() if row.due_at is not None]
-        return [self._payments[id_] for _, at, id_ in sorted(due) if at <= now][:limit]
+        due = [row for row in self._payments.values() if row.due_at is not None and row.due_at <= now]
+        return sorted(due, key=lambda row: (row.urgent is None, row.urgent or 0, row.due_at, row.id))[:limit]
 
     def next_due(self) -> int | None:
         return min((row.due_at for row in self._payments.values() if row.due_at is not None), default=None)

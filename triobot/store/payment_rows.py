@@ -33,12 +33,15 @@ TABLES: Final = (
         record TEXT NOT NULL,
         invoice_id TEXT,
         due_at INTEGER,
-        urgent INTEGER NOT NULL,
+        urgent INTEGER,
         captured INTEGER,
         captured_at INTEGER
     ) WITHOUT ROWID""",
     "CREATE UNIQUE INDEX payments_invoice ON payments (invoice_id) WHERE invoice_id IS NOT NULL",
-    "CREATE INDEX payments_due ON payments (due_at) WHERE due_at IS NOT NULL",
+    # Two, so that a few urgent ones are found among a million that are due after an outage.
+    "CREATE INDEX payments_urgent ON payments (urgent, due_at)"
+    " WHERE urgent IS NOT NULL AND due_at IS NOT NULL",
+    "CREATE INDEX payments_due ON payments (due_at) WHERE urgent IS NULL AND due_at IS NOT NULL",
     "CREATE INDEX payments_state ON payments (state, id)",
     "CREATE INDEX payments_chat ON payments (chat_id, id)",
     "CREATE INDEX payments_captured ON payments (captured_at) WHERE captured_at IS NOT NULL",
@@ -81,7 +84,7 @@ _Payment: TypeAlias = tuple[
     str,
     str | None,
     int | None,
-    int,
+    int | None,
     int | None,
     int | None,
 ]
@@ -178,11 +181,19 @@ class MoneyTables:
         return self._one("invoice_id = ?", invoice_id)
 
     def due(self, now: int, limit: int) -> list[PaymentRow]:
-        return self._payments("WHERE due_at <= ? ORDER BY urgent, due_at LIMIT ?", (now, limit))
+        urgent = self._payments(
+            "WHERE urgent IS NOT NULL AND due_at <= ? ORDER BY urgent, due_at LIMIT ?", (now, limit)
+        )
+        rest = self._payments(
+            "WHERE urgent IS NULL AND due_at <= ? ORDER BY due_at LIMIT ?", (now, limit - len(urgent))
+        )
+        return urgent + rest
 
     def next_due(self) -> int | None:
         row: tuple[int | None] = self._sql.execute(
-            "SELECT min(due_at) FROM payments WHERE due_at IS NOT NULL"
+            "SELECT min(due_at) FROM"
+            " (SELECT min(due_at) AS due_at FROM payments WHERE urgent IS NOT NULL AND due_at IS NOT NULL"
+            " UNION ALL SELECT min(due_at) FROM payments WHERE urgent IS NULL AND due_at IS NOT NULL)"
         ).fetchone()
         return row[0]
 
