@@ -97,20 +97,34 @@ class Books:
         self.announce(planned)
         return planned.entry
 
-    async def move(self, id_: RefId, *facts: Fact, also: Sequence[Write] = ()) -> Planned | None:
+    async def move(
+        self, id_: RefId, *facts: Fact, also: Sequence[Write] = (), may_fail: bool = False
+    ) -> Planned | None:
         """Let these facts happen to an entry, with `also` in the same transaction; None if there is none.
 
         What the table refuses changes nothing but is counted and alarmed, and `also` is stored all the same.
+
+        Args:
+            may_fail: the entry may have moved on meanwhile: then nothing at all is stored, and nothing alarmed.
+
+        Raises:
+            StaleRowError: an invoice's id that the facts bring belongs to another entry.
         """
+        stale = -1
         while True:
             entry = await self.read(id_)
             if entry is None:
                 return None
+            if entry.revision == stale:
+                raise StaleRowError(id_)  # not this row's revision: another one has the invoice's id
             planned = plan(entry, facts, self._now())
+            if may_fail and not planned.moved:
+                return planned
             try:
                 await self._commit(*also, *planned.writes)
             except StaleRowError:
                 self.counts["moved_meanwhile"] += 1
+                stale = entry.revision
                 continue
             self.announce(planned)
             return planned

@@ -63,6 +63,8 @@ def _taken(row: Row) -> Iterator[str]:
             yield "the aside takes it"
         case "somebody":
             yield "the aside takes it, if nobody would"
+        case "heir":
+            yield "the aside takes it, unless nobody was to"
         case None:
             pass
 

@@ -81,12 +81,13 @@ class Entry:
         sent_at: the earliest moment at which the user may have seen it.
         hinted_at: the last callback, whatever it said.
         claimed_at: the last callback that may mean that it was paid.
+        claims: how many of those there were.
         tries: examinations since the last callback.
         hinted: a callback came since the last verify was begun.
         ask: what an examination starts with; the inquiry, once a verify may have left.
         asked_at: when the last verify was begun.
-        verify_said: what that verify answered; None until it did.
-        seen: the inquiry said "verified" before that verify was begun.
+        verify_said: what that verify answered; None until it did, and after an inquiry said "verified".
+        seen_at: since when the inquiry has said "verified", without a verify that did.
         clean_at: it was certainly not paid then; the hour can't have begun earlier.
         clean: the last examination said so.
         decline: a code that will be believed once verify and inquiry have said "error" after it.
@@ -123,12 +124,13 @@ class Entry:
     sent_at: int | None = None
     hinted_at: int | None = None
     claimed_at: int | None = None
+    claims: int = 0
     tries: int = 0
     hinted: bool = False
     ask: Literal["verify", "inquire"] = "verify"
     asked_at: int | None = None
     verify_said: Said | None = None
-    seen: bool = False
+    seen_at: int | None = None
     clean_at: int | None = None
     clean: bool = False
     decline: int | None = None

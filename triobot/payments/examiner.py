@@ -67,7 +67,7 @@ async def work_on(id_: RefId, books: Books, hands: Hands, now: Callable[[], int]
             case None:
                 return
             case Happen(clock):
-                await books.move(id_, Plain(clock))
+                await books.move(id_, Plain(clock), may_fail=True)
             case "verify":
                 await _examine(entry, books, hands)
             case "inquire":
@@ -77,14 +77,14 @@ async def work_on(id_: RefId, books: Books, hands: Hands, now: Callable[[], int]
                 await books.move(id_, Plain("removed" if gone else "remove_failed"))
             case "deliver":
                 if not entry.wanted or not await hands.deliver(entry):
-                    await books.move(id_, Plain("no_handler"))
+                    await books.move(id_, Plain("no_handler"), may_fail=True)
             case _:
                 assert_never(step)
 
 
 async def _examine(entry: Entry, books: Books, hands: Hands) -> None:
     """Verify; and inquire after anything but a yes."""
-    begun = await books.move(entry.id, Plain("verify_begun"))
+    begun = await books.move(entry.id, Plain("verify_begun"), may_fail=True)
     if begun is None or not begun.moved:
         return
     verified = await hands.ask(begun.entry, "verify")

@@ -76,7 +76,7 @@ FACTS: Final[dict[FactName, str]] = {
     "verify_400": "verify: status 400",
     "verify_403": "verify: status 403",
     "inquire_seen": "inquiry: verified, but that may mean paid and not captured",
-    "inquire_ok": "inquiry: verified, before and after a verify that said error; or nobody wants it",
+    "inquire_ok": "inquiry: verified, before and after a verify that said error, or for 75 minutes",
     "inquire_wrong": "the same, with another amount",
     "inquire_error": "inquiry: error",
     "inquire_unknown": "inquiry: no answer that could be read",
@@ -179,7 +179,7 @@ AnswerWord: TypeAlias = Literal["verified", "error", "unknown", "400", "403"]
 @final
 @attrs.frozen
 class Answer:
-    """What verify or inquiry answered; `amount` with "verified" only."""
+    """What verify or inquiry answered; `amount` as far as it was told, always with "verified"."""
 
     to: Literal["verify", "inquire"]
     word: AnswerWord
@@ -192,9 +192,11 @@ NOT_ENOUGH: Final = 1000
 TRY_AGAIN: Final = 1004
 RETRY: Final = frozenset({NOT_ENOUGH, TRY_AGAIN})
 FINAL: Final = frozenset({1001, 1002, 1003})
+AFTERLIFE: Final = 75 * 60 * 1_000
+"""After so long nothing is paid and not captured: the hour, and a quarter for clocks that differ."""
 
 
-def name_of(entry: Entry, fact: Fact) -> FactName:
+def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
     """The fact's name in the table, as this entry sees it."""
     match fact:
         case Plain(name):
@@ -208,7 +210,7 @@ def name_of(entry: Entry, fact: Fact) -> FactName:
         case Answer(to="verify"):
             return _verified(entry, fact)
         case Answer():
-            return _inquired(entry, fact)
+            return _inquired(entry, fact, now)
         case _:
             assert_never(fact)
 
@@ -227,12 +229,10 @@ def _verified(entry: Entry, answer: Answer) -> FactName:
             return "verify_403"
 
 
-def _inquired(entry: Entry, answer: Answer) -> FactName:
+def _inquired(entry: Entry, answer: Answer, now: int) -> FactName:
     match answer.word:
         case "verified":
-            # Nobody has told whether the inquiry's word means captured, or paid. If a verify between two
-            # such answers said "error", it is captured: anything only paid would have been captured by it.
-            if entry.wanted and not (entry.seen and entry.verify_said == "error"):
+            if not _is_proof(entry, now):
                 return "inquire_seen"
             return "inquire_ok" if answer.amount == entry.amount else "inquire_wrong"
         case "error":
@@ -243,3 +243,14 @@ def _inquired(entry: Entry, answer: Answer) -> FactName:
             return "inquire_400"
         case "403":
             return "inquire_403"
+
+
+def _is_proof(entry: Entry, now: int) -> bool:
+    """Whether another "verified" of the inquiry means captured; the interface leaves it open whether paid does.
+
+    If a verify between two such answers said "error", there was nothing left for it to capture. And what is
+    only paid goes back within the hour.
+    """
+    if entry.seen_at is None:
+        return False
+    return entry.verify_said == "error" or now >= entry.seen_at + AFTERLIFE

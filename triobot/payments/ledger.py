@@ -73,7 +73,7 @@ _UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen"
 
 def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
     """What becomes of the entry when this happens to it at `now`."""
-    name = name_of(entry, fact)
+    name = name_of(entry, fact, now)
     row = find(entry.state, name)
     if row is None or not _allowed(entry, name):
         return Impossible(entry, name)
@@ -119,6 +119,8 @@ def _taker(entry: Entry, row: Row) -> Taker:
             return "handler"
         case "somebody":
             return entry.taker if entry.wanted else "handler"
+        case "heir":
+            return "handler" if entry.wanted else "nobody"
 
 
 def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
@@ -137,7 +139,7 @@ def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
         case Hint():
             return _hinted(entry, fact, name, now)
         case Answer():
-            return _answered(entry, fact, name)
+            return _answered(entry, fact, name, now)
         case _:
             return _clocked(entry, name, now)
 
@@ -161,15 +163,15 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
         return hinted
     if name == "declined_final":
         return attrs.evolve(hinted, decline=hint.code)
-    return attrs.evolve(hinted, claimed_at=now, warned=warned, decline=None)
+    return attrs.evolve(hinted, claimed_at=now, claims=entry.claims + 1, warned=warned, decline=None)
 
 
-def _answered(entry: Entry, answer: Answer, name: FactName) -> Entry:
+def _answered(entry: Entry, answer: Answer, name: FactName, now: int) -> Entry:
     if answer.to == "verify":
         said: Said = "error" if answer.word in ("error", "400") else "unknown"
         entry = attrs.evolve(entry, verify_said=said)
     elif name == "inquire_seen":
-        entry = attrs.evolve(entry, seen=True)
+        entry = attrs.evolve(entry, seen_at=entry.seen_at or now, verify_said=None)
     if name in ("verify_ok", "verify_wrong", "inquire_ok", "inquire_wrong"):
         return attrs.evolve(entry, captured=answer.amount)
     return entry
@@ -219,7 +221,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
         certain = after.verify_said == "error"
         after = attrs.evolve(
             after,
-            seen=False,
+            seen_at=None,
             ask="verify",
             clean=certain,
             clean_at=after.asked_at if certain else after.clean_at,
@@ -254,7 +256,10 @@ def _with_duties(
         match duty:
             case "verify":
                 if not (after.wanted and after.verifiable):
-                    after = attrs.evolve(after, check_at=None)
+                    # A verify may have captured it all the same: that is asked about until it is known.
+                    after = attrs.evolve(
+                        after, check_at=after.check_at if after.state == "verifying" else None
+                    )
                     continue
                 again = after.check_at if name == "inquire_seen" and before.tries else now
                 after = attrs.evolve(after, check_at=again, ask="verify")
@@ -337,6 +342,8 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
             return any(was < now_ == schedule.TRIES for was, now_ in counts)
         case "late_or_elsewhere":
             return isinstance(fact, Hint) and _is_another(before, fact, now)
+        case "perhaps_twice":
+            return after.claims > 1 and before.seen_at is not None
         case "orphan":
             return after.kind == "button" and after.message_id is None
         case _:

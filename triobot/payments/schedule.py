@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from .entry import Entry, State
+from .facts import AFTERLIFE
 
 SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
@@ -30,8 +31,6 @@ HINT_AGE: Final = 30 * MINUTE
 WINDOW: Final = HOUR
 """The platform gives back what was not verified so long after it was paid (interface section 1)."""
 
-AFTERLIFE: Final = 75 * MINUTE
-"""How long a payment is watched after its button has gone: the hour, and a quarter for clocks that differ."""
 
 BUTTON_LIFE: Final = DAY
 INVOICE_LIFE: Final = DAY
@@ -42,9 +41,12 @@ TRIES: Final = 5
 REMOVE_PAUSES: Final = (2 * SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, HOUR)
 DELIVER_PAUSES: Final = (2 * SECOND, 30 * SECOND, 5 * MINUTE, HOUR)
 
-Clock: TypeAlias = Literal["life_over", "hint_age_30min", "unchecked_20min", "unsettled_1day", "parked_10min"]
+Clock: TypeAlias = Literal[
+    "life_over", "hint_age_30min", "unchecked_20min", "unsettled_1day", "parked_10min", "taker_gone"
+]
 
 WATCHED: Final[tuple[State, ...]] = ("sending", "open", "unsure", "check", "closing")
+ON_SCREEN: Final[tuple[State, ...]] = ("prepared", "sending", "open", "unsure", "check", "verifying")
 
 
 def pause(pauses: tuple[int, ...], tries: int, then: int) -> int:
@@ -73,7 +75,7 @@ def verify_by(entry: Entry) -> int:
 
 def due(entry: Entry) -> tuple[int, Clock] | None:
     """The next fact that time alone brings, and its moment; None if nothing but others can move it."""
-    found = (_life(entry), _hint(entry), _blind(entry), _unsettled(entry), _parked(entry))
+    found = (_life(entry), _hint(entry), _blind(entry), _unsettled(entry), _parked(entry), _late(entry))
     clocks = [clock for clock in found if clock]
     return min(clocks, default=None)
 
@@ -134,3 +136,10 @@ def _parked(entry: Entry) -> tuple[int, Clock] | None:
     if entry.state != "verified" or entry.taker != "conversation" or entry.verified_at is None:
         return None
     return entry.verified_at + PARKED, "parked_10min"
+
+
+def _late(entry: Entry) -> tuple[int, Clock] | None:
+    # A conversation says so itself; one that can't be revived never does.
+    if entry.taker != "conversation" or entry.state not in ON_SCREEN:
+        return None
+    return entry.expires_at + MINUTE, "taker_gone"

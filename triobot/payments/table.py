@@ -30,6 +30,7 @@ When: TypeAlias = Literal[
     "hinted_since",
     "fifth_time",
     "late_or_elsewhere",
+    "perhaps_twice",
     "orphan",
 ]
 
@@ -42,6 +43,7 @@ WHEN: Final[dict[When, str]] = {
     "hinted_since": "at once if a callback came since that verify was begun",
     "fifth_time": "at the fifth time",
     "late_or_elsewhere": "if ten minutes after the capture, or from another message",
+    "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
     "orphan": "of a button whose message nobody knows",
 }
 
@@ -91,7 +93,7 @@ class Row:
     facts: tuple[FactName, ...]
     next: State | None = None
     due: tuple[Due, ...] = ()
-    taker: Literal["late", "handler", "somebody"] | None = None
+    taker: Literal["late", "handler", "somebody", "heir"] | None = None
     outcome: Outcome | None = None
     tell: tuple[Tell, ...] = ()
 
@@ -214,6 +216,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "verified",
         due=(Due("deliver"), Due("remove")),
         outcome="paid",
+        tell=(Tell("maybe_paid_again", "perhaps_twice"),),
     ),
     Row(
         ("verifying",),
@@ -249,7 +252,7 @@ TABLE: Final[tuple[Row, ...]] = (
     # --- captured
     Row(("verified",), ("delivered",), "delivered"),
     Row(("verified",), ("restart",), due=(Due("deliver"),)),
-    Row(("verified",), ("taker_gone",), due=(Due("deliver"),), taker="handler"),
+    Row(("verified",), ("taker_gone",), due=(Due("deliver"),), taker="heir"),
     Row(("verified",), ("no_handler",), tell=(Tell("captured_without_taker"),)),
     Row(
         ("verified",),
@@ -262,7 +265,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(("delivered",), ("delivered",)),
     Row(("delivered",), ("settled",), "settled"),
     Row(("delivered",), ("restart",), due=(Due("deliver"),)),
-    Row(("delivered",), ("taker_gone",), "verified", due=(Due("deliver"),), taker="handler"),
+    Row(("delivered",), ("taker_gone",), "verified", due=(Due("deliver"),), taker="heir"),
     Row(
         ("delivered",),
         ("handler_failed",),
@@ -301,7 +304,7 @@ TABLE: Final[tuple[Row, ...]] = (
         ("restored",),
         "verified",
         due=(Due("deliver"),),
-        taker="handler",
+        taker="heir",
         outcome="handed_over",
         tell=(Tell("granted_before_maybe"),),
     ),
@@ -317,9 +320,14 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(("resolved",), ("callback", "declined_final"), tell=(Tell("callback_after_end"),)),
     Row(ENDED, ("declined_retry", "taker_gone")),
     # --- an operator
-    Row(("open", "unsure", "check", "closing"), ("operator_verify",), "check", due=_VERIFY),
-    Row(("lapsed", "refused", "void"), ("operator_verify",), "check", due=_VERIFY, taker="handler"),
-    Row(("verifying",), ("operator_verify",), due=_INQUIRE),
+    Row(
+        ("open", "unsure", "closing", "check", "lapsed", "refused", "void"),
+        ("operator_verify",),
+        "check",
+        due=_VERIFY,
+        taker="somebody",
+    ),
+    Row(("verifying",), ("operator_verify",), due=_INQUIRE, taker="somebody"),
     Row(
         ("verified", "delivered"),
         ("operator_redeliver",),
