@@ -1,4 +1,4 @@
-"""A bot that sells: a store that outlives it, conversations and asides that grant goods, crashes at any write.
+"""A bot that sells: a store that outlives it, conversations and asides that grant, crashes at any write.
 
 What decides is the real thing: books, examiner, desk and table. What waits is simulated.
 """
@@ -29,7 +29,7 @@ from triobot.payments import examiner
 from triobot.payments.books import Books, Planned
 from triobot.payments.desk import Desk
 from triobot.payments.entry import Entry
-from triobot.payments.facts import Answer, Fact, Hint, Plain, SendOk
+from triobot.payments.facts import Answer, Fact, Plain, SendOk
 from triobot.payments.ledger import Moved, Notice
 from triobot.payments.records import entry_of
 from triobot.seams import Consume
@@ -67,6 +67,7 @@ class Plan:
     forgets: bool
     parks: bool
     resends: bool
+    hasty: bool
     twice: bool
 
 
@@ -95,6 +96,8 @@ class Store:
         self.crash_at: dict[int, str] = {}
         self.commits = 0
         self.crash: Any = None
+        self.backup_at = 0
+        self.backup_made: Any = None
         self.rows = ReadPayments(self._ask)
         self.read_alarms = ReadAlarms(self._ask)
 
@@ -110,6 +113,8 @@ class Store:
         self.money.check(writes)
         for write in writes:
             self._apply(write)
+        if self.commits >= self.backup_at > 0 and self.backup_made is None:
+            self.backup_made = self.backup()
         if crash == "after":
             await self._crash()
         await Pause(self._chance.randrange(0, 3))
@@ -136,6 +141,7 @@ class Store:
                 self.money.apply(write)
 
     def backup(self) -> Any:
+        self.beat = self._simulator.now()
         return copy.deepcopy((self.money, self.inbox, self.talks, self.beat))
 
     def restore(self, backup: Any) -> None:
@@ -164,6 +170,7 @@ class Shop:
         self.asides: dict[RefId, bool] = {}
         self.impossible: list[tuple[str, str]] = []
         self.numbers = 0
+        self.intends = True
         self.last_refs: list[str] = []
         store.crash = self.crash
         platform.deliver = self.accept
@@ -185,6 +192,7 @@ class Shop:
         if not self.alive:
             return
         self.alive = self.ready = False
+        self.store.beat = self.simulator.now()
         self.simulator.stop(self.process)
         down = self.chance.choice((SECOND, MINUTE, 15 * MINUTE, 70 * MINUTE))
         self.simulator.spawn(self._boot_later(down), self)
@@ -216,12 +224,6 @@ class Shop:
         self.ready = True
         self._spawn(self._verifier())
         self._spawn(self._takes())
-        self._spawn(self._beats())
-
-    async def _beats(self) -> None:
-        while True:
-            self.store.beat = self.simulator.now()
-            await Pause(MINUTE)
 
     # --- the task around the examiner
 
@@ -233,7 +235,7 @@ class Shop:
                     self.busy.add(row.id)
                     self._spawn(self._works_on(row.id))
             due = await self.store.rows.next_due()
-            waits = float("inf") if due is None else max(due - now, 50)
+            waits = float("inf") if due is None else max(due - now, SECOND)
             await Pause(waits, self.poke)
 
     async def _works_on(self, id_: RefId) -> None:
@@ -247,6 +249,8 @@ class Shop:
             notices, signal = self.waiters[moved.entry.id]
             notices.append(moved.notice)
             signal.send()
+        if moved.entry.state == "mismatch" != moved.before.state and self.chance.random() < 0.7:
+            self._spawn(self._command(moved.entry.id, after=self.chance.randrange(30)))
         self.poke.send()
 
     def _note(self, planned: Planned | None) -> bool:
@@ -279,7 +283,7 @@ class Shop:
     # --- hands
 
     async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> Answer:
-        if to == "verify":
+        if to == "verify" and self.intends:
             row = self.store.money.get(entry.id)
             assert row is not None
             assert row.state == "verifying", f"verify of a payment that is {row.state}"
@@ -356,6 +360,7 @@ class Shop:
             forgets=chance.random() < 0.05,
             parks=chance.random() < 0.15,
             resends=chance.random() < 0.5,
+            hasty=chance.random() < 0.15,
             twice=chance.random() < 0.3,
         )
         if plan.kind == "invoice":
@@ -381,16 +386,24 @@ class Shop:
         owner, also = entry.owner, (Talk(entry.owner, plan, entry.id),)
         if plan.twice:
             entry = await self.books.add(entry, also=also)
+            if plan.hasty:
+                await Pause(chance.randrange(0, 20 * MINUTE))  # its lane is held
         else:
             entry = await self.books.add(entry, Plain("send_begun"), also=also)
         await self._goes_on(owner, plan, entry.id)
 
     async def _goes_on(self, owner: str, plan: Plan, id_: RefId) -> None:
         entry = await self.books.read(id_)
-        assert entry is not None
+        if entry is None:
+            return None  # a backup was restored meanwhile
         over = (Talk(owner, None),)
         if entry.taker != "conversation" or entry.state in ("mismatch", "settled", "resolved"):
             return await self.store.commit(*over)
+        if entry.state == "sending" and plan.hasty:
+            # The author's own timeout, perhaps before the platform has answered.
+            self._spawn(self._sends(entry))
+            await Pause(self.chance.randrange(0, 15 * SECOND))
+            return self._ends(await self.books.move(id_, Plain("taker_gone"), also=over))
         if entry.state == "prepared" or (entry.state == "unsure" and plan.resends and plan.kind == "button"):
             self._note(await self.books.move(id_, Plain("send_begun")))
             if await self._sends(entry):
@@ -491,7 +504,8 @@ class Shop:
                 continue
             self._spawn(self._command(RefId(self.chance.choice(self.last_refs))))
 
-    async def _command(self, id_: RefId) -> None:
+    async def _command(self, id_: RefId, after: int = 0) -> None:
+        await Pause(after)
         entry = await self.books.read(id_)
         if entry is None:
             return
@@ -512,7 +526,3 @@ class Shop:
 
     def entries(self) -> list[Entry]:
         return [entry_of(row) for row in self.store.money.find((), None, None, None, 10**6)]
-
-
-def forged(code: int | None) -> Hint:
-    return Hint(code, ChatId(99))

@@ -105,7 +105,7 @@ class Books:
         What the table refuses changes nothing but is counted and alarmed, and `also` is stored all the same.
 
         Args:
-            may_fail: the entry may have moved on meanwhile: then nothing at all is stored, and nothing alarmed.
+            may_fail: the entry may have moved on meanwhile: then nothing is stored, and nothing alarmed.
 
         Raises:
             StaleRowError: an invoice's id that the facts bring belongs to another entry.

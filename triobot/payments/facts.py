@@ -246,7 +246,7 @@ def _inquired(entry: Entry, answer: Answer, now: int) -> FactName:
 
 
 def _is_proof(entry: Entry, now: int) -> bool:
-    """Whether another "verified" of the inquiry means captured; the interface leaves it open whether paid does.
+    """Whether another "verified" of the inquiry means captured; the interface doesn't say what paid is.
 
     If a verify between two such answers said "error", there was nothing left for it to capture. And what is
     only paid goes back within the hour.
