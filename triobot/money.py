@@ -7,13 +7,15 @@ each row's history. A row moves only from the revision that the mover has read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias, final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias, final
 
 import attrs
 
 from .alarm_kinds import AlarmKind
-from .wire.ids import ChatId, InvoiceId, RefId
+from .wire.events import InvoiceCallback, PayCallback, Sender
+from .wire.ids import ChatId, InvoiceId, MessageId, RefId
+from .wire.markup import Currency
 
 
 @final
@@ -214,3 +216,150 @@ class AlarmRows(Protocol):
 
 
 MoneyWrite: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | AlarmTold
+
+
+# --- what conversations and payments say to one another
+
+
+@final
+@attrs.frozen
+class Charge:
+    """What a conversation asks money for.
+
+    Attributes:
+        item: what is bought, as a record of `triobot.values`.
+        text: what the message says.
+        owner: the operation that asks, unique in the store: asked again after a restart, it is the same.
+        late: who gets it once the conversation has ended: the aside for its item, or nobody; then it is not
+            verified, and goes back to the user.
+        expires_at: when nobody waits any more, or the invoice can't be paid; wall milliseconds.
+    """
+
+    kind: Literal["button", "invoice"]
+    chat_id: ChatId
+    amount: int
+    currency: Currency
+    item: str = attrs.field(repr=False)
+    text: str = attrs.field(repr=False)
+    owner: str
+    late: Literal["handler", "nobody"]
+    expires_at: int
+
+
+PaymentOutcome: TypeAlias = Literal[
+    "refused", "unknown", "retry", "declined", "mismatch", "paid", "handed_over"
+]
+
+
+@final
+@attrs.frozen
+class PaymentNotice:
+    """What a conversation that waits for a payment gets to know.
+
+    Attributes:
+        code: of the callback that brought it.
+        charge_url: where to top up, as the callback says; never sent on without a check.
+        captured: the amount that the platform took.
+    """
+
+    outcome: PaymentOutcome
+    code: int | None = None
+    charge_url: str | None = attrs.field(default=None, repr=False)
+    captured: int | None = None
+
+
+@final
+@attrs.frozen
+class Captured:
+    """Verified money, for whoever gives the goods.
+
+    Attributes:
+        key: the same for ever: the idempotency key of what it grants.
+        redelivered: it may have been handed over before.
+        uncertain: it was open in a backup that was restored: it may have been granted before.
+    """
+
+    id: RefId
+    key: str
+    chat_id: ChatId
+    amount: int
+    currency: Currency
+    item: str = attrs.field(repr=False)
+    payer: Sender | None = attrs.field(repr=False)
+    redelivered: bool
+    uncertain: bool
+
+
+class Ticket(Protocol):
+    """One payment, as the conversation that waits for it holds it. What returns is durable."""
+
+    @property
+    def id(self) -> RefId:
+        """Its number: a button's ``ref_id``."""
+        ...
+
+    @property
+    def to_send(self) -> bool:
+        """Nothing of it has been sent, or nobody knows whether."""
+        ...
+
+    async def sent(self, *, message_id: MessageId | None = None, invoice_id: InvoiceId | None = None) -> None:
+        """The platform has it."""
+        ...
+
+    async def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> None:
+        """The platform refused it, it never left, or nobody knows."""
+        ...
+
+    async def wait_notice(self) -> PaymentNotice | None:
+        """Wait for what the conversation gets to know; None: a callback came, it is being looked at.
+
+        Cancellation: *atomic*.
+        """
+        ...
+
+    async def wait_decided(self) -> PaymentNotice | None:
+        """Wait until what is being looked at is decided; None: nothing is, wait on.
+
+        Cancellation: *atomic*.
+        """
+        ...
+
+    async def take(self) -> Captured | None:
+        """Have the captured money; None if somebody else has it meanwhile."""
+        ...
+
+    async def replaced(self) -> None:
+        """Its button has been exchanged for another one."""
+        ...
+
+    async def give_up(self) -> None:
+        """Nobody waits for it any more, or whoever had it didn't settle it. Safe to repeat."""
+        ...
+
+    async def failed(self) -> None:
+        """The aside that took it has failed; it is tried again, ever later."""
+        ...
+
+    async def settle(self) -> None:
+        """The goods are given. Safe to repeat."""
+        ...
+
+
+class Payments(Protocol):
+    """The ledger, as conversations see it."""
+
+    async def open(self, charge: Charge) -> Ticket:
+        """Write a payment down, before anything of it is sent; the one of this owner if there is one."""
+        ...
+
+    def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
+        """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
+        ...
+
+
+Deliver: TypeAlias = "Callable[[Captured, Ticket], Awaitable[bool]]"
+"""Starts the aside for what was bought, if there is one: False if not.
+
+The aside takes it (`Ticket.take`) before it begins, and ends with `settle`, or with `failed`.
+"""

@@ -319,8 +319,8 @@ class Shop:
     async def deliver(self, entry: Entry) -> bool:
         if not self.asides[entry.id]:
             return False
-        planned = await self.books.move(entry.id, Plain("delivered"))
-        if planned is not None and planned.moved and planned.entry.taker == "handler":
+        planned = await self.books.move(entry.id, Plain("delivered"), may_fail=True, taker="handler")
+        if planned is not None and planned.moved:
             self._spawn(self._aside(planned.entry))
         return True
 
@@ -329,16 +329,24 @@ class Shop:
     async def _aside(self, entry: Entry) -> None:
         await Pause(self.chance.randrange(10, 3_000))
         if not self.platform.calm and self.chance.random() < 0.3:
-            self._note(await self.books.move(entry.id, Plain("handler_failed")))
+            await self._mine("handler", entry.id, "handler_failed")
             return
         self._grant(entry)
         await Pause(self.chance.randrange(10, 3_000))
-        await self._settles(entry)
+        await self._settles("handler", entry)
 
-    async def _settles(self, entry: Entry, *also: Any) -> None:
-        self._note(await self.books.move(entry.id, Plain("settled"), also=also))
+    async def _settles(self, taker: Any, entry: Entry, *also: Any) -> None:
+        await self._mine(taker, entry.id, "settled", *also)
         if self.chance.random() < 0.1:
-            self._note(await self.books.move(entry.id, Plain("settled")))
+            await self._mine(taker, entry.id, "settled")
+
+    async def _mine(self, taker: Any, id_: RefId, name: Any, *also: Any) -> bool:
+        """What a ticket does: let it happen while it is still this one's."""
+        planned = await self.books.move(id_, Plain(name), also=also, may_fail=True, taker=taker)
+        if planned is None or not planned.moved:
+            await self.store.commit(*also)
+            return False
+        return True
 
     def _grant(self, entry: Entry) -> None:
         self.grants.append(Grant(entry.id, self.simulator.now(), entry.uncertain))
@@ -403,20 +411,20 @@ class Shop:
             # The author's own timeout, perhaps before the platform has answered.
             self._spawn(self._sends(entry))
             await Pause(self.chance.randrange(0, 15 * SECOND))
-            return self._ends(await self.books.move(id_, Plain("taker_gone"), also=over))
+            return await self._gives_up(id_, over)
         if entry.state == "prepared" or (entry.state == "unsure" and plan.resends and plan.kind == "button"):
             self._note(await self.books.move(id_, Plain("send_begun")))
             if await self._sends(entry):
-                return self._ends(await self.books.move(id_, Plain("taker_gone"), also=over))
+                return await self._gives_up(id_, over)
         elif entry.state == "sending":
             if await self._sends(entry):
-                return self._ends(await self.books.move(id_, Plain("taker_gone"), also=over))
+                return await self._gives_up(id_, over)
         elif entry.state == "unsure" and plan.kind == "invoice":
-            return self._ends(await self.books.move(id_, Plain("taker_gone"), also=over))
+            return await self._gives_up(id_, over)
         return await self._waits(owner, plan, id_)
 
-    def _ends(self, planned: Planned | None) -> None:
-        self._note(planned)
+    async def _gives_up(self, id_: RefId, over: Any) -> None:
+        await self._mine("conversation", id_, "taker_gone", *over)
 
     async def _sends(self, entry: Entry) -> bool:
         """Send it; True if the conversation has to end."""
@@ -471,28 +479,29 @@ class Shop:
             notice = notices.pop(0) if notices else None
             ends = notice is None and self.simulator.now() >= deadline
             match notice:
-                case Notice("mismatch" | "handed_over"):
+                case Notice("handed_over"):
                     return await self.store.commit(*over)
+                case Notice("mismatch"):
+                    ends = True
                 case Notice("declined"):
                     ends = True
                 case Notice("retry"):
                     ends = plan.impatient
             if ends:
-                return self._ends(await self.books.move(id_, Plain("taker_gone"), also=over))
+                return await self._gives_up(id_, over)
             entry = await self.books.read(id_)
         if entry is None or entry.taker != "conversation":
             return await self.store.commit(*over)
-        planned = await self.books.move(id_, Plain("delivered"))
-        if planned is None or not planned.moved or planned.entry.taker != "conversation":
+        if not await self._mine("conversation", id_, "delivered"):
             return await self.store.commit(*over)
         await Pause(self.chance.randrange(0, 5_000))
         if plan.dies:
-            return self._ends(await self.books.move(id_, Plain("taker_gone"), also=over))
-        self._grant(planned.entry)
+            return await self._gives_up(id_, over)
+        self._grant(entry)
         if plan.forgets:
             return await Pause(float("inf"))
         await Pause(self.chance.randrange(0, 5_000))
-        return await self._settles(planned.entry, *over)
+        return await self._settles("conversation", entry, *over)
 
     # --- an operator
 

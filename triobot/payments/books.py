@@ -15,7 +15,7 @@ from ..errors import StaleRowError
 from ..money import PaymentRows, PutPayment
 from ..seams import Write
 from ..wire.ids import RefId
-from .entry import Entry
+from .entry import Entry, Taker
 from .facts import Fact
 from .ledger import Impossible, Moved, move
 from .records import entry_of, numbered, row_of, writes_of
@@ -70,14 +70,22 @@ class Books:
         commit: stores them, all of a call or none.
         now: the time of day in milliseconds.
         listen: told of each move once it is durable; must not raise.
+        counts: what happened, by word; several books may share one.
     """
 
-    def __init__(self, rows: PaymentRows, commit: Commit, now: Callable[[], int], listen: Listen) -> None:
+    def __init__(
+        self,
+        rows: PaymentRows,
+        commit: Commit,
+        now: Callable[[], int],
+        listen: Listen,
+        counts: Counter[str] | None = None,
+    ) -> None:
         self._rows = rows
         self._commit = commit
         self._now = now
         self._listen = listen
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter() if counts is None else counts
 
     async def read(self, id_: RefId) -> Entry | None:
         """One entry as it is now."""
@@ -98,7 +106,12 @@ class Books:
         return planned.entry
 
     async def move(
-        self, id_: RefId, *facts: Fact, also: Sequence[Write] = (), may_fail: bool = False
+        self,
+        id_: RefId,
+        *facts: Fact,
+        also: Sequence[Write] = (),
+        may_fail: bool = False,
+        taker: Taker | None = None,
     ) -> Planned | None:
         """Let these facts happen to an entry, with `also` in the same transaction; None if there is none.
 
@@ -107,13 +120,15 @@ class Books:
         Args:
             may_fail: the entry may have moved on meanwhile: then nothing is stored, and nothing alarmed.
 
+            taker: only while it is this one's; else None is returned, and nothing stored.
+
         Raises:
             StaleRowError: an invoice's id that the facts bring belongs to another entry.
         """
         stale = -1
         while True:
             entry = await self.read(id_)
-            if entry is None:
+            if entry is None or taker not in (None, entry.taker):
                 return None
             if entry.revision == stale:
                 raise StaleRowError(id_)  # not this row's revision: another one has the invoice's id

@@ -11,27 +11,11 @@ from typing import Final, TypeAlias, assert_never, final
 import attrs
 
 from ..alarm_kinds import AlarmKind
+from ..money import PaymentNotice as Notice
 from . import schedule
 from .entry import CAPTURED, Entry, Said, Taker
 from .facts import Adopted, Answer, Fact, FactName, Hint, SendOk, name_of
-from .table import Duty, Outcome, Row, When, find
-
-
-@final
-@attrs.frozen
-class Notice:
-    """What a conversation that waits for a payment gets to know.
-
-    Attributes:
-        code: of the callback that brought it.
-        charge_url: where to top up, as the callback says; never sent on without a check.
-        captured: the amount that was captured instead.
-    """
-
-    outcome: Outcome
-    code: int | None = None
-    charge_url: str | None = attrs.field(default=None, repr=False)
-    captured: int | None = None
+from .table import Duty, Row, When, find
 
 
 @final

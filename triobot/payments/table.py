@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias, final
 import attrs
 
 from ..alarm_kinds import AlarmKind
+from ..money import PaymentOutcome as Outcome
 from .entry import CAPTURED, ENDED, State
 from .facts import FactName
 
@@ -46,8 +47,6 @@ WHEN: Final[dict[When, str]] = {
     "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
     "orphan": "of a button whose message nobody knows",
 }
-
-Outcome: TypeAlias = Literal["refused", "unknown", "retry", "declined", "mismatch", "paid", "handed_over"]
 
 OUTCOMES: Final[dict[Outcome, str]] = {
     "refused": "RefusedError",
