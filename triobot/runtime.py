@@ -24,6 +24,7 @@ from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
 from .conversations.texts import Texts
+from .conversations.words import TextsOf
 from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
 from .resources import Opened
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, Store, StoreStatistics, WallClock
@@ -153,7 +154,7 @@ async def webhook_secrets(settings: Settings, store: Store) -> Secrets:
 async def open_work(
     intake: Intake,
     table: Table,
-    texts: Texts,
+    texts: Texts | TextsOf,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
     resources: Opened,

@@ -7,7 +7,7 @@ events which the conversation had in hand: a crash takes back both or neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, final, get_origin
 
@@ -115,6 +115,32 @@ class Key(Generic[T]):
         if wanted is float and type(value) is int:
             return True
         return not isinstance(wanted, type) or isinstance(value, wanted)
+
+
+@final
+class Data:
+    """The values of one chat, to look at: what ``Bot(texts=)`` chooses its words by.
+
+    Example:
+        >>> def words(data: Data) -> Texts:
+        ...     return Texts.persian() if data[LANGUAGE] == "fa" else Texts.english()
+    """
+
+    def __init__(self, kept: Mapping[str, str]) -> None:
+        self._kept = kept
+
+    def __getitem__(self, key: Key[T]) -> T:
+        """A fresh copy of the value.
+
+        Raises:
+            KeyError: the slot is empty, and the key has no default.
+            UnreadableRecordError: what is stored is of another class.
+        """
+        return key.load(self._kept.get(key.name))
+
+    def __contains__(self, key: Key[T]) -> bool:
+        """Whether the slot holds a value, its default aside."""
+        return key.name in self._kept
 
 
 @final
