@@ -5,16 +5,13 @@ from __future__ import annotations
 import pytest
 import trio
 from doubles import FakeStore
-from town import ALI, CHAT, SARA, TEXTS, Town, open_town
+from town import ALI, CHAT, REZA, SARA, TEXTS, Town, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
 from triobot.conversations.filters import command, leave, text
 from triobot.conversations.routes import Router
 from triobot.conversations.waits import Otherwise
-from triobot.wire.events import Sender
-
-REZA = Sender(73, "Reza", "reza")
 
 
 async def a_group(town: Town) -> None:
@@ -251,4 +248,4 @@ async def test_one_person_alone_is_one_person(private: bool) -> None:
             await town.says(words)
         await town.says("what?")
         expected = ["Ali: what?", "Ali: which size?"]
-        assert town.sent() == (expected + [TEXTS.want_choice] if private else expected)
+        assert town.sent() == ([*expected, TEXTS.want_choice] if private else expected)

@@ -36,6 +36,7 @@ from triobot.wire.operations import DeleteMessage, EditMessage, Operation, SendM
 
 ALI = Sender(71, "Ali", "ali")
 SARA = Sender(72, "Sara", "sara")
+REZA = Sender(73, "Reza", "reza")
 CHAT = ChatId(5)
 TEXTS = Texts.english()
 
