@@ -1,0 +1,139 @@
+"""The examples that wait: for other programs, for many people, for answers that come late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+from scene import bytes_of, playing
+
+from triobot import File
+
+Example = Callable[[str], ModuleType]
+
+
+async def test_a_taxi_tells_where_it_is(example: Example) -> None:
+    """The fleet posts each update twice; the person sees each once."""
+    taxi = example("taxi")
+    async with playing(taxi.bot) as app:
+        sara = await app.user("Sara", irr=100_000)
+        await sara.joins()
+        await sara.sees("Where are you?")
+        await sara.shares_location()
+        await sara.sees("Where to?")
+        await sara.shares_location()
+        await sara.sees("80,000 rials")
+        await sara.presses("Pay now")
+        await sara.says("Hurry!")
+        await sara.sees("Looking for a driver...")
+        for _ in range(2):
+            await taxi.tell(sara.chat_id, taxi.Driver("Reza", "12-345"), "driver-1")
+        await sara.sees("Reza is coming, 12-345.")
+        await sara.sees("Taxi")
+        await sara.pays()
+        await sara.sees("The driver is on the way.")
+        await taxi.tell(sara.chat_id, taxi.Moved(4), "moved-1")
+        await sara.sees("4 min away")
+        await taxi.tell(sara.chat_id, taxi.Arrived(), "arrived-1")
+        await sara.sees("The car is here. How was it?")
+        await sara.presses("★★★★★")
+        await sara.sees("Thank you!")
+
+        assert (await sara.wallet())["IRR"] == 20_000
+        assert len(taxi.bot.use(taxi.fleet).booked) == 1
+
+
+@pytest.mark.parametrize("ending", ["word", "time", "no car"])
+async def test_a_taxi_that_falls_through_is_given_back(
+    example: Example, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    taxi = example("taxi")
+    monkeypatch.setattr(taxi, "PATIENCE", 0.3 if ending == "time" else 300)
+    async with playing(taxi.bot) as app:
+        sara = await app.user("Sara")
+        if ending == "no car":
+            taxi.bot.use(taxi.fleet).cars = 0
+        await sara.joins()
+        await sara.sees("Where are you?")
+        await sara.shares_location()
+        await sara.sees("Where to?")
+        await sara.shares_location()
+        await sara.sees("80,000 rials")
+        await sara.presses("Cash")
+        if ending == "word":
+            await sara.says("Hurry!")
+            await sara.sees("Looking for a driver...")
+            await sara.says("/cancel")
+        await sara.sees("Cancelled, or no car was found.")
+
+        assert taxi.bot.use(taxi.fleet).booked == {}
+
+
+async def test_a_survey_branches_and_goes_back(example: Example) -> None:
+    """Back leads over the branch that a new answer took away, and the owner gets a table."""
+    survey = example("survey")
+    async with playing(survey.bot) as app:
+        owner, sara = await app.user("Owner"), await app.user("Sara")
+        assert owner.id == survey.OWNER
+        await sara.joins()
+        await sara.sees("Three questions at most.")
+        await sara.sees("How was it?")
+        await sara.presses("★★")
+        await sara.sees("What went wrong?")
+        await sara.presses("« Back")
+        await sara.sees("How was it?")
+        await sara.presses("★")
+        await sara.sees("What went wrong?")
+        await sara.says("Too long")
+        await sara.sees("Where do you live?")
+        await sara.says("Shiraz")
+        await sara.sees("Thank you!")
+        await sara.says("/export")
+        await sara.sees("Three questions at most.")
+        await owner.joins()
+        await owner.says("/export")
+        table = await bytes_of(await owner.sees(File))
+
+        assert table.decode() == "stars,complaint,city\r\n1,Too long,Shiraz\r\n"
+
+
+async def test_a_survey_waits_for_ever(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    survey = example("survey")
+    monkeypatch.setattr(survey, "PATIENCE", 0.3)
+    async with playing(survey.bot) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.sees("How was it?")
+        monkeypatch.setattr(survey, "PATIENCE", 300)
+        await sara.sees("Still there? We go on where you stopped.")
+        await sara.sees("How was it?")
+        await sara.presses("★★★")
+        await sara.sees("Where do you live?")
+
+
+async def test_a_group_answers_together(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody once, the first one for most; and chatter is no answer."""
+    quiz = example("group_quiz")
+    monkeypatch.setattr(quiz, "EACH", 0.7)
+    async with playing(quiz.bot) as app:
+        ali, sara = await app.user("Ali"), await app.user("Sara")
+        group = await app.group("Friends", ali, sara)
+        ali, sara = ali.at(group), sara.at(group)
+        await ali.says("/quiz")
+        first = await sara.sees("Which river is the longest?")
+        assert first.buttons == (("Nile", "Karun", "Danube"),)
+        await sara.presses("Nile")
+        await sara.sees_answer("Nile it is.")
+        await sara.presses("Karun")
+        await sara.sees_answer("Once is enough.")
+        await ali.says("Wait, I think...")
+        await ali.presses("Nile")
+        await ali.sees_answer("Nile it is.")
+        await ali.sees("Which river is the longest? Nile!")
+        await ali.sees("How many sides has a cube?")
+        await ali.presses("Eight")
+        await ali.sees("How many sides has a cube? Six!")
+        await ali.sees("Sara: 3\nAli: 2")
+        await ali.says("/stop")
+        await ali.sees("There is no quiz to stop.")
