@@ -137,3 +137,28 @@ async def test_a_group_answers_together(example: Example, monkeypatch: pytest.Mo
         await ali.sees("Sara: 3\nAli: 2")
         await ali.says("/stop")
         await ali.sees("There is no quiz to stop.")
+
+
+async def test_a_bot_speaks_the_language_that_was_chosen(example: Example) -> None:
+    """Its own words and the runtime's, also about a button that is long over."""
+    languages = example("languages")
+    async with playing(languages.bot) as app:
+        sara = await app.user("Sara")
+        await sara.joins()
+        await sara.sees("What can I do for you?")
+        await sara.presses("Book a table")
+        await sara.sees("For how many?")
+        await sara.says("nine")
+        await sara.sees("Please answer with a number.")
+        await sara.presses("فارسی")
+        await sara.sees("چه کاری می‌توانم بکنم؟")
+        await sara.presses("رزرو میز")
+        await sara.sees("برای چند نفر؟")
+        await sara.shares_location()
+        await sara.sees("لطفاً با یک پیام متنی پاسخ دهید.")
+        await sara.says("۹")
+        await sara.sees("حداکثر برای ۸ نفر جا داریم.")
+        await sara.says("۴")
+        await sara.sees("چه کسی می‌آید؟")
+        await sara.submits({"name": "سارا", "children": "۲"})
+        await sara.sees("میز ۴ نفره به نام سارا. به امید دیدار!")
