@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import attrs
 import pytest
@@ -196,7 +197,12 @@ async def test_a_site_that_mounts_the_bot_lives_in_the_same_time(autojump_clock:
         await ali.sees("Has it arrived?")
 
 
-def test_the_report_of_a_failed_test_shows_its_chats(pytester: pytest.Pytester) -> None:
+def test_the_report_of_a_failed_test_shows_its_chats(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # By name, so that it is the same whether triobot is installed here or not.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     pytester.makeini("[pytest]\ntrio_mode = true\n")
     pytester.makepyfile(
         """
@@ -217,7 +223,7 @@ def test_the_report_of_a_failed_test_shows_its_chats(pytester: pytest.Pytester) 
                 assert 1 == 2
         """
     )
-    result = pytester.runpytest_subprocess("-p", "triobot.testing.plugin")
+    result = pytester.runpytest_subprocess("-p", "pytest_trio.plugin", "-p", "triobot.testing.plugin")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*chats of the driven bot*", "--- Ali, chat *", "bot #* Salaam"])
     result.stdout.fnmatch_lines(["*assert 1 == 2*"])
