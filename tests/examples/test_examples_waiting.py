@@ -9,15 +9,16 @@ import pytest
 from scene import bytes_of, playing
 
 from triobot import File
+from triobot.testing import drive, provide
 
 Example = Callable[[str], ModuleType]
 
 
-async def test_a_taxi_tells_where_it_is(example: Example) -> None:
+async def test_a_taxi_tells_where_it_is(example: Example, autojump_clock: object) -> None:
     """The fleet posts each update twice; the person sees each once."""
     taxi = example("taxi")
-    async with playing(taxi.bot) as app:
-        sara = await app.user("Sara", irr=100_000)
+    async with drive(taxi.bot) as world:
+        sara = world.user("Sara", wallet=100_000)
         await sara.joins()
         await sara.sees("Where are you?")
         await sara.shares_location()
@@ -44,16 +45,14 @@ async def test_a_taxi_tells_where_it_is(example: Example) -> None:
         assert len(taxi.bot.use(taxi.fleet).booked) == 1
 
 
-@pytest.mark.parametrize("ending", ["word", "time", "no car"])
+@pytest.mark.parametrize("ending", ["a word", "time", "no car"])
 async def test_a_taxi_that_falls_through_is_given_back(
-    example: Example, monkeypatch: pytest.MonkeyPatch, ending: str
+    example: Example, autojump_clock: object, ending: str
 ) -> None:
     taxi = example("taxi")
-    monkeypatch.setattr(taxi, "PATIENCE", 0.3 if ending == "time" else 300)
-    async with playing(taxi.bot) as app:
-        sara = await app.user("Sara")
-        if ending == "no car":
-            taxi.bot.use(taxi.fleet).cars = 0
+    fleet = taxi.Fleet(cars=0 if ending == "no car" else 1)
+    async with drive(taxi.bot, provide(taxi.fleet, fleet)) as world:
+        sara = world.user("Sara")
         await sara.joins()
         await sara.sees("Where are you?")
         await sara.shares_location()
@@ -61,13 +60,13 @@ async def test_a_taxi_that_falls_through_is_given_back(
         await sara.shares_location()
         await sara.sees("80,000 rials")
         await sara.presses("Cash")
-        if ending == "word":
-            await sara.says("Hurry!")
-            await sara.sees("Looking for a driver...")
+        if ending == "a word":
             await sara.says("/cancel")
+        elif ending == "time":
+            await world.waits(minutes=5)
         await sara.sees("Cancelled, or no car was found.")
 
-        assert taxi.bot.use(taxi.fleet).booked == {}
+        assert fleet.booked == {}
 
 
 async def test_a_survey_branches_and_goes_back(example: Example) -> None:
@@ -98,27 +97,24 @@ async def test_a_survey_branches_and_goes_back(example: Example) -> None:
         assert table.decode() == "stars,complaint,city\r\n1,Too long,Shiraz\r\n"
 
 
-async def test_a_survey_waits_for_ever(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
-    survey = example("survey")
-    monkeypatch.setattr(survey, "PATIENCE", 0.3)
-    async with playing(survey.bot) as app:
-        sara = await app.user("Sara")
+async def test_a_survey_waits_for_ever(example: Example, autojump_clock: object) -> None:
+    async with drive(example("survey").bot) as world:
+        sara = world.user("Sara")
         await sara.joins()
-        await sara.sees("How was it?")
-        monkeypatch.setattr(survey, "PATIENCE", 300)
-        await sara.sees("Still there? We go on where you stopped.")
+        for _ in range(3):
+            await sara.sees("How was it?")
+            await world.waits(days=1)
+            await sara.sees("Still there? We go on where you stopped.")
         await sara.sees("How was it?")
         await sara.presses("★★★")
         await sara.sees("Where do you live?")
 
 
-async def test_a_group_answers_together(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_group_answers_together(example: Example, autojump_clock: object) -> None:
     """Everybody once, the first one for most; and chatter is no answer."""
-    quiz = example("group_quiz")
-    monkeypatch.setattr(quiz, "EACH", 0.7)
-    async with playing(quiz.bot) as app:
-        ali, sara = await app.user("Ali"), await app.user("Sara")
-        group = await app.group("Friends", ali, sara)
+    async with drive(example("group_quiz").bot) as world:
+        ali, sara = world.user("Ali"), world.user("Sara")
+        group = await world.group(ali, sara)
         ali, sara = ali.at(group), sara.at(group)
         await ali.says("/quiz")
         first = await sara.sees("Which river is the longest?")
@@ -130,20 +126,22 @@ async def test_a_group_answers_together(example: Example, monkeypatch: pytest.Mo
         await ali.says("Wait, I think...")
         await ali.presses("Nile")
         await ali.sees_answer("Nile it is.")
+        await world.waits(seconds=20)
         await ali.sees("Which river is the longest? Nile!")
         await ali.sees("How many sides has a cube?")
         await ali.presses("Eight")
+        await world.waits(seconds=20)
         await ali.sees("How many sides has a cube? Six!")
         await ali.sees("Sara: 3\nAli: 2")
         await ali.says("/stop")
         await ali.sees("There is no quiz to stop.")
 
 
-async def test_a_bot_speaks_the_language_that_was_chosen(example: Example) -> None:
+async def test_a_bot_speaks_the_language_that_was_chosen(example: Example, autojump_clock: object) -> None:
     """Its own words and the runtime's, also about a button that is long over."""
     languages = example("languages")
-    async with playing(languages.bot) as app:
-        sara = await app.user("Sara")
+    async with drive(languages.bot) as world:
+        sara = world.user("Sara")
         await sara.joins()
         await sara.sees("What can I do for you?")
         await sara.presses("Book a table")
