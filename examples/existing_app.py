@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import attrs
-import trio.lowlevel
+import trio
 from quart_trio import QuartTrio
 
 from triobot import Bot, Chat, ChatId

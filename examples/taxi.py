@@ -6,7 +6,6 @@ from uuid import uuid4
 
 import attrs
 import trio
-import trio.lowlevel
 
 from triobot import Bot, Chat, ChatId, Location
 from triobot.filters import command, join, signal
