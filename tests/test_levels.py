@@ -40,7 +40,8 @@ ALLOWED: dict[str, set[str]] = {
     "fronts": BOT,
     "bot": BOT | {"address", "fronts"},
     "__init__": BOT | {"address", "bot", "filters"},
-    "cli": BOT | {"bot", "filters", "emulator", "__init__"},
+    "cli": BOT | {"bot", "filters", "emulator", "testing", "__init__"},
+    "testing": BOT | {"bot", "emulator", "__init__"},
 }
 
 # A codec that knew of a network, a clock or a file would no longer be one.
