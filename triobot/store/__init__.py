@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from ..errors import ConfigError
 from ..seams import Store, WallClock
 from .memory import open_memory as open_memory
+from .memory_rows import MemoryRows as MemoryRows
 from .sqlite import open_sqlite as open_sqlite
 from .sqlite import rebind_sqlite as rebind_sqlite
 from .stamp import Stamp as Stamp

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, final
 
 from ..errors import ConfigError, StoreCorruptError
+from ..journals import Lease, Opening
 from .faults import for_the_opener
 from .lock import OWNER_ONLY, FileLock, check_filesystem, take_lock
 from .schema import (
@@ -41,10 +42,17 @@ _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 
 @final
 class StoreFile:
-    """An open store file: its lock, its connection, its rows."""
+    """An open store file: its lock, its connection, its rows.
+
+    Attributes:
+        opening: what is known of this run and of the one before.
+        visited: a tool has it, and leaves it as if it had not been there.
+    """
 
     def __init__(self, path: Path, lock: FileLock, connection: sqlite3.Connection) -> None:
         self.path = path
+        self.opening = Opening(boot=0, at=0)
+        self.visited = False
         self.tables = Tables(connection)
         self.transactions = Transactions(connection, self.tables, path)
         self._lock = lock
@@ -54,7 +62,8 @@ class StoreFile:
         """Close the file and let the next process in; `clean` when nothing that was handed over is undone."""
         try:
             if clean and self.transactions.broken is None:
-                put_meta(self._sql, "clean", str(now))
+                if not self.visited:
+                    put_meta(self._sql, "clean", str(now))
                 self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
             try:
@@ -69,6 +78,8 @@ def open_file(
     *,
     migrations: Sequence[Migration],
     any_filesystem: bool,
+    now: int,
+    visit: bool = False,
     rebind: bool = False,
 ) -> StoreFile:
     """Lock, check, create or migrate, and open the store at `path`.
@@ -88,6 +99,12 @@ def open_file(
     try:
         file = StoreFile(path, lock, connection)
         _prepare(file, connection, stamp, migrations, rebind=rebind)
+        file.visited = visit
+        file.opening = _take_over(connection, file.tables, now=now, visit=visit)
+        file.tables.journals.lease = Lease(0, file.opening.boot)
+        file.tables.journals.epoch = file.opening.epoch
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        file.tables.count_everything()
     except BaseException as error:
         connection.close()
         lock.release()
@@ -164,9 +181,6 @@ def _prepare(
     if found is not None and due:
         _back_up(connection, file.path, found)
     _migrate(connection, due, migrations, stamp if found is None or rebind else None)
-    _take_over(connection, file.tables)
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    file.tables.count_everything()
 
 
 def _set(connection: sqlite3.Connection, name: str, value: str) -> None:
@@ -218,13 +232,30 @@ def _migrate(
         connection.execute("COMMIT")
 
 
-def _take_over(connection: sqlite3.Connection, tables: Tables) -> None:
-    """Take the mark of a clean stop away, until this process has stopped cleanly itself."""
+def _take_over(connection: sqlite3.Connection, tables: Tables, *, now: int, visit: bool) -> Opening:
+    """Count this run, and take the mark of a clean stop away until it has stopped cleanly itself.
+
+    A visit leaves the mark as it is: how the bot stopped is for the bot's next run to know.
+    """
     connection.execute("BEGIN IMMEDIATE")
-    if get_meta(connection, "clean") is None:
+    boot, unclean, epoch = (int(get_meta(connection, name) or 0) for name in ("boot", "unclean", "epoch"))
+    previous = get_meta(connection, "opened_at")
+    if get_meta(connection, "clean") is not None:
+        unclean = 0
+    else:
         tables.doubt_last_acknowledgements()
-    drop_meta(connection, "clean")
+        # Before the first run that counted, nothing was under way that could have been cut.
+        unclean = unclean + 1 if boot else 0
+    # Visits count, too: what one run has read, no other may write.
+    put_meta(connection, "boot", str(boot + 1))
+    if not visit:
+        drop_meta(connection, "clean")
+        put_meta(connection, "opened_at", str(now))
+        put_meta(connection, "unclean", str(unclean))
+    elif not boot:
+        put_meta(connection, "clean", str(now))
     connection.execute("COMMIT")
+    return Opening(boot + 1, now, unclean, None if previous is None else int(previous), epoch)
 
 
 def _back_up(connection: sqlite3.Connection, path: Path, found: SchemaVersion) -> None:
