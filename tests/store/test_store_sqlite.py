@@ -35,7 +35,7 @@ from triobot.seams import (
     Redelivered,
     Store,
 )
-from triobot.store import Stamp, open_store, rebind_sqlite, writer
+from triobot.store import Stamp, open_store, rebind_sqlite, restore_sqlite, writer
 from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration
 from triobot.store.stamp import sealed
 from triobot.wire.ids import ChatId
@@ -388,7 +388,11 @@ async def test_an_older_store_is_migrated_after_a_backup(path: Path) -> None:
     backup = path.with_name(f"bot.db.schema-{NEXT - 1}.backup")
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     assert not list(path.parent.glob("*.part*"))
-    async with opened(backup) as store:
+    with pytest.raises(ConfigError, match="store restore"):
+        async with opened(backup):
+            pytest.fail("ran on a backup")
+    await restore_sqlite(backup, path, stamp=STAMP, clock=SettableClock())
+    async with opened(path) as store:
         assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
 
 

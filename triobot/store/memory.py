@@ -36,19 +36,23 @@ from .admission import admit_arrival, admit_due, admit_keyed, admit_page, admit_
 from .columns import check_chat
 from .journal_admission import admit_conversation
 from .memory_rows import MemoryRows
+from .retention import RETENTION, Retention
 
 
 @asynccontextmanager
-async def open_memory(*, clock: WallClock, rows: MemoryRows | None = None) -> AsyncGenerator[Store, None]:
+async def open_memory(
+    *, clock: WallClock, retention: Retention = RETENTION, rows: MemoryRows | None = None
+) -> AsyncGenerator[Store, None]:
     """Open a store that lives as long as the block.
 
     Args:
         clock: the time of day.
+        retention: how long what nothing needs any more is kept.
         rows: what a store before it left; otherwise it is empty.
     """
     await trio.lowlevel.checkpoint()
     rows = rows or MemoryRows()
-    store = _MemoryStore(clock, rows, rows.open(clock.now()))
+    store = _MemoryStore(clock, rows, rows.open(clock.now(), retention))
     try:
         yield store
     finally:
@@ -89,7 +93,7 @@ class _MemoryStore:
     async def commit(self, *writes: Write) -> None:
         admitted = admit_writes(writes)
         await self._turn()
-        self._rows.commit(admitted)
+        self._rows.commit(admitted, self._clock.now())
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)

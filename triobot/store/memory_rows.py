@@ -32,6 +32,7 @@ from ..wire.ids import ChatId, SenderId
 from .admission import admit_writes
 from .deliveries import Delivery, cutoff, is_redelivery
 from .memory_journals import MemoryJournals
+from .retention import Retention
 from .ring import overflows
 from .tally import Tally
 
@@ -47,6 +48,7 @@ class MemoryRows:
     def __init__(self) -> None:
         self._opening: Opening | None = None
         self._clean = True
+        self._retention = Retention()
         self._tally = Tally()
         self.journals = MemoryJournals(self._tally)
         self._last_seq = 0
@@ -61,8 +63,9 @@ class MemoryRows:
         self._settings: dict[str, str] = {}
         self._data: dict[ChatId, dict[str, str]] = {}
 
-    def open(self, now: int) -> Opening:
+    def open(self, now: int, retention: Retention) -> Opening:
         """A run begins."""
+        self._retention = retention
         before = self._opening
         if before is None:
             opening = Opening(boot=1, at=now)
@@ -92,7 +95,7 @@ class MemoryRows:
         now: int,
     ) -> Acceptance:
         """Take an event in, unless it is here already or there is no room."""
-        self._forget_old_deliveries(now)
+        self._sweep(now)
         if is_redelivery(arrival, self._last_delivery(arrival.key)):
             return Redelivered()
         refusal = self._tally.refusal(arrival.chat_id, len(arrival.body), quota)
@@ -112,8 +115,9 @@ class MemoryRows:
         self._settle_with(others)
         return Accepted(row)
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[Write], now: int) -> None:
         """Do all of these or none."""
+        self._sweep(now)
         others: list[Write] = []
         try:
             self._apply_journals(writes, others)
@@ -190,10 +194,7 @@ class MemoryRows:
         self._apply(Settle(tuple(intents)))
         # Nobody could read those, so nobody knows whose they are: what names the chat goes.
         named = [kept for kept in self._raw if str(chat_id).encode() in kept.body]
-        for kept in named:
-            self._raw.remove(kept)
-            self._tally.add("raw", -1)
-            self._tally.add("raw_bytes", -len(kept.body))
+        self._lose_raw(named)
         self._tally.settle()
         return Forgotten(len(seqs), conversations, records, values, others + len(intents) + len(named))
 
@@ -285,11 +286,17 @@ class MemoryRows:
             self._tally.add("raw", -1)
             self._tally.add("raw_bytes", -len(self._raw.popleft().body))
 
+    def _lose_raw(self, lost: Sequence[KeepRaw]) -> None:
+        for kept in lost:
+            self._raw.remove(kept)
+            self._tally.add("raw", -1)
+            self._tally.add("raw_bytes", -len(kept.body))
+
     def _last_delivery(self, key: str | None) -> Delivery | None:
         known = None if key is None else self._deliveries.get(key)
         return None if known is None else known[1]
 
-    def _forget_old_deliveries(self, now: int) -> None:
+    def _sweep(self, now: int) -> None:
         if abs(now - self._swept_at) < _SWEEP_EVERY:
             return
         self._swept_at = now
@@ -299,3 +306,6 @@ class MemoryRows:
             for key, (arrival, delivery) in self._deliveries.items()
             if delivery.at >= (old.once if arrival.once else old.repeatable)
         }
+        self._lose_raw([kept for kept in self._raw if kept.at < now - self._retention.raw])
+        self.journals.drop_ended(now - self._retention.crashed)
+        self._tally.settle()

@@ -8,6 +8,8 @@ opened (`file`).
 from __future__ import annotations
 
 import logging
+import sqlite3
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,7 +19,7 @@ from typing import Final, final
 
 import trio
 
-from ..errors import StoreError
+from ..errors import ConfigError, StoreError, StoreFullError
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..seams import (
     Acceptance,
@@ -36,9 +38,11 @@ from ..seams import (
 from ..wire.ids import ChatId
 from ..wire.rules import check_integer
 from .admission import admit_arrival, admit_due, admit_keyed, admit_page, admit_writes, size_of
+from .backups import back_up_file, examine_file, restore_file
 from .columns import check_chat
 from .file import StoreFile, open_file
 from .journal_admission import admit_conversation
+from .retention import RETENTION, Retention
 from .schema import MIGRATIONS, Migration
 from .stamp import Stamp
 from .statements import Tables
@@ -54,6 +58,7 @@ async def open_sqlite(
     stamp: Stamp,
     clock: WallClock,
     migrations: Sequence[Migration] = MIGRATIONS,
+    retention: Retention = RETENTION,
     any_filesystem: bool = False,
     visit: bool = False,
 ) -> AsyncGenerator[Store, None]:
@@ -70,6 +75,7 @@ async def open_sqlite(
         stamp: platform and bot; the store is bound to them when it is made.
         clock: the time of day.
         migrations: the schema; for tests.
+        retention: how long what nothing needs any more is kept.
         any_filesystem: accept a network or user-space filesystem, whose promises nobody has checked.
         visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
 
@@ -90,6 +96,7 @@ async def open_sqlite(
             migrations=migrations,
             any_filesystem=any_filesystem,
             now=clock.now(),
+            retention=retention,
             visit=visit,
         )
     )
@@ -140,6 +147,41 @@ async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallC
         await trio.to_thread.run_sync(partial(_close, file, clean=True, now=clock.now()))
 
 
+async def back_up_sqlite(path: str | PathLike[str], target: str | PathLike[str], *, clock: WallClock) -> None:
+    """Copy a store that no program has open into a new file.
+
+    Raises:
+        ConfigError: there is no store, or `target` is there already.
+        StoreLockedError: a program has it; ask that for a backup.
+        StoreCorruptError: it is damaged.
+    """
+    await trio.to_thread.run_sync(back_up_file, Path(path), Path(target), clock.now())
+
+
+async def restore_sqlite(
+    backup: str | PathLike[str], path: str | PathLike[str], *, stamp: Stamp, clock: WallClock
+) -> Path | None:
+    """Make a backup the store at `path` again, in the next epoch; nothing is lost of the one before it.
+
+    Returns: where that is kept now, or None if there was none.
+
+    Raises:
+        ConfigError: it is no backup, or another bot's.
+        StoreLockedError: a program has the store or the backup.
+        StoreVersionError: a newer triobot made it.
+        StoreCorruptError: the backup is damaged, and nothing was changed.
+    """
+    return await trio.to_thread.run_sync(restore_file, Path(backup), Path(path), stamp, clock.now())
+
+
+async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
+    """What is wrong in a store, or a backup, that no program has open: lines for a person, or none.
+
+    Raises: as `back_up_sqlite`.
+    """
+    return await trio.to_thread.run_sync(examine_file, Path(path))
+
+
 def _close(file: StoreFile, *, clean: bool, now: int) -> None:
     try:
         file.close(clean=clean, now=now)
@@ -148,11 +190,18 @@ def _close(file: StoreFile, *, clean: bool, now: int) -> None:
         _log.warning("the store %s could not be closed cleanly: %s", file.path, error)
 
 
+def _let_others_write() -> None:
+    """Between two steps of a copy: long enough for whoever waits, and a copy isn't in a hurry."""
+    trio.from_thread.check_cancelled()
+    time.sleep(0.002)
+
+
 @final
 class _SqliteStore:
     """`triobot.seams.Store` over a writer."""
 
     def __init__(self, file: StoreFile, writer: Writer, clock: WallClock) -> None:
+        self._file = file
         self._writer = writer
         self._opening = file.opening
         self._lease = Lease(0, file.opening.boot)
@@ -239,10 +288,19 @@ class _SqliteStore:
 
     async def forget(self, chat_id: ChatId) -> Forgotten:
         check_chat(chat_id)
-        return await self._writer.ask(lambda tables: tables.forget(chat_id), writes=True)
+        told = await self._writer.ask(lambda tables: tables.forget(chat_id), writes=True)
+        await self._writer.erase_log()
+        return told
 
     async def backup(self, path: Path) -> None:
-        raise NotImplementedError
+        try:
+            await trio.to_thread.run_sync(
+                partial(self._file.copy, path, self._clock.now(), between=_let_others_write)
+            )
+        except FileExistsError:
+            raise ConfigError(f"{path} is there already; name a new file") from None
+        except (OSError, sqlite3.Error) as error:
+            raise StoreFullError(f"the backup {path} could not be written: {error}") from error
 
     # --- small things
 

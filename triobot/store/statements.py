@@ -32,6 +32,7 @@ from ..wire.ids import ChatId
 from .admission import admit_writes
 from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
 from .journal_tables import LIVE, JournalTables
+from .retention import Retention
 from .ring import overflows
 from .schema import put_meta
 from .tally import Tally
@@ -39,11 +40,16 @@ from .tally import Tally
 
 @final
 class Tables:
-    """The rows of one store file, and their counts."""
+    """The rows of one store file, and their counts.
+
+    Attributes:
+        retention: how long what is left over is kept.
+    """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._sql = connection
         self.tally = Tally()
+        self.retention = Retention()
         self.journals = JournalTables(connection, self.tally)
 
     # --- writing
@@ -102,8 +108,8 @@ class Tables:
             case _:
                 self.journals.apply(write)
 
-    def forget_old_deliveries(self, now: int, *, most: int = 5_000) -> None:
-        """Delete deliveries that decide nothing any more; at most so many, to keep the batch short."""
+    def sweep(self, now: int, *, most: int = 5_000) -> None:
+        """Delete what was kept for long enough; at most so many of each, to keep the batch short."""
         old = cutoff(now)
         for once, before in ((0, old.repeatable), (1, old.once)):
             self._sql.execute(
@@ -111,6 +117,11 @@ class Tables:
                 " (SELECT key FROM deliveries WHERE once = ? AND at < ? LIMIT ?)",
                 (once, before, most),
             )
+        raw: list[tuple[int]] = self._sql.execute(
+            "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)
+        ).fetchall()
+        self._lost_raw(raw)
+        self.journals.drop_ended(now - self.retention.crashed, most=most // 50)
 
     def note_check(self, now: int) -> None:
         """Write something of no consequence."""
@@ -166,11 +177,14 @@ class Tables:
         self.tally.add("raw", 1)
         self.tally.add("raw_bytes", len(write.body))
         while overflows(self.tally["raw"], self.tally["raw_bytes"]):
-            gone: tuple[int] = self._sql.execute(
+            first: list[tuple[int]] = self._sql.execute(
                 "DELETE FROM raw WHERE n = (SELECT min(n) FROM raw) RETURNING length(body)"
-            ).fetchone()
-            self.tally.add("raw", -1)
-            self.tally.add("raw_bytes", -gone[0])
+            ).fetchall()
+            self._lost_raw(first)
+
+    def _lost_raw(self, sizes: Sequence[tuple[int]]) -> None:
+        self.tally.add("raw", -len(sizes))
+        self.tally.add("raw_bytes", -sum(size for (size,) in sizes))
 
     def _put_setting(self, write: PutSetting) -> None:
         self._sql.execute(
@@ -224,8 +238,7 @@ class Tables:
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE instr(body, CAST(? AS BLOB)) RETURNING length(body)", (str(chat_id),)
         ).fetchall()
-        self.tally.add("raw", -len(raw))
-        self.tally.add("raw_bytes", -sum(size for (size,) in raw))
+        self._lost_raw(raw)
         return Forgotten(len(seqs), conversations, records, values, others + intents + len(raw))
 
     # --- reading
