@@ -28,7 +28,7 @@ from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
 from .resources import Opened
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, Store, StoreStatistics, WallClock
 from .settings import Settings
-from .store import Stamp, open_store
+from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness
 from .webhook.inbox import Inbox
 from .webhook.secrets import Secrets
@@ -126,7 +126,9 @@ async def open_intake(
         StoreLockedError: another process has the store.
     """
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
-    async with open_store(settings.store, stamp=stamp, clock=clock) as store:
+    kept_for = settings.retention_days * DAY
+    retention = Retention(crashed=kept_for, raw=kept_for)
+    async with open_store(settings.store, stamp=stamp, clock=clock, retention=retention) as store:
         secrets = await webhook_secrets(settings, store)
         intake = Intake(settings, store, secrets, clock, AlarmBell(on_alarm))
         async with trio.open_nursery() as nursery:

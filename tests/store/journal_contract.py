@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from contract import ALI, MINUTE, NOON, ROOMY, SECOND, SettableClock, accepted, arrival
+from contract import ALI, DAY, MINUTE, NOON, ROOMY, SECOND, SettableClock, accepted, arrival
 
 from triobot.errors import JournalConflictError, LeaseLostError, LocalProtocolError
 from triobot.journals import (
@@ -501,6 +501,28 @@ class JournalContract:
             assert attrs.evolve(after, row=attrs.evolve(after.row, lease=before.row.lease)) == before
             assert (store.statistics().conversations, store.statistics().parked) == (2, 1)
             assert (await accepted(store, arrival(1))).parked
+
+    async def test_what_is_left_over_goes_after_a_week(self, store: Store, clock: SettableClock) -> None:
+        """A crashed conversation and a request that nobody could read; what lives stays for good."""
+        lease = lease_of(store)
+        for id_, day in ((5, 0), (6, 5)):
+            at = NOON + day * DAY
+            await store.commit(
+                begin(store, id_),
+                append(store, id_, 0, "x"),
+                EndConversation(lease, ConversationId(id_), at, "E-1"),
+                KeepRaw(at, "why", "text/plain", b"%d" % id_),
+            )
+        await store.commit(begin(store, 7), append(store, 7, 0, "x"))
+        for days, left in ((6, [5, 6, 7]), (8, [6, 7]), (11, [6, 7]), (30, [7])):
+            clock.time = NOON + days * DAY
+            await store.check()  # what is old goes with a write, once a minute
+            await store.commit(PutSetting("a", "b"))
+            rows = await store.all_conversations(after=0, limit=9)
+            assert [row.id for row in rows] == left
+            assert [int(raw.body) for raw in await store.raw(limit=9)] == [n for n in (6, 5) if n in left]
+            assert store.statistics().raw == len(left) - 1
+        assert await records_of(store, 7) == (0, ("x",))
 
     # --- forgetting
 

@@ -14,6 +14,7 @@ from ..errors import ConfigError
 from ..seams import Store, WallClock
 from .memory import open_memory as open_memory
 from .memory_rows import MemoryRows as MemoryRows
+from .retention import DAY as DAY
 from .retention import RETENTION
 from .retention import Retention as Retention
 from .sqlite import back_up_sqlite as back_up_sqlite
