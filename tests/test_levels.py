@@ -39,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "bot": BOT | {"address", "fronts"},
     "__init__": BOT | {"address", "bot", "filters"},
     "cli": BOT | {"bot", "filters", "emulator", "__init__"},
+    "testing": BOT | {"bot", "emulator", "__init__"},
 }
 
 # A codec that knew of a network, a clock or a file would no longer be one.
