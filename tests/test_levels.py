@@ -14,7 +14,7 @@ HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
-SEAMS = WIRE | {"values", "resources", "seams", "secrets"}
+SEAMS = WIRE | {"values", "resources", "journals", "seams", "secrets"}
 L3 = {"webhook", "conversations", "outbox", "client", "store"}
 BOT = SEAMS | L3 | {"journal", "clock", "alarms", "settings", "runtime"}
 
@@ -26,7 +26,8 @@ ALLOWED: dict[str, set[str]] = {
     "wire": {"errors"},
     "values": {"errors"},
     "resources": {"errors"},
-    "seams": WIRE,
+    "journals": WIRE,
+    "seams": WIRE | {"journals"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},
     **dict.fromkeys(L3, SEAMS),

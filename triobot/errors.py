@@ -27,6 +27,8 @@
         StoreVersionError        made by another version of triobot
         StoreCorruptError        the file is damaged
         StoreFullError           a write did not reach the disk, and nothing of it is stored
+        LeaseLostError           another process has this chat now
+        JournalConflictError     a conversation isn't where its writer believes
       ConfigError                a setting or a declaration is wrong
 
 Each says whose fault it is and whether repeating helps. All are picklable; none carries the token, a
@@ -322,6 +324,28 @@ class StoreCorruptError(StoreError):
 @final
 class StoreFullError(StoreError):
     """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
+
+
+@final
+class LeaseLostError(StoreError):
+    """Another process has this chat now; nothing was stored. Drop what is in memory of it."""
+
+
+@final
+class JournalConflictError(StoreError):
+    """Somebody else wrote this conversation, or it is gone; nothing was stored. Drop it, or read it anew.
+
+    Attributes:
+        conversation: its number.
+    """
+
+    def __init__(self, conversation: int, what: str) -> None:
+        super().__init__(conversation, what)
+        self.conversation = conversation
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"conversation {self.conversation}: {self.what}"
 
 
 @final
