@@ -21,12 +21,13 @@ import httpx
 import trio
 from quart_trio import QuartTrio
 
-from .address import Address
+from .address import INSTEAD, Address, OutsideDoor
 from .clock import SystemClock
+from .conversations.branches import refuse_conversations
 from .conversations.data import Key
 from .conversations.routes import Router
-from .conversations.speaking import Speech
 from .conversations.texts import Texts
+from .conversations.words import TextsOf
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .resources import Provided, Resource, find, open_resources
@@ -72,7 +73,7 @@ class Bot(Router):
         base_url: where the platform is; else ``TRIOBOT_BASE_URL``, else the public one.
         store: ``sqlite:PATH`` or ``memory:``; else ``TRIOBOT_STORE``, else ``sqlite:triobot.db``.
         settings: all settings at once; then nothing is read from the environment.
-        texts: the runtime's own words, or a function that chooses them by what the chat keeps, such as
+        texts: the runtime's own words, or what chooses them for a chat by what that keeps, such as
             ``lambda data: WORDS[data[LANGUAGE]]``. English by default.
         transport: carries requests to the platform in place of the default: a proxy, or a test's double.
         clock: the time of day in place of this machine's.
@@ -93,7 +94,7 @@ class Bot(Router):
         base_url: str | None = None,
         store: str | None = None,
         settings: Settings | None = None,
-        texts: Speech | None = None,
+        texts: Texts | TextsOf | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         clock: WallClock | None = None,
     ) -> None:
@@ -143,6 +144,7 @@ class Bot(Router):
         Raises:
             ConfigError: the bot isn't running, or doesn't declare it.
         """
+        refuse_conversations("bot.use()", "chat.use()")
         return find(self._running().resources, resource)
 
     def settings(self) -> Settings:
@@ -302,12 +304,11 @@ class Bot(Router):
 
         Raises:
             ConfigError: the bot isn't running.
-            ForeignTaskError: called from a conversation, where `chat.send` is the recorded door.
+            ForeignTaskError: called from a conversation, where `chat.to` is the recorded door.
             LocalProtocolError: this is no chat's id, phone number or group name.
         """
-        work = self._running()
-        work.dispatcher.refuse_conversations("bot.chat()")
-        return Address(work, as_recipient(chat_id))
+        refuse_conversations("bot.chat()", INSTEAD)
+        return Address(OutsideDoor(self._running()), as_recipient(chat_id))
 
     async def each(self, key: Key[T]) -> AsyncGenerator[tuple[ChatId, T]]:
         """Every chat that keeps something under a key, with the value: an audience, or an export.
@@ -319,8 +320,8 @@ class Bot(Router):
             ForeignTaskError: called from a conversation.
             UnreadableRecordError: a value is of another class.
         """
+        refuse_conversations("bot.each()", "chat.step() with a function that reads it")
         dispatcher = self._running().dispatcher
-        dispatcher.refuse_conversations("bot.each()")
         after: ChatId | None = None
         while page := await dispatcher.keyed(key.name, after):
             for chat_id, text in page:
@@ -328,12 +329,24 @@ class Bot(Router):
             after = page[-1][0]
 
     async def upload(self, media: M) -> M:
-        """Hand a file's bytes to the platform; what comes back may be sent any number of times."""
+        """Hand a file's bytes to the platform; what comes back may be sent any number of times.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, and not in a step.
+        """
+        refuse_conversations("bot.upload()", "chat.step(bot.upload, media)")
         descriptor = await self._running().platform.perform(Upload.of(media))
         return attrs.evolve(media, source=descriptor)
 
     async def download(self, media: Media, to: Path, *, limit: int = 100 * 1024 * 1024) -> Path:
-        """Fetch a received file to a path of your choice; see `PlatformClient.download`."""
+        """Fetch a received file to a path of your choice; see `PlatformClient.download`.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, and not in a step.
+        """
+        refuse_conversations("bot.download()", "chat.step(bot.download, media, path)")
         return await self._running().platform.download(media, to, limit=limit)
 
     def statistics(self) -> Statistics:
@@ -342,6 +355,7 @@ class Bot(Router):
         Raises:
             ConfigError: the bot isn't running.
         """
+        refuse_conversations("bot.statistics()", "chat.step() with a function that reads it")
         return self._running().statistics()
 
     def _running(self) -> Work:

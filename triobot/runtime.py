@@ -23,7 +23,8 @@ from .client import PlatformClient
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
-from .conversations.speaking import Speech
+from .conversations.texts import Texts
+from .conversations.words import TextsOf
 from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
 from .resources import Opened, Provided
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
@@ -190,7 +191,7 @@ async def webhook_secrets(settings: Settings, store: Store) -> Secrets:
 async def open_work(
     intake: Intake,
     table: Table,
-    texts: Speech,
+    texts: Texts | TextsOf,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
     resources: Opened,

@@ -16,8 +16,8 @@ from trio.testing import wait_all_tasks_blocked
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.routes import Router
-from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
+from triobot.conversations.words import TextsOf
 from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
 from triobot.wire.events import (
@@ -37,6 +37,7 @@ from triobot.wire.operations import DeleteMessage, EditMessage, Operation, SendM
 
 ALI = Sender(71, "Ali", "ali")
 SARA = Sender(72, "Sara", "sara")
+REZA = Sender(73, "Reza", "reza")
 CHAT = ChatId(5)
 TEXTS = Texts.english()
 
@@ -45,7 +46,13 @@ class Town:
     """The people's side of one dispatcher; a restart gives it another one over the same store."""
 
     def __init__(
-        self, router: Router, outbox: FakeOutbox, store: FakeStore, texts: Speech, *, username: str | None
+        self,
+        router: Router,
+        outbox: FakeOutbox,
+        store: FakeStore,
+        texts: Texts | TextsOf,
+        *,
+        username: str | None,
     ) -> None:
         self.outbox = outbox
         self.store = store
@@ -275,7 +282,7 @@ async def open_town(
     *,
     outbox: FakeOutbox | None = None,
     store: FakeStore | None = None,
-    texts: Speech = TEXTS,
+    texts: Texts | TextsOf = TEXTS,
     username: str | None = "pizzabot",
 ) -> AsyncGenerator[Town]:
     """A town whose dispatcher runs while the block runs, and is cut at its end."""

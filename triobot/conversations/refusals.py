@@ -1,0 +1,81 @@
+"""What becomes of what nobody takes: counted, dropped, or told that it has expired."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, final
+
+from ..errors import StoreError
+from ..seams import Alarm
+from ..wire.events import Event, Press, Submission
+from ..wire.operations import SendMessage
+from .data import any_declared
+from .routing import token_of
+from .services import Services
+from .texts import Texts
+from .waits import Delivery, is_payment
+from .words import words_for
+
+if TYPE_CHECKING:
+    from .life import ChatLife
+
+
+@final
+class Refusals:
+    """Deals with what nobody in a chat takes."""
+
+    def __init__(self, life: ChatLife, services: Services) -> None:
+        self._life = life
+        self._services = services
+
+    def drop(self, delivery: Delivery, why: str) -> None:
+        """Forget an event, and count it under this word."""
+        house, event = self._life.house, delivery.event
+        house.count(why)
+        house.consumed([delivery.seq])
+        if isinstance(event, Press):
+            self._services.outbox.refuse_press(event, "")
+        if is_payment(event):
+            self._services.raise_alarm(
+                Alarm(
+                    "payment_unverified",
+                    str(delivery.seq),
+                    f"a payment callback of chat {self._life.chat_id} has no charge that waits for it; if it "
+                    "was paid, the platform gives the money back within the hour",
+                )
+            )
+
+    def expire(self, delivery: Delivery) -> None:
+        """Say that a button or a form is over; the second click of a double click needs no word."""
+        life, event = self._life, delivery.event
+        life.house.count("expired")
+        life.house.consumed([delivery.seq])
+        question = self.question_of(event)
+        if question is not None and life.house.was_answered(question):
+            if isinstance(event, Press):
+                self._services.outbox.refuse_press(event, "")
+        elif life.data is not None or isinstance(self._services.texts, Texts) or not any_declared():
+            self._tell(event, life.texts.expired)
+        else:
+            # Nothing else goes on here that would have read what the chat keeps, its language for one.
+            async def tell() -> None:
+                kept: Mapping[str, str] = {}
+                # A store that can't be read is told elsewhere; the answer matters more than its language.
+                with suppress(StoreError):
+                    kept = await life.house.stored_data(life.chat_id)
+                self._tell(event, words_for(self._services.texts, kept).expired)
+
+            life.house.beside(tell)
+
+    def _tell(self, event: Event, said: str) -> None:
+        if isinstance(event, Press):
+            self._services.outbox.refuse_press(event, said)
+        elif said:
+            self._life.house.tidy(self._life.chat_id, SendMessage(self._life.chat_id, said))
+
+    def question_of(self, event: Event) -> str | None:
+        """What tells the question apart to which a press or a form belongs."""
+        if isinstance(event, Submission):
+            return f"{self._life.chat_id}:{event.message_id}"
+        return token_of(event)
