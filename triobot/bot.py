@@ -26,8 +26,8 @@ from .clock import SystemClock
 from .conversations.branches import refuse_conversations
 from .conversations.data import Key
 from .conversations.routes import Router
+from .conversations.speaking import Speech
 from .conversations.texts import Texts
-from .conversations.words import TextsOf
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .resources import Provided, Resource, find, open_resources
@@ -73,7 +73,7 @@ class Bot(Router):
         base_url: where the platform is; else ``TRIOBOT_BASE_URL``, else the public one.
         store: ``sqlite:PATH`` or ``memory:``; else ``TRIOBOT_STORE``, else ``sqlite:triobot.db``.
         settings: all settings at once; then nothing is read from the environment.
-        texts: the runtime's own words, or what chooses them for a chat by what that keeps, such as
+        texts: the runtime's own words, or a function that chooses them by what the chat keeps, such as
             ``lambda data: WORDS[data[LANGUAGE]]``. English by default.
         transport: carries requests to the platform in place of the default: a proxy, or a test's double.
         clock: the time of day in place of this machine's.
@@ -94,7 +94,7 @@ class Bot(Router):
         base_url: str | None = None,
         store: str | None = None,
         settings: Settings | None = None,
-        texts: Texts | TextsOf | None = None,
+        texts: Speech | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         clock: WallClock | None = None,
     ) -> None:

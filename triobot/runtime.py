@@ -23,8 +23,7 @@ from .client import PlatformClient
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
-from .conversations.texts import Texts
-from .conversations.words import TextsOf
+from .conversations.speaking import Speech
 from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
 from .resources import Opened, Provided
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
@@ -191,7 +190,7 @@ async def webhook_secrets(settings: Settings, store: Store) -> Secrets:
 async def open_work(
     intake: Intake,
     table: Table,
-    texts: Texts | TextsOf,
+    texts: Speech,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
     resources: Opened,

@@ -36,6 +36,7 @@ from .filters import Setting
 from .lines import calling_line
 from .routing import Start
 from .services import Services as Services
+from .texts import Texts
 from .waits import Broken, Delivery, OtherwisePolicy, Taken, Unfit, Wait, Watch, is_payment
 
 if TYPE_CHECKING:
@@ -273,6 +274,11 @@ class Conversation:
         return [PutData(chat_id, key, data.get(key)) for key in self._put]
 
     # --- what the chat keeps
+
+    @property
+    def texts(self) -> Texts:
+        """The runtime's own words, as this chat is to hear them."""
+        return self.life.texts
 
     def data(self) -> Mapping[str, str]:
         """What the chat keeps, by key.

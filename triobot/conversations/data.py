@@ -119,28 +119,18 @@ class Key(Generic[T]):
 
 @final
 class Data:
-    """The values of one chat, to look at: what ``Bot(texts=)`` chooses its words by.
+    """The values of one chat, to look at: what `Bot` hands to a function given as ``texts=``."""
 
-    Example:
-        >>> def words(data: Data) -> Texts:
-        ...     return Texts.persian() if data[LANGUAGE] == "fa" else Texts.english()
-    """
-
-    def __init__(self, kept: Mapping[str, str]) -> None:
-        self._kept = kept
+    def __init__(self, stored: Mapping[str, str]) -> None:
+        self._stored = stored
 
     def __getitem__(self, key: Key[T]) -> T:
-        """A fresh copy of the value.
-
-        Raises:
-            KeyError: the slot is empty, and the key has no default.
-            UnreadableRecordError: what is stored is of another class.
-        """
-        return key.load(self._kept.get(key.name))
+        """A fresh copy of the value; raises as `ChatData` does."""
+        return key.load(self._stored.get(key.name))
 
     def __contains__(self, key: Key[T]) -> bool:
         """Whether the slot holds a value, its default aside."""
-        return key.name in self._kept
+        return key.name in self._stored
 
 
 @final

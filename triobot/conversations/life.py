@@ -46,9 +46,9 @@ from .routing import (
 )
 from .services import Services
 from .signals import is_signal
+from .speaking import words_for
 from .texts import Texts
 from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch, is_payment
-from .words import words_for
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -116,11 +116,6 @@ class ChatLife:
         """Nothing goes on here."""
         return not (self.places.live or self.places.asides or self._mailbox or self.behind)
 
-    @property
-    def texts(self) -> Texts:
-        """The runtime's own words here."""
-        return words_for(self._services.texts, self.data)
-
     # --- what came too late
 
     def _overtaken(self, delivery: Delivery) -> bool:
@@ -145,6 +140,11 @@ class ChatLife:
                 self.data = dict(stored)
                 for key, value in self._put_early.items():
                     self.put_data(key, value)
+
+    @property
+    def texts(self) -> Texts:
+        """The runtime's own words, as this chat is to hear them."""
+        return words_for(self._services.texts, self.data)
 
     def put_data(self, key: str, value: str | None) -> None:
         """Keep this, or with None nothing, under a key."""

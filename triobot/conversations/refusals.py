@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, final
 
 from ..errors import StoreError
 from ..seams import Alarm
 from ..wire.events import Event, Press, Submission
 from ..wire.operations import SendMessage
-from .data import any_declared
 from .routing import token_of
 from .services import Services
+from .speaking import words_for
 from .texts import Texts
 from .waits import Delivery, is_payment
-from .words import words_for
 
 if TYPE_CHECKING:
     from .life import ChatLife
@@ -53,20 +53,19 @@ class Refusals:
         life.house.consumed([delivery.seq])
         question = self.question_of(event)
         if question is not None and life.house.was_answered(question):
-            if isinstance(event, Press):
-                self._services.outbox.refuse_press(event, "")
-        elif life.data is not None or isinstance(self._services.texts, Texts) or not any_declared():
-            self._tell(event, life.texts.expired)
+            self._tell(event, "")
+        elif life.data is None and not isinstance(self._services.texts, Texts):
+            life.house.beside(partial(self._tell_later, event))
         else:
-            # Nothing else goes on here that would have read what the chat keeps, its language for one.
-            async def tell() -> None:
-                kept: Mapping[str, str] = {}
-                # A store that can't be read is told elsewhere; the answer matters more than its language.
-                with suppress(StoreError):
-                    kept = await life.house.stored_data(life.chat_id)
-                self._tell(event, words_for(self._services.texts, kept).expired)
+            self._tell(event, life.texts.expired)
 
-            life.house.beside(tell)
+    async def _tell_later(self, event: Event) -> None:
+        """In words that what the chat keeps decides, where nothing goes on any more."""
+        stored: Mapping[str, str] = {}
+        # A store that can't be read is told elsewhere; the words matter less than the answer.
+        with suppress(StoreError):
+            stored = await self._life.house.stored_data(self._life.chat_id)
+        self._tell(event, words_for(self._services.texts, stored).expired)
 
     def _tell(self, event: Event, said: str) -> None:
         if isinstance(event, Press):

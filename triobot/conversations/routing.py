@@ -273,35 +273,65 @@ class Row:
 
     Attributes:
         name: of who takes the event.
-        meaning: for people: what is asked, and what becomes of the event.
+        who: the same, for people.
+        then: what becomes of the event, for people.
         take: the decision, or None: the next row is asked.
         jumps: it goes ahead of what is queued, and doesn't wait for its turn.
         once: it is not asked again when the event's turn comes.
     """
 
     name: str
-    meaning: str
+    who: str
+    then: str
     take: Callable[[Case], Decision | None] = attrs.field(repr=False)
     jumps: bool = False
     once: bool = False
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    Row("ignore", "what `ignore` takes is counted and dropped", _ignored, True, True),
-    Row("block", "the newest open `move_on_when` block that takes it ends", _block, True),
-    Row("interrupt", "ends the live conversation, then is the live one", _interrupt, True, True),
-    Row("aside", "runs beside the live conversation", _aside, True, True),
-    Row("question", "a press or a form goes to the open question that it belongs to", _question),
-    Row("wait", "the newest open wait that takes it, the sender's own first", _newest_wait),
+    Row("ignore", "`ignore`", "counted and dropped", _ignored, True, True),
+    Row(
+        "block",
+        "an open `move_on_when` block",
+        "the event ends the block; the newest one that takes it, of all conversations of the chat",
+        _block,
+        True,
+    ),
+    Row(
+        "interrupt",
+        "an interrupt",
+        "ends the live conversation, then is the live one",
+        _interrupt,
+        True,
+        True,
+    ),
+    Row("aside", "an aside", "runs beside the live one", _aside, True, True),
+    Row("question", "an open question, by its own buttons or form", "the question's conversation", _question),
+    Row(
+        "wait",
+        "the newest open wait that takes it, the sender's own first",
+        "its conversation, live or aside",
+        _newest_wait,
+    ),
     Row(
         "over",
-        "a press or a form of a question that is over is answered; one meant for somebody else is "
-        "dropped without a word",
+        "a button or form of a question that is not open to this person, or over",
+        'dropped without a word, or answered "expired"',
         _question_over,
     ),
-    Row("live", "the live conversation: its mailbox while it is busy, its `otherwise` while it waits", _live),
-    Row("conversation", "a conversation that it starts; a leave starts none", _conversation),
-    Row("nobody", "counted; a press is answered, a signal is kept", _nobody),
+    Row(
+        "live",
+        "a live conversation, the sender's own or the chat's",
+        "its mailbox while it is busy; what `otherwise=` says while it waits",
+        _live,
+    ),
+    Row(
+        "conversation",
+        "a conversation that it starts",
+        "the chat's or the sender's live one from then on; a leave starts none",
+        _conversation,
+    ),
+    Row("nobody", "nobody", 'counted; a press is answered "expired", a signal is kept', _nobody),
 )
 """Who is asked, in this order."""
 

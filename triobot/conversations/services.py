@@ -9,8 +9,7 @@ import attrs
 
 from ..resources import Opened, Resource
 from ..seams import Outbox, RaiseAlarm, Store, WallClock
-from .texts import Texts
-from .words import TextsOf
+from .speaking import Speech
 
 
 @final
@@ -28,7 +27,7 @@ class Services:
     outbox: Outbox
     store: Store
     clock: WallClock
-    texts: Texts | TextsOf
+    texts: Speech
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
     resources: Opened = attrs.field(factory=dict[Resource[object], object])

@@ -78,7 +78,7 @@ async def test_a_choice_of_words_that_fails_costs_the_language_only(caplog: pyte
         await town.says("hi")
         await town.says("x")
         assert town.sent() == ["How many?", TEXTS.want_number]
-    assert "texts= failed: KeyError at" in caplog.text
+    assert "the bot's texts= failed with KeyError at" in caplog.text
     assert "a name" not in caplog.text
 
 
