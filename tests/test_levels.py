@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "fronts": BOT,
     "bot": BOT | {"address", "fronts"},
     "__init__": BOT | {"address", "bot", "filters"},
-    "cli": BOT | {"bot", "filters", "emulator", "__init__"},
+    "cli": BOT | {"bot", "filters", "emulator", "testing", "__init__"},
     "testing": BOT | {"bot", "emulator", "__init__"},
 }
 

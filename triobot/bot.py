@@ -266,14 +266,17 @@ class Bot(Router):
     async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
-        table, texts, transport = self.table(), self._texts, self._transport
+        table, texts, transport, media = self.table(), self._texts, self._transport, None
         if self._around is not None:
-            transport, provided = self._around.transport, (*self._around.provided, *provided)
+            transport = media = self._around.transport
+            provided = (*self._around.provided, *provided)
         try:
             # Until it has come to rest: a step that is being done may still use the bot's doors.
             async with (
                 open_resources(self._resources, provided) as resources,
-                open_work(intake, table, texts, transport=transport, resources=resources) as self._work,
+                open_work(
+                    intake, table, texts, transport=transport, media_transport=media, resources=resources
+                ) as self._work,
             ):
                 yield
         finally:
