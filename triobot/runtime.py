@@ -20,6 +20,7 @@ import trio
 
 from .alarms import AlarmBell
 from .client import PlatformClient
+from .conversations.advice import Advice
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
@@ -215,6 +216,7 @@ async def open_work(
             texts=texts,
             raise_alarm=bell.ring,
             resources=resources,
+            advice=Advice() if settings.development else None,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
         )
         dispatcher = Dispatcher(services, table, username=settings.username)

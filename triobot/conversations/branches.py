@@ -65,6 +65,11 @@ def enter_branch(task: trio.lowlevel.Task, branch: Branch) -> None:
     _branches[task] = branch
 
 
+def branch_of(task: trio.lowlevel.Task) -> Branch | None:
+    """What a task is of a conversation, if it runs one's code."""
+    return _branches.get(task)
+
+
 def leave_branch(task: trio.lowlevel.Task) -> None:
     """It doesn't any more."""
     del _branches[task]

@@ -27,6 +27,7 @@ from ..seams import OnUnknown, PutData, Urgency
 from ..wire.events import Event, Press
 from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation
+from .advice import Copy, is_changed
 from .branches import Branch as Branch
 from .branches import OperationId as OperationId
 from .branches import OperationKind as OperationKind
@@ -102,6 +103,8 @@ class Conversation:
         self.interrupted = interrupted
         self.successor: tuple[Start, Delivery] | None = None
         self.nurseries = 0
+        self._operations = 0
+        self._copies: list[Copy] = []
         self.event: Event = delivery.event
         self.waits: list[Wait] = []
         self.watches: list[Watch] = []
@@ -206,6 +209,9 @@ class Conversation:
         """
         branch = self.current_branch()
         branch.count += 1
+        if (advice := self.services.advice) is not None:
+            self._operations += 1
+            advice.operated(self._operations)
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
             self.services.outbox.press_due(press)
@@ -263,6 +269,7 @@ class Conversation:
         branch.in_hand = []
 
     def _consume(self, branch: Branch) -> None:
+        self.look_at_copies()
         if branch.in_hand or self._put:
             self.house.consumed(branch.in_hand, self._puts())
             branch.in_hand = []
@@ -291,9 +298,21 @@ class Conversation:
             raise ConfigError("a Key was declared too late: declare it at the top of its module")
         return self.life.data
 
+    def lent(self, copy: Copy) -> None:
+        """A copy of a value is out, which its reader may change; for a developer to be told of."""
+        self._copies.append(copy)
+
+    def look_at_copies(self) -> None:
+        """Tell of copies that were changed and not assigned."""
+        copies, self._copies = self._copies, []
+        for copy in copies:
+            if self.services.advice is not None and is_changed(copy):
+                self.services.advice.unassigned(copy)
+
     def put_data(self, key: str, value: str | None) -> None:
         """Keep a value; it is written down with the end of the event in hand."""
         self.data()
+        self._copies = [copy for copy in self._copies if copy.key != key]
         self.life.put_data(key, value)
         self._put[key] = None
 
@@ -423,12 +442,16 @@ class Conversation:
     async def sleep(self, seconds: float) -> None:
         """Wait for a time."""
         self.enter(OperationKind.SLEEP)
+        if self.services.advice is not None:
+            self.services.advice.sleeps(self, seconds)
         with self.parked():
             await trio.sleep(seconds)
 
     async def sleep_until(self, at: int) -> None:
         """Wait until the time of day is `at`; a clock that is set, or stood still, is followed."""
         self.enter(OperationKind.SLEEP)
+        if self.services.advice is not None:
+            self.services.advice.sleeps(self, (at - self.services.clock.now()) / 1000)
         with self.parked():
             await trio.lowlevel.checkpoint()
             while (left := at - self.services.clock.now()) > 0:  # noqa: ASYNC110  # time is all we wait for

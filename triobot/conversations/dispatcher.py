@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Final, final
 
 import trio
@@ -95,6 +96,11 @@ class Dispatcher:
 
         Cancellation: *atomic*: no event is lost; what had been handled is flushed, with a deadline.
         """
+        advice = self._services.advice
+        with nullcontext() if advice is None else advice.watching():
+            await self._run_watched(task_status)
+
+    async def _run_watched(self, task_status: trio.TaskStatus[None]) -> None:
         async with trio.open_nursery() as guard:
             guard.start_soon(self._cut_when_cancelled)
             try:

@@ -9,6 +9,7 @@ import attrs
 
 from ..resources import Opened, Resource
 from ..seams import Outbox, RaiseAlarm, Store, WallClock
+from .advice import Advice
 from .speaking import Speech
 
 
@@ -22,6 +23,7 @@ class Services:
         charge_hosts: where links to top up a wallet may lead.
         live_every: seconds between two edits of a live message.
         memory: what filters remember.
+        advice: tells a developer of habits that hurt later; None in production.
     """
 
     outbox: Outbox
@@ -35,3 +37,4 @@ class Services:
     memory: MutableMapping[object, object] = attrs.field(
         factory=lambda: dict[object, object](), eq=False, repr=False
     )
+    advice: Advice | None = None

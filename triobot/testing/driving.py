@@ -209,6 +209,7 @@ async def drive(
                     bot,
                     app,
                     settings=Settings(
+                        development=True,
                         token=Secret(_TOKEN),
                         base_url=exchange.world.base_url,
                         webhook_secret=Secret(_SECRET),
