@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, final
 from ..money import AlarmRow, PaymentMove, PaymentRow, PaymentTotal
 from ..wire.ids import ChatId, InvoiceId, RefId
 from ..wire.rules import check_integer
-from .admission import admit_chat
+from .columns import check_chat
 
 R = TypeVar("R")
 
@@ -73,7 +73,7 @@ class ReadPayments:
     ) -> Sequence[PaymentRow]:
         check_integer("limit", limit, least=0)
         if chat_id is not None:
-            admit_chat(chat_id)
+            check_chat(chat_id)
         return await self._ask(lambda money: money.find(states, chat_id, before, after, limit))
 
     async def counts(self) -> Mapping[str, int]:
