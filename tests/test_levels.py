@@ -15,7 +15,7 @@ MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
 SEAMS = WIRE | {"values", "resources", "journals", "seams", "secrets"}
-L3 = {"webhook", "conversations", "outbox", "client", "store"}
+L3 = {"webhook", "conversations", "outbox", "client", "store", "operator"}
 BOT = SEAMS | L3 | {"journal", "clock", "alarms", "settings", "runtime"}
 
 # What each part of the house may import of it besides itself.

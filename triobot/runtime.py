@@ -25,6 +25,7 @@ from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
 from .conversations.speaking import Speech
+from .operator import Desk, Pulse, Rung, serve_desk, socket_path
 from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
 from .resources import Opened, Provided
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
@@ -34,6 +35,7 @@ from .webhook.answers import Readiness
 from .webhook.inbox import Inbox
 from .webhook.secrets import Secrets
 from .wire.events import Event
+from .wire.ids import ChatId
 
 log: Final = logging.getLogger("triobot")
 
@@ -118,6 +120,22 @@ class Intake:
         }
         return Readiness(working and not held and self.writable, states)
 
+    def pulse(self) -> Pulse:
+        """What an operator is told of this run."""
+        work = self.work
+        return Pulse(
+            working=self.readiness().ready,
+            live=0 if work is None else work.dispatcher.live,
+            counts={} if work is None else work.dispatcher.counts,
+            outbox={} if work is None else attrs.asdict(work.outbox.statistics()),
+            alarms=[Rung(*recent) for recent in self.bell.recent()],
+        )
+
+    async def end_chat(self, chat_id: ChatId) -> None:
+        """End what runs in a chat."""
+        if self.work is not None:
+            await self.work.dispatcher.end_chat(chat_id)
+
 
 @final
 @attrs.frozen
@@ -161,6 +179,10 @@ async def open_intake(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(intake.bell.keep_telling)
             nursery.start_soon(intake.inbox.run)
+            place = socket_path(settings.store)
+            if around is None and place is not None:
+                desk = Desk(store, clock, pulse=intake.pulse, end=intake.end_chat)
+                await nursery.start(serve_desk, desk, place)
             try:
                 yield intake
             finally:
