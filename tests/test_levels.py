@@ -14,7 +14,7 @@ HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
-SEAMS = WIRE | {"values", "resources", "seams", "secrets"}
+SEAMS = WIRE | {"values", "resources", "jobs", "seams", "secrets"}
 L3 = {"webhook", "conversations", "outbox", "client", "store"}
 BOT = SEAMS | L3 | {"clock", "alarms", "settings", "runtime"}
 
@@ -26,7 +26,8 @@ ALLOWED: dict[str, set[str]] = {
     "wire": {"errors"},
     "values": {"errors"},
     "resources": {"errors"},
-    "seams": WIRE,
+    "jobs": WIRE,
+    "seams": WIRE | {"jobs"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},
     **dict.fromkeys(L3, SEAMS),
@@ -34,10 +35,11 @@ ALLOWED: dict[str, set[str]] = {
     "filters": {"conversations"},
     "runtime": BOT,
     "address": BOT,
+    "broadcast": BOT,
     "fronts": BOT,
-    "bot": BOT | {"address", "fronts"},
-    "__init__": BOT | {"address", "bot", "filters"},
-    "cli": BOT | {"bot", "filters", "emulator", "__init__"},
+    "bot": BOT | {"address", "broadcast", "fronts"},
+    "__init__": BOT | {"address", "broadcast", "bot", "filters"},
+    "cli": BOT | {"bot", "broadcast", "filters", "emulator", "__init__"},
 }
 
 # A codec that knew of a network, a clock or a file would no longer be one.

@@ -14,6 +14,7 @@ from typing import Final, Literal, Protocol, TypeAlias, final
 import attrs
 from typing_extensions import TypeVar
 
+from .jobs import BroadcastJob, BroadcastWrite, Receiver
 from .wire.events import Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
@@ -268,7 +269,7 @@ class PutData:
     value: str | None = attrs.field(repr=False)
 
 
-Write: TypeAlias = Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData
+Write: TypeAlias = Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData | BroadcastWrite
 
 
 @final
@@ -343,6 +344,18 @@ class Store(Protocol):
 
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
         """The chats behind `after` that have a value under this key, and the value, by growing chat id."""
+        ...
+
+    async def broadcasts(self) -> Sequence[BroadcastJob]:
+        """All broadcasts, in the order in which they were started."""
+        ...
+
+    async def broadcast(self, key: str) -> BroadcastJob | None:
+        """One broadcast."""
+        ...
+
+    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
+        """A broadcast's receivers behind a position: those without an outcome, or those who are gone."""
         ...
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
