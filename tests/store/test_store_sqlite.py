@@ -356,9 +356,17 @@ async def test_making_a_store_can_be_cut_short_and_done_again(path: Path) -> Non
 # --- versions
 
 NEXT_VERSION = Migration(
-    3, "0.2.0", min_reader=1, statements=("CREATE TABLE journal (chat_id INTEGER, n INTEGER)",)
+    len(MIGRATIONS) + 1,
+    "0.2.0",
+    min_reader=1,
+    statements=("CREATE TABLE journal (chat_id INTEGER, n INTEGER)",),
 )
-BREAKING_VERSION = Migration(3, "0.3.0", min_reader=3, statements=("CREATE TABLE journal (n INTEGER)",))
+BREAKING_VERSION = Migration(
+    len(MIGRATIONS) + 1,
+    "0.3.0",
+    min_reader=len(MIGRATIONS) + 1,
+    statements=("CREATE TABLE journal (n INTEGER)",),
+)
 
 
 async def test_an_older_store_is_migrated_after_a_backup(path: Path) -> None:
@@ -369,7 +377,7 @@ async def test_an_older_store_is_migrated_after_a_backup(path: Path) -> None:
         assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
         await accepted(store, arrival())
 
-    backup = path.with_name("bot.db.schema-2.backup")
+    backup = path.with_name(f"bot.db.schema-{len(MIGRATIONS)}.backup")
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     assert not list(path.parent.glob("*.part*"))
     async with opened(backup) as store:
@@ -402,7 +410,7 @@ async def test_a_store_that_is_up_to_date_is_not_backed_up(path: Path) -> None:
 async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
     async with opened(path) as store:
         row = await accepted(store, arrival())
-    broken = Migration(3, "0.2.0", 1, ("DELETE FROM inbox", "CREATE NONSENSE"))
+    broken = Migration(len(MIGRATIONS) + 1, "0.2.0", 1, ("DELETE FROM inbox", "CREATE NONSENSE"))
 
     with pytest.raises(StoreCorruptError):
         async with opened(path, migrations=[*MIGRATIONS, broken]):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from ..errors import LocalProtocolError
+from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
 from ..seams import (
     LARGEST_VALUE,
     Acknowledge,
@@ -25,6 +26,8 @@ from ..seams import (
 )
 from ..wire.ids import ChatId
 from ..wire.rules import LARGEST_INTEGER, check_integer, check_text
+from .broadcasts import admit_broadcast, size_of_broadcast
+from .broadcasts import admit_key as admit_key
 from .ring import as_kept
 
 LARGEST_BODY: Final = 32 * 1024 * 1024
@@ -63,6 +66,12 @@ def admit_keyed(key: str, after: ChatId | None, limit: int) -> None:
     check_integer("limit", limit, least=0)
 
 
+def admit_receivers(key: str, after: int, limit: int) -> None:
+    """Refuse bounds of a page over a broadcast's receivers."""
+    admit_key(key)
+    admit_page(after, limit)
+
+
 def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
     """The writes as they are to be stored.
 
@@ -89,6 +98,8 @@ def _size(write: Write) -> int:
             return len(body)
         case PutData(value=str(value)):
             return 256 + len(value)
+        case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
+            return size_of_broadcast(write)
         case _:
             return 256
 
@@ -123,6 +134,8 @@ def _admitted(write: Write) -> Write:
                 _text("value", value)
                 if len(value) > LARGEST_VALUE:
                     raise LocalProtocolError("value", f"must be at most {LARGEST_VALUE} characters")
+        case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
+            admit_broadcast(write)
         case _:
             assert_never(write)
     return write

@@ -15,6 +15,15 @@ from typing import Final, assert_never, final
 import attrs
 import trio
 
+from ..jobs import (
+    AddReceivers,
+    AdvanceBroadcast,
+    BroadcastJob,
+    DropBroadcast,
+    OpenBroadcast,
+    Receiver,
+    TurnBroadcast,
+)
 from ..seams import (
     Acceptance,
     Accepted,
@@ -35,7 +44,16 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId, SenderId
-from .admission import admit_arrival, admit_chat, admit_keyed, admit_page, admit_writes
+from .admission import (
+    admit_arrival,
+    admit_chat,
+    admit_key,
+    admit_keyed,
+    admit_page,
+    admit_receivers,
+    admit_writes,
+)
+from .broadcast_memory import BroadcastMemory
 from .deliveries import Delivery, cutoff, is_redelivery
 from .ring import overflows
 from .tally import Tally
@@ -77,6 +95,7 @@ class _MemoryStore:
         self._raw: deque[KeepRaw] = deque()
         self._settings: dict[str, str] = {}
         self._data: dict[ChatId, dict[str, str]] = {}
+        self._broadcasts = BroadcastMemory()
 
     def close(self) -> None:
         self._closed = True
@@ -146,6 +165,20 @@ class _MemoryStore:
         found = ((chat, self._data[chat][key]) for chat in chats if key in self._data[chat])
         return list(islice(found, limit))
 
+    async def broadcasts(self) -> Sequence[BroadcastJob]:
+        await self._turn()
+        return self._broadcasts.jobs()
+
+    async def broadcast(self, key: str) -> BroadcastJob | None:
+        admit_key(key)
+        await self._turn()
+        return self._broadcasts.job(key)
+
+    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
+        admit_receivers(key, after, limit)
+        await self._turn()
+        return self._broadcasts.receivers(key, after, limit, gone=gone)
+
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
         admit_page(0, limit)
         await self._turn()
@@ -206,6 +239,8 @@ class _MemoryStore:
                 self._settings[name] = value
             case PutData(chat_id, key, value):
                 self._put_data(chat_id, key, value)
+            case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
+                self._broadcasts.apply(write)
             case _:
                 assert_never(write)
 

@@ -14,6 +14,7 @@ from typing import Final, final
 import attrs
 
 from ..errors import StoreVersionError
+from .broadcasts import CREATE_BROADCASTS
 
 APPLICATION_ID: Final = 0x7472_6962
 """What says in the file's header that it is ours: "trib" in ASCII."""
@@ -97,6 +98,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             "CREATE INDEX data_key ON data (key, chat_id)",
         ),
     ),
+    Migration(number=3, release="0.1.0", min_reader=1, statements=CREATE_BROADCASTS),
 )
 
 

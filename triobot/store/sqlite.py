@@ -18,6 +18,7 @@ from typing import Final, final
 import trio
 
 from ..errors import StoreError
+from ..jobs import BroadcastJob, Receiver
 from ..seams import (
     Acceptance,
     Accepted,
@@ -32,7 +33,16 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId
-from .admission import admit_arrival, admit_chat, admit_keyed, admit_page, admit_writes, size_of
+from .admission import (
+    admit_arrival,
+    admit_chat,
+    admit_key,
+    admit_keyed,
+    admit_page,
+    admit_receivers,
+    admit_writes,
+    size_of,
+)
 from .file import StoreFile, open_file
 from .schema import MIGRATIONS, Migration
 from .stamp import Stamp
@@ -185,6 +195,19 @@ class _SqliteStore:
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
         admit_keyed(key, after, limit)
         return await self._writer.ask(lambda tables: tables.keyed(key, after, limit), writes=False)
+
+    async def broadcasts(self) -> Sequence[BroadcastJob]:
+        return await self._writer.ask(lambda tables: tables.broadcasts.jobs(), writes=False)
+
+    async def broadcast(self, key: str) -> BroadcastJob | None:
+        admit_key(key)
+        return await self._writer.ask(lambda tables: tables.broadcasts.job(key), writes=False)
+
+    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
+        admit_receivers(key, after, limit)
+        return await self._writer.ask(
+            lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone), writes=False
+        )
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
         admit_page(0, limit)

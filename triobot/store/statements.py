@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import assert_never, final
 
+from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
 from ..seams import (
     Acceptance,
     Accepted,
@@ -28,6 +29,7 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId
+from .broadcasts import BroadcastTables
 from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
 from .ring import overflows
 from .schema import put_meta
@@ -41,6 +43,7 @@ class Tables:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._sql = connection
         self.tally = Tally()
+        self.broadcasts = BroadcastTables(connection)
 
     # --- writing
 
@@ -82,6 +85,8 @@ class Tables:
                 self._put_setting(write)
             case PutData():
                 self._put_data(write)
+            case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
+                self.broadcasts.apply(write)
             case _:
                 assert_never(write)
 
