@@ -244,8 +244,9 @@ class Conversation:
         return branch
 
     def owns(self, task: trio.lowlevel.Task) -> bool:
-        """Whether this task runs the conversation's code."""
-        return task in self._branches
+        """Whether this task runs the conversation's code, a step aside: there it may do what it likes."""
+        branch = self._branches.get(task)
+        return branch is not None and not branch.in_step
 
     @contextmanager
     def branch(self, branch: Branch) -> Generator[None]:
