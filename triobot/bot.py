@@ -22,6 +22,7 @@ import trio
 from quart_trio import QuartTrio
 
 from .address import Address
+from .broadcast import Broadcast
 from .clock import SystemClock
 from .conversations.data import Key
 from .conversations.routes import Router
@@ -304,6 +305,19 @@ class Bot(Router):
             for chat_id, text in page:
                 yield chat_id, key.load(text)
             after = page[-1][0]
+
+    def broadcast(self, key: str) -> Broadcast:
+        """A message to many chats, by a key of your choice: start it, look at it, stop it.
+
+        Legal outside conversations, and in a `Chat.step`.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, outside a step.
+        """
+        work = self._running()
+        work.dispatcher.refuse_conversations("bot.broadcast()")
+        return Broadcast(work, key)
 
     async def upload(self, media: M) -> M:
         """Hand a file's bytes to the platform; what comes back may be sent any number of times."""

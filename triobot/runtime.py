@@ -24,7 +24,7 @@ from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
 from .conversations.texts import Texts
-from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
+from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .resources import Opened
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, Store, StoreStatistics, WallClock
 from .settings import Settings
@@ -102,6 +102,7 @@ class Work:
     platform: PlatformClient
     outbox: LaneOutbox
     dispatcher: Dispatcher
+    broadcasts: Broadcasts
     store: Store
     resources: Opened
 
@@ -168,7 +169,11 @@ async def open_work(
         # As many as the outbox has in flight: a chat that the platform keeps waiting holds one of each.
         connections=OutboxRules().parallel,
     )
-    async with client as platform, open_outbox(platform, raise_alarm=bell.ring) as outbox:
+    async with (
+        client as platform,
+        open_outbox(platform, raise_alarm=bell.ring) as outbox,
+        open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
+    ):
         services = Services(
             outbox=outbox,
             store=intake.store,
@@ -179,7 +184,7 @@ async def open_work(
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
-        work = Work(platform, outbox, dispatcher, intake.store, resources)
+        work = Work(platform, outbox, dispatcher, broadcasts, intake.store, resources)
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
@@ -187,8 +192,10 @@ async def open_work(
                 try:
                     await nursery.start(dispatcher.run)
                     yield work
+                    broadcasts.rest()
                     with trio.move_on_after(settings.grace) as limit:
                         await dispatcher.drain()
+                        await broadcasts.drain()
                         await outbox.drain()
                     at_rest = not limit.cancelled_caught
                 finally:

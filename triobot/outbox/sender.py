@@ -195,7 +195,8 @@ class Sender:
                 operation = with_media(send, uploaded.media)
                 began = trio.current_time()
             delivery.written = True
-            result = await self._request(operation, self._rules.answer_within)
+            within = self._rules.upload_within if isinstance(operation, Upload) else self._rules.answer_within
+            result = await self._request(operation, within)
         except Exception as error:
             self._ended_badly(place, operation, error)
         else:
