@@ -289,7 +289,9 @@ class Sender:
                 delivery.doubtful = delivery.doubtful or possible_repeat
                 self._put_back(place, now + pause, now)
             case Suspect(refusal):
-                own = self._breaker.refused(delivery.address.chat, now)
+                own = self._breaker.refused(
+                    delivery.address.chat, now, broadcast=place.urgency is Urgency.BROADCAST
+                )
                 if own or not delivery.wanted or delivery.dropped:
                     self._give_up(place, refusal)
                 else:
