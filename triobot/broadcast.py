@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
-from typing import Any, TypeAlias, final
+from contextlib import aclosing
+from typing import Any, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -68,7 +69,8 @@ class Broadcast:
         announcement = Announcement(content, inline_of(buttons))
         # What can't be sent to anybody is refused here, and not two hundred thousand times.
         announcement.to(_SOMEBODY)
-        return await self._work.broadcasts.start(self.key, announcement, self._chats(to))
+        async with aclosing(self._chats(to)) as chats:
+            return await self._work.broadcasts.start(self.key, announcement, chats)
 
     async def status(self) -> BroadcastStatus:
         """How far it is; its state is ``none`` before it was started."""
@@ -102,6 +104,11 @@ class Broadcast:
                 for chat_id, _ in page:
                     yield chat_id
                 after = page[-1][0]
+        elif isinstance(to, AsyncGenerator):
+            # An author's generator may hold a cursor or a connection open.
+            async with aclosing(cast("AsyncGenerator[int]", to)) as opened:
+                async for given in opened:
+                    yield as_chat_id(given)
         elif isinstance(to, AsyncIterable):
             async for given in to:
                 yield as_chat_id(given)

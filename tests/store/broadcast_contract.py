@@ -81,9 +81,7 @@ class BroadcastContract:
 
     async def test_what_was_captured_is_not_captured_again_nor_forgotten(self, store: Store) -> None:
         await captured(store, "k", 1, 2)
-        await store.commit(
-            OpenBroadcast("k", NOON, "world"), AddReceivers("k", chats(3)), DropBroadcast("k")
-        )
+        await store.commit(OpenBroadcast("k", NOON, "world"), AddReceivers("k", chats(3)), DropBroadcast("k"))
         assert await waiting(store) == [(1, 1), (2, 2)]
         assert await status(store) == BroadcastStatus("sending", total=2)
 
@@ -109,9 +107,7 @@ class BroadcastContract:
 
     async def test_who_was_not_told_goes_to_the_end(self, store: Store) -> None:
         await captured(store, "k", 11, 12, 13, 14)
-        await store.commit(
-            AdvanceBroadcast("k", 3, {1: Outcome.AGAIN, 2: Outcome.SENT, 3: Outcome.AGAIN})
-        )
+        await store.commit(AdvanceBroadcast("k", 3, {1: Outcome.AGAIN, 2: Outcome.SENT, 3: Outcome.AGAIN}))
         assert await waiting(store) == [(4, 14), (5, 11), (6, 13)]
         await store.commit(AdvanceBroadcast("k", 6, {6: Outcome.SENT, 5: Outcome.AGAIN, 4: Outcome.SENT}))
         assert await waiting(store) == [(7, 11)]

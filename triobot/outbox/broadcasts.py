@@ -155,8 +155,7 @@ class Broadcasts:
             with mine.scope:
                 announcement = await self._uploaded(announcement)
                 await self._store.commit(OpenBroadcast(key, self._clock.now(), announcement.dump()))
-                async for piece in _pieces(audience):
-                    await self._store.commit(AddReceivers(key, piece))
+                await self._capture(key, audience)
             if mine.stopped:
                 await self._store.commit(
                     OpenBroadcast(key, self._clock.now(), ""), TurnBroadcast(key, "stopped")
@@ -169,6 +168,16 @@ class Broadcasts:
             # Captured, or given up half-way, or nobody knows: the row says which.
             self._look_at(key)
         return True
+
+    async def _capture(self, key: str, audience: AsyncIterable[ChatId]) -> None:
+        piece: list[ChatId] = []
+        async for chat_id in audience:
+            piece.append(chat_id)
+            if len(piece) == PIECE:
+                await self._store.commit(AddReceivers(key, tuple(piece)))
+                piece.clear()
+        if piece:
+            await self._store.commit(AddReceivers(key, tuple(piece)))
 
     async def status(self, key: str) -> BroadcastStatus:
         """How far a broadcast is; ``none`` for a key that was never started."""
@@ -371,14 +380,3 @@ class Broadcasts:
                 await trio.sleep(1)
             else:
                 return
-
-
-async def _pieces(audience: AsyncIterable[ChatId]) -> AsyncGenerator[tuple[ChatId, ...]]:
-    piece: list[ChatId] = []
-    async for chat_id in audience:
-        piece.append(chat_id)
-        if len(piece) == PIECE:
-            yield tuple(piece)
-            piece.clear()
-    if piece:
-        yield tuple(piece)
