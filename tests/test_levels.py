@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "bot": BOT | {"address", "broadcast", "fronts"},
     "__init__": BOT | {"address", "broadcast", "bot", "filters"},
     "cli": BOT | {"bot", "broadcast", "filters", "emulator", "__init__"},
+    "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
 }
 
 # A codec that knew of a network, a clock or a file would no longer be one.

@@ -26,11 +26,12 @@ from .broadcast import Broadcast
 from .clock import SystemClock
 from .conversations.data import Key
 from .conversations.routes import Router
+from .conversations.speaking import Speech
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .resources import Provided, Resource, find, open_resources
-from .runtime import Intake, Statistics, Work, open_intake, open_work
+from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
@@ -72,7 +73,8 @@ class Bot(Router):
         base_url: where the platform is; else ``TRIOBOT_BASE_URL``, else the public one.
         store: ``sqlite:PATH`` or ``memory:``; else ``TRIOBOT_STORE``, else ``sqlite:triobot.db``.
         settings: all settings at once; then nothing is read from the environment.
-        texts: the runtime's own words; English by default.
+        texts: the runtime's own words, or a function that chooses them by what the chat keeps, such as
+            ``lambda data: WORDS[data[LANGUAGE]]``. English by default.
         transport: carries requests to the platform in place of the default: a proxy, or a test's double.
         clock: the time of day in place of this machine's.
 
@@ -92,7 +94,7 @@ class Bot(Router):
         base_url: str | None = None,
         store: str | None = None,
         settings: Settings | None = None,
-        texts: Texts | None = None,
+        texts: Speech | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         clock: WallClock | None = None,
     ) -> None:
@@ -109,6 +111,7 @@ class Bot(Router):
         self._hook: OnAlarm | None = None
         self._resources: list[Resource[object]] = []
         self._work: Work | None = None
+        self._around: Surroundings | None = None
         self._stop = trio.Event()
 
     # --- declaring
@@ -149,6 +152,8 @@ class Bot(Router):
         Raises:
             ConfigError: a variable can't be read.
         """
+        if self._around is not None:
+            return self._around.settings
         if self._settings is not None:
             return self._settings
         settings = read_environment(os.environ)
@@ -237,15 +242,32 @@ class Bot(Router):
 
         Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door.
         """
-        settings = settings or self.settings()
-        async with open_intake(settings, self._clock, self._hook) as intake, self._working(intake, provided):
+        settings, around = settings or self.settings(), self._around
+        clock = self._clock if around is None else around.clock
+        async with (
+            open_intake(settings, clock, self._hook, around=around) as intake,
+            self._working(intake, provided),
+        ):
+            if around is not None:
+                around.opened(intake)
             yield intake
+
+    @contextmanager
+    def within(self, around: Surroundings) -> Generator[None]:
+        """Let each run that begins in the block take these surroundings: `triobot.testing.drive` uses it."""
+        before, self._around = self._around, around
+        try:
+            yield
+        finally:
+            self._around = before
 
     @asynccontextmanager
     async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
         table, texts, transport = self.table(), self._texts, self._transport
+        if self._around is not None:
+            transport, provided = self._around.transport, (*self._around.provided, *provided)
         try:
             # Until it has come to rest: a step that is being done may still use the bot's doors.
             async with (

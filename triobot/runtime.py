@@ -9,8 +9,8 @@ then does the listener close, and the store after it.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Final, final
 from urllib.parse import urlsplit
 
@@ -23,10 +23,10 @@ from .client import PlatformClient
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
-from .conversations.texts import Texts
+from .conversations.speaking import Speech
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
-from .resources import Opened
-from .seams import InboxRow, OnAlarm, PutSetting, Quota, Store, StoreStatistics, WallClock
+from .resources import Opened, Provided
+from .seams import InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
 from .settings import Settings
 from .store import Stamp, open_store
 from .webhook.answers import Readiness
@@ -38,6 +38,30 @@ log: Final = logging.getLogger("triobot")
 
 _SECRET: Final = "webhook_secret"
 _SHARED: Final = frozenset({"ac", "co", "com", "edu", "gov", "id", "net", "org", "sch"})
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Surroundings:
+    """What a run takes in place of this machine's own: for tests and simulations.
+
+    Attributes:
+        settings: read in place of the environment.
+        clock: the time of day.
+        transport: carries requests to the platform.
+        store: an open store, which stays open; `settings` names one otherwise.
+        on_alarm: told of each alarm at once, before the author's hook.
+        provided: values in place of resources.
+        opened: called with the intake once events can be accepted.
+    """
+
+    settings: Settings
+    clock: WallClock
+    transport: httpx.AsyncBaseTransport
+    store: Store
+    on_alarm: RaiseAlarm
+    provided: Sequence[Provided] = ()
+    opened: Callable[[Intake], None]
 
 
 @final
@@ -118,7 +142,11 @@ class Work:
 
 @asynccontextmanager
 async def open_intake(
-    settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
+    settings: Settings,
+    clock: WallClock,
+    on_alarm: OnAlarm | None = None,
+    *,
+    around: Surroundings | None = None,
 ) -> AsyncGenerator[Intake]:
     """Open the store and the inbox on top of it.
 
@@ -126,10 +154,10 @@ async def open_intake(
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
         StoreLockedError: another process has the store.
     """
-    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
-    async with open_store(settings.store, stamp=stamp, clock=clock) as store:
+    async with _opened_store(settings, clock, around) as store:
         secrets = await webhook_secrets(settings, store)
-        intake = Intake(settings, store, secrets, clock, AlarmBell(on_alarm))
+        bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
+        intake = Intake(settings, store, secrets, clock, bell)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(intake.bell.keep_telling)
             nursery.start_soon(intake.inbox.run)
@@ -137,6 +165,15 @@ async def open_intake(
                 yield intake
             finally:
                 nursery.cancel_scope.cancel()
+
+
+def _opened_store(
+    settings: Settings, clock: WallClock, around: Surroundings | None
+) -> AbstractAsyncContextManager[Store]:
+    if around is not None:
+        return nullcontext(around.store)
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+    return open_store(settings.store, stamp=stamp, clock=clock)
 
 
 async def webhook_secrets(settings: Settings, store: Store) -> Secrets:
@@ -154,7 +191,7 @@ async def webhook_secrets(settings: Settings, store: Store) -> Secrets:
 async def open_work(
     intake: Intake,
     table: Table,
-    texts: Texts,
+    texts: Speech,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
     resources: Opened,

@@ -242,7 +242,7 @@ async def test_a_chat_that_outlives_its_conversation_is_refused() -> None:
 
 
 async def test_a_conversations_code_is_refused_other_doors(autojump_clock: MockClock) -> None:
-    """The dispatcher knows whose task it is, also a child's."""
+    """The dispatcher knows whose task it is, also a child's; what a step does is its own affair."""
     bot = Router()
     seen: list[str] = []
 
@@ -255,6 +255,7 @@ async def test_a_conversations_code_is_refused_other_doors(autojump_clock: MockC
     @bot.conversation
     async def work(chat: Chat) -> None:
         await child()
+        await chat.step(child)
         async with chat.open_nursery() as nursery:
             nursery.start_soon(child)
 

@@ -16,6 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.routes import Router
+from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
 from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
@@ -44,7 +45,7 @@ class Town:
     """The people's side of one dispatcher; a restart gives it another one over the same store."""
 
     def __init__(
-        self, router: Router, outbox: FakeOutbox, store: FakeStore, texts: Texts, *, username: str | None
+        self, router: Router, outbox: FakeOutbox, store: FakeStore, texts: Speech, *, username: str | None
     ) -> None:
         self.outbox = outbox
         self.store = store
@@ -274,7 +275,7 @@ async def open_town(
     *,
     outbox: FakeOutbox | None = None,
     store: FakeStore | None = None,
-    texts: Texts = TEXTS,
+    texts: Speech = TEXTS,
     username: str | None = "pizzabot",
 ) -> AsyncGenerator[Town]:
     """A town whose dispatcher runs while the block runs, and is cut at its end."""

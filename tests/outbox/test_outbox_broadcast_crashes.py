@@ -1,4 +1,4 @@
-"""The process dies at each write of a broadcast, before and after it: nobody is told twice, nobody is lost."""
+"""The process dies at each write of a broadcast, before and after it: nobody is told twice, nor lost."""
 
 from __future__ import annotations
 

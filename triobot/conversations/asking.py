@@ -99,7 +99,7 @@ async def ask(
         raise ConfigError(
             "ask() takes str, a content class such as Location, or a parser of text such as int"
         )
-    texts = conversation.services.texts
+    texts = conversation.texts
     shared = kind if isinstance(kind, type) and kind in SHARED else None
     hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
     wanted = shared or str
@@ -166,7 +166,7 @@ async def choose(
         value = also.look(event, setting) if also is not None and _is_by(event, by) else None
         return None if value is None else (value,)
 
-    said = policy(conversation, otherwise, conversation.services.texts.want_choice)
+    said = policy(conversation, otherwise, conversation.texts.want_choice)
     with (
         open_wait(conversation, look, said, question=True, token=token, also=look_also) as wait,
         ExitStack() as shown,
@@ -195,7 +195,7 @@ async def fill(
     otherwise: OtherwisePolicy | None,
 ) -> T:
     """Ask with a native form; the answer is a value of the class."""
-    texts = conversation.services.texts
+    texts = conversation.texts
     shape = FormOf(cls, texts, labels)
     shown: MessageId | None = None
     used: set[MessageId] = set()

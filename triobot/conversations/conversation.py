@@ -33,6 +33,7 @@ from .failures import apologize, report
 from .filters import Setting
 from .lines import calling_line
 from .routes import Route
+from .speaking import Speech
 from .texts import Texts
 from .waits import Broken, Delivery, OtherwisePolicy, Taken, Unfit, Wait, Watch, is_payment
 
@@ -85,7 +86,7 @@ class Services:
     outbox: Outbox
     store: Store
     clock: WallClock
-    texts: Texts
+    texts: Speech
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
     resources: Opened = attrs.field(factory=dict[Resource[object], object])
@@ -244,7 +245,7 @@ class Conversation:
         return branch
 
     def owns(self, task: trio.lowlevel.Task) -> bool:
-        """Whether this task runs the conversation's code, a step aside: there it may do what it likes."""
+        """Whether this task runs the conversation's code, and not a step, which is outside of it."""
         branch = self._branches.get(task)
         return branch is not None and not branch.in_step
 
@@ -287,6 +288,11 @@ class Conversation:
             self._put = {}
 
     # --- what the chat keeps
+
+    @property
+    def texts(self) -> Texts:
+        """The runtime's own words, as this chat is to hear them."""
+        return self.life.texts
 
     def data(self) -> Mapping[str, str]:
         """What the chat keeps, by key.

@@ -7,7 +7,7 @@ events which the conversation had in hand: a crash takes back both or neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, final, get_origin
 
@@ -115,6 +115,22 @@ class Key(Generic[T]):
         if wanted is float and type(value) is int:
             return True
         return not isinstance(wanted, type) or isinstance(value, wanted)
+
+
+@final
+class Data:
+    """The values of one chat, to look at: what `Bot` hands to a function given as ``texts=``."""
+
+    def __init__(self, stored: Mapping[str, str]) -> None:
+        self._stored = stored
+
+    def __getitem__(self, key: Key[T]) -> T:
+        """A fresh copy of the value; raises as `ChatData` does."""
+        return key.load(self._stored.get(key.name))
+
+    def __contains__(self, key: Key[T]) -> bool:
+        """Whether the slot holds a value, its default aside."""
+        return key.name in self._stored
 
 
 @final

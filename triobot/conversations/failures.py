@@ -53,11 +53,12 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
 async def apologize(conversation: Conversation) -> None:
     """Say that something went wrong, once, in the words of the bot's texts."""
     services, chat_id = conversation.services, conversation.life.chat_id
-    if not services.texts.apology:
+    words = conversation.texts.apology
+    if not words:
         return
     conversation.house.working(1)
     try:
-        await services.outbox.perform(SendMessage(chat_id, services.texts.apology))
+        await services.outbox.perform(SendMessage(chat_id, words))
     except TriobotError as error:
         log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
     finally:

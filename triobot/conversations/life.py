@@ -10,12 +10,15 @@ from __future__ import annotations
 import logging
 from bisect import insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Final, final
 
 import trio
 
+from ..errors import StoreError
 from ..seams import Alarm
 from ..wire.events import Event, Leave, Press, Submission
 from ..wire.ids import ChatId, MessageId
@@ -44,6 +47,8 @@ from .routing import (
     unfit,
 )
 from .signals import is_signal
+from .speaking import words_for
+from .texts import Texts
 from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch, is_payment
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -122,6 +127,11 @@ class ChatLife:
                 self.data = dict(stored)
                 for key, value in self._put_early.items():
                     self.put_data(key, value)
+
+    @property
+    def texts(self) -> Texts:
+        """The runtime's own words, as this chat is to hear them."""
+        return words_for(self._services.texts, self.data)
 
     def put_data(self, key: str, value: str | None) -> None:
         """Keep this, or with None nothing, under a key."""
@@ -320,9 +330,22 @@ class ChatLife:
         self.house.count("expired")
         self.house.consumed([delivery.seq])
         question = self._question_of(event)
-        said = (
-            "" if question is not None and self.house.was_answered(question) else self._services.texts.expired
-        )
+        if question is not None and self.house.was_answered(question):
+            self._refuse(event, "")
+        elif self.data is None and not isinstance(self._services.texts, Texts):
+            self.house.beside(partial(self._refuse_expired, event))
+        else:
+            self._refuse(event, self.texts.expired)
+
+    async def _refuse_expired(self, event: Event) -> None:
+        """In words that what the chat keeps decides, where nothing goes on any more."""
+        stored: Mapping[str, str] = {}
+        # A store that can't be read is told elsewhere; the words matter less than the answer.
+        with suppress(StoreError):
+            stored = await self.house.stored_data(self.chat_id)
+        self._refuse(event, words_for(self._services.texts, stored).expired)
+
+    def _refuse(self, event: Event, said: str) -> None:
         if isinstance(event, Press):
             self._services.outbox.refuse_press(event, said)
         elif said:
