@@ -336,6 +336,7 @@ class Bot(Router):
         Raises:
             ConfigError: the bot isn't running.
             ForeignTaskError: called from a conversation, outside a step.
+            LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
         """
         work = self._running()
         work.dispatcher.refuse_conversations("bot.broadcast()")

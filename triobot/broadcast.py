@@ -11,7 +11,7 @@ import trio
 
 from .conversations.buttons import Buttons, inline_of
 from .conversations.data import Key
-from .jobs import BroadcastStatus
+from .jobs import BroadcastStatus, check_key
 from .outbox import Announcement
 from .runtime import Work
 from .wire.content import Content
@@ -21,6 +21,10 @@ Audience: TypeAlias = AsyncIterable[int] | Iterable[int] | Key[Any]
 """Chat ids, or everybody who keeps something under a key."""
 
 _SOMEBODY = ChatId(1)
+
+
+def _is_key(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
+    check_key(value)
 
 
 @final
@@ -39,7 +43,7 @@ class Broadcast:
     """
 
     _work: Work = attrs.field(repr=False)
-    key: str
+    key: str = attrs.field(validator=_is_key)
 
     async def start(self, content: Content, to: Audience, *, buttons: Buttons[Any] | None = None) -> bool:
         """Capture the audience and begin to tell it, unless this key was started before.

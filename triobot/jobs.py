@@ -13,12 +13,26 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
+from .errors import LocalProtocolError
 from .wire.ids import ChatId
+from .wire.rules import check_text
 
 BroadcastState: TypeAlias = Literal["none", "capturing", "sending", "stopping", "stopped", "done"]
 
 LONGEST_KEY: Final = 200
 """Characters of a broadcast's key."""
+
+
+def check_key(key: object) -> str:
+    """Refuse a key that can't be stored, or shown in a line.
+
+    Raises:
+        LocalProtocolError: it is empty, too long or not printable.
+    """
+    text = check_text("key", key)
+    if len(text) > LONGEST_KEY or not text.isprintable():
+        raise LocalProtocolError("key", f"must be at most {LONGEST_KEY} printable characters")
+    return text
 
 
 class Outcome(Enum):

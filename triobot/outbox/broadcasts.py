@@ -37,6 +37,7 @@ from ..jobs import (
     Outcome,
     Receiver,
     TurnBroadcast,
+    check_key,
 )
 from ..seams import Alarm, OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
 from ..wire.content import Descriptor, Media
@@ -145,6 +146,7 @@ class Broadcasts:
 
     async def start(self, key: str, announcement: Announcement, audience: AsyncIterable[ChatId]) -> bool:
         """Capture an audience and begin to tell it; see `triobot.Broadcast.start`."""
+        check_key(key)
         while (other := self._capturing.get(key)) is not None:
             await other.ended.wait()
         mine = self._capturing[key] = _Capture()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from ..errors import LocalProtocolError
-from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
+from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast, check_key
 from ..seams import (
     LARGEST_VALUE,
     Acknowledge,
@@ -27,7 +27,6 @@ from ..seams import (
 from ..wire.ids import ChatId
 from ..wire.rules import LARGEST_INTEGER, check_integer, check_text
 from .broadcasts import admit_broadcast, size_of_broadcast
-from .broadcasts import admit_key as admit_key
 from .ring import as_kept
 
 LARGEST_BODY: Final = 32 * 1024 * 1024
@@ -68,7 +67,7 @@ def admit_keyed(key: str, after: ChatId | None, limit: int) -> None:
 
 def admit_receivers(key: str, after: int, limit: int) -> None:
     """Refuse bounds of a page over a broadcast's receivers."""
-    admit_key(key)
+    check_key(key)
     admit_page(after, limit)
 
 

@@ -11,7 +11,6 @@ from typing import Final, assert_never, final
 
 from ..errors import LocalProtocolError
 from ..jobs import (
-    LONGEST_KEY,
     AddReceivers,
     AdvanceBroadcast,
     BroadcastJob,
@@ -23,6 +22,7 @@ from ..jobs import (
     Outcome,
     Receiver,
     TurnBroadcast,
+    check_key,
 )
 from ..wire.ids import ChatId
 from ..wire.rules import check_integer, check_text
@@ -54,19 +54,9 @@ CREATE_BROADCASTS: Final = (
 )
 
 
-def admit_key(key: str) -> None:
-    """Refuse a key that can't be stored, or shown in a line.
-
-    Raises:
-        LocalProtocolError: it is empty, too long or not printable.
-    """
-    if len(check_text("key", key)) > LONGEST_KEY or not key.isprintable():
-        raise LocalProtocolError("key", f"must be at most {LONGEST_KEY} printable characters")
-
-
 def admit_broadcast(write: BroadcastWrite) -> None:
     """Refuse a write that can't be stored."""
-    admit_key(write.key)
+    check_key(write.key)
     match write:
         case OpenBroadcast(at=at, content=content):
             check_integer("at", at, least=0)

@@ -23,6 +23,7 @@ from ..jobs import (
     OpenBroadcast,
     Receiver,
     TurnBroadcast,
+    check_key,
 )
 from ..seams import (
     Acceptance,
@@ -47,7 +48,6 @@ from ..wire.ids import ChatId, SenderId
 from .admission import (
     admit_arrival,
     admit_chat,
-    admit_key,
     admit_keyed,
     admit_page,
     admit_receivers,
@@ -170,7 +170,7 @@ class _MemoryStore:
         return self._broadcasts.jobs()
 
     async def broadcast(self, key: str) -> BroadcastJob | None:
-        admit_key(key)
+        check_key(key)
         await self._turn()
         return self._broadcasts.job(key)
 

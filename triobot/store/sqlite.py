@@ -18,7 +18,7 @@ from typing import Final, final
 import trio
 
 from ..errors import StoreError
-from ..jobs import BroadcastJob, Receiver
+from ..jobs import BroadcastJob, Receiver, check_key
 from ..seams import (
     Acceptance,
     Accepted,
@@ -36,7 +36,6 @@ from ..wire.ids import ChatId
 from .admission import (
     admit_arrival,
     admit_chat,
-    admit_key,
     admit_keyed,
     admit_page,
     admit_receivers,
@@ -200,7 +199,7 @@ class _SqliteStore:
         return await self._writer.ask(lambda tables: tables.broadcasts.jobs(), writes=False)
 
     async def broadcast(self, key: str) -> BroadcastJob | None:
-        admit_key(key)
+        check_key(key)
         return await self._writer.ask(lambda tables: tables.broadcasts.job(key), writes=False)
 
     async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
