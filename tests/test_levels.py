@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "fronts": BOT,
     "bot": BOT | {"address", "broadcast", "fronts"},
     "__init__": BOT | {"address", "broadcast", "bot", "filters"},
-    "cli": BOT | {"bot", "broadcast", "filters", "emulator", "__init__"},
+    "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "__init__"},
     "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
 }
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from contextlib import aclosing
-from typing import Any, TypeAlias, cast, final
+from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 import trio
 
+from .conversations.branches import refuse_conversations
 from .conversations.buttons import Buttons, inline_of
 from .conversations.data import Key
 from .jobs import BroadcastStatus, check_key
@@ -20,7 +21,9 @@ from .wire.ids import ChatId, as_chat_id
 Audience: TypeAlias = AsyncIterable[int] | Iterable[int] | Key[Any]
 """Chat ids, or everybody who keeps something under a key."""
 
-_SOMEBODY = ChatId(1)
+INSTEAD_OF_TELLING: Final = "chat.step() with a function that starts it"
+
+_SOMEBODY: Final = ChatId(1)
 
 
 def _is_key(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
@@ -99,7 +102,7 @@ class Broadcast:
             yield chat_id
 
     def _check(self, what: str) -> None:
-        self._work.dispatcher.refuse_conversations(f"Broadcast.{what}()")
+        refuse_conversations(f"Broadcast.{what}()", INSTEAD_OF_TELLING)
 
     async def _chats(self, to: Audience) -> AsyncGenerator[ChatId]:
         if isinstance(to, Key):

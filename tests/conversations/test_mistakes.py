@@ -27,6 +27,8 @@ Mistake = Callable[[Any], Awaitable[object]]
         (lambda chat: chat.step(len, "abc"), "step() takes an async function"),
         (lambda chat: chat.step(None), "step() takes an async function"),
         (lambda chat: chat.ask("How many?", 5), "ask() takes str"),
+        (lambda chat: chat.ask("Who?", by="sara"), "by= takes a whole number"),
+        (lambda chat: chat.choose("Which?", {"a": "A"}, by="me"), "by= takes a whole number"),
         (lambda chat: chat.choose("Which?", {}), "at least one option"),
         (lambda chat: chat.choose("Which?", ["a"]), "must be labels by key"),
         (lambda chat: chat.receive("yes"), "receive() takes a filter"),

@@ -99,7 +99,12 @@ def expected(subject: str) -> set[str]:
         return names - set(public(Router)) | {"Bot"}
     if subject == "Texts":
         return {"english", "persian"}
-    own = {"Router": {"Router"}, "Buttons": {"Buttons"}, "Live": {"sent"}, "DrivenWorld": {"alarms"}}
+    own = {
+        "Router": {"Router"},
+        "Buttons": {"Buttons"},
+        "Live": {"sent"},
+        "DrivenWorld": {"alarms", "exchange"},
+    }
     own["Person"] = {"id", "name", "phone", "chat_id"}
     return names | own.get(subject, set())
 

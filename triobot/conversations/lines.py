@@ -40,6 +40,11 @@ def failing_line(traceback: TracebackType | None) -> str:
     return _authors_line(list(reversed(frames)))
 
 
+def is_authors(file: str) -> bool:
+    """Whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
+    return not file.startswith((*_BETWEEN, *_LIBRARIES, "<"))
+
+
 def _authors_line(innermost_first: Sequence[tuple[str, int]]) -> str:
     """A bot that is installed like a library can't be told from one: then it is the outermost such frame."""
     outside = [(file, line) for file, line in innermost_first if not file.startswith((*_BETWEEN, "<"))]
