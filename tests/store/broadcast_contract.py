@@ -146,6 +146,17 @@ class BroadcastContract:
         assert await waiting(store, "a") == [(1, 2), (2, 3)]
         assert await waiting(store, "b") == [(2, 2)]
 
+    async def test_a_chat_that_is_forgotten_is_no_receiver(self, store: Store) -> None:
+        await captured(store, "k", 11, 12, 13)
+        await store.commit(AdvanceBroadcast("k", 1, {1: Outcome.GONE}))
+        await store.forget(ChatId(11))
+        await store.forget(ChatId(12))
+        assert await waiting(store) == [(3, 13)]
+        assert list(await store.receivers("k", after=0, limit=9, gone=True)) == []
+        assert await status(store) == BroadcastStatus("sending", 2, gone=1)
+        await store.commit(AdvanceBroadcast("k", 3, {2: Outcome.SENT, 3: Outcome.SENT}))
+        assert await status(store) == BroadcastStatus("sending", 2, sent=1, gone=1)
+
     @pytest.mark.parametrize(
         "write",
         [

@@ -98,6 +98,20 @@ class BroadcastMemory:
             kept.waiting, kept.chats = {}, set()
             kept.job = attrs.evolve(kept.job, content="")
 
+    def forget(self, chat_id: ChatId) -> int:
+        """Delete a chat's rows: who has no outcome yet was never a receiver."""
+        count = 0
+        for kept in self._kept.values():
+            kept.chats.discard(chat_id)
+            for rows in (kept.waiting, kept.gone):
+                for position in [position for position, chat in rows.items() if chat == chat_id]:
+                    del rows[position]
+                    count += 1
+                    if rows is kept.waiting:
+                        status = attrs.evolve(kept.job.status, total=kept.job.status.total - 1)
+                        kept.job = attrs.evolve(kept.job, status=status)
+        return count
+
     # --- reading
 
     def jobs(self) -> list[BroadcastJob]:

@@ -184,6 +184,16 @@ class BroadcastTables:
             self._sql.execute("DELETE FROM receivers WHERE n = ? AND gone = 0", (n,))
             self._sql.execute("UPDATE broadcasts SET content = '' WHERE n = ?", (n,))
 
+    def forget(self, chat_id: ChatId) -> int:
+        """Delete a chat's rows: who has no outcome yet was never a receiver."""
+        rows: list[tuple[int, int]] = self._sql.execute(
+            "DELETE FROM receivers WHERE chat_id = ? RETURNING n, gone", (chat_id,)
+        ).fetchall()
+        self._sql.executemany(
+            "UPDATE broadcasts SET total = total - 1 WHERE n = ?", [(n,) for n, gone in rows if not gone]
+        )
+        return len(rows)
+
     # --- reading
 
     def jobs(self) -> list[BroadcastJob]:
