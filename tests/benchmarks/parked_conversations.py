@@ -57,7 +57,8 @@ def fill(path: Path, parked: int) -> float:
     )
     connection.executemany(
         "INSERT INTO conversations"
-        " (id, chat_id, route, kind, version, unfinished, wake_at, epoch, started_at, updated_at) VALUES (?, ?, 'pizza', 'conversation', '1', 0, ?, 0, 1800000000000, 1800000000000)",
+        " (id, chat_id, route, kind, version, unfinished, wake_at, epoch, started_at, updated_at)"
+        " VALUES (?, ?, 'pizza', 'conversation', '1', 0, ?, 0, 1800000000000, 1800000000000)",
         ((n, n, 1_900_000_000_000 + n if n % 10 == 0 else None) for n in _ids(parked)),
     )
     connection.executemany(
