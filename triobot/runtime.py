@@ -29,7 +29,7 @@ from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
 from .resources import Opened, Provided
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
 from .settings import Settings
-from .store import Stamp, open_store
+from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness
 from .webhook.inbox import Inbox
 from .webhook.secrets import Secrets
@@ -173,7 +173,9 @@ def _opened_store(
     if around is not None:
         return nullcontext(around.store)
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
-    return open_store(settings.store, stamp=stamp, clock=clock)
+    kept_for = settings.retention_days * DAY
+    retention = Retention(crashed=kept_for, raw=kept_for)
+    return open_store(settings.store, stamp=stamp, clock=clock, retention=retention)
 
 
 async def webhook_secrets(settings: Settings, store: Store) -> Secrets:

@@ -33,6 +33,7 @@ def test_every_variable_is_read() -> None:
             "TRIOBOT_PUBLIC_URL": "https://bot.example.org",
             "TRIOBOT_USERNAME": "pizza",
             "TRIOBOT_DEVELOPMENT": "1",
+            "TRIOBOT_RETENTION_DAYS": "30",
         }
     )
 
@@ -46,6 +47,7 @@ def test_every_variable_is_read() -> None:
         public_url="https://bot.example.org",
         username="pizza",
         development=True,
+        retention_days=30,
     )
 
 

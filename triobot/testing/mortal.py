@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import final
 
 import httpx
 import trio
 
+from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..seams import (
     Acceptance,
     Arrival,
+    Forgotten,
     InboxRow,
     Intent,
     KeepRaw,
@@ -68,12 +71,13 @@ class MortalStore:
         *,
         quota: Quota,
         also: Sequence[Write] = (),
+        taking: Callable[[InboxRow], Sequence[Write]] | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         if self._mortal.dead:
             await trio.lowlevel.checkpoint()
             return OverQuota(whole=True)
-        return await self._inner.accept(arrival, quota=quota, also=also, on_commit=on_commit)
+        return await self._inner.accept(arrival, quota=quota, also=also, taking=taking, on_commit=on_commit)
 
     async def commit(self, *writes: Write) -> None:
         if self._mortal.dead:
@@ -86,6 +90,43 @@ class MortalStore:
 
     async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
         return await self._inner.backlog(after=after, limit=limit)
+
+    def opening(self) -> Opening:
+        return self._inner.opening()
+
+    def lease(self, chat_id: ChatId) -> Lease | None:
+        return self._inner.lease(chat_id)
+
+    async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
+        return await self._inner.conversations(chat_id)
+
+    async def journal(self, conversation: ConversationId) -> Journal | None:
+        return await self._inner.journal(conversation)
+
+    async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        return await self._inner.unfinished(after=after, limit=limit)
+
+    async def due(
+        self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
+    ) -> Sequence[ConversationRow]:
+        return await self._inner.due(now, after=after, limit=limit)
+
+    async def next_wake(self, *, after: int = -1) -> int | None:
+        return await self._inner.next_wake(after=after)
+
+    async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        return await self._inner.parked(after=after, limit=limit)
+
+    async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        return await self._inner.all_conversations(after=after, limit=limit)
+
+    async def forget(self, chat_id: ChatId) -> Forgotten:
+        if self._mortal.dead:
+            await trio.sleep_forever()
+        return await self._inner.forget(chat_id)
+
+    async def backup(self, path: Path) -> None:
+        await self._inner.backup(path)
 
     async def intents(self) -> Sequence[Intent]:
         return await self._inner.intents()
