@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_w
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
+from .watchdog import watched_loop
 from .webhook.app import build_app
 from .webhook.binding import FdBind, TcpBind
 from .webhook.serving import serve
@@ -273,6 +274,8 @@ class Bot(Router):
         try:
             # Until it has come to rest: a step that is being done may still use the bot's doors.
             async with (
+                # Not in virtual time, which stands still for good reasons.
+                watched_loop() if self._around is None else nullcontext(),
                 open_resources(self._resources, provided) as resources,
                 open_work(
                     intake, table, texts, transport=transport, media_transport=media, resources=resources
