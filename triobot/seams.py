@@ -16,6 +16,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from .alarm_kinds import AlarmKind as AlarmKind
+from .jobs import BroadcastJob, BroadcastWrite, Receiver
 from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
 from .money import AlarmRows, MoneyWrite, PaymentRows
 from .wire.events import Press
@@ -275,7 +276,16 @@ class PutData:
 
 
 Write: TypeAlias = (
-    Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData | JournalWrite | MoneyWrite
+    Consume
+    | Acknowledge
+    | Intent
+    | Settle
+    | KeepRaw
+    | PutSetting
+    | PutData
+    | JournalWrite
+    | BroadcastWrite
+    | MoneyWrite
 )
 
 
@@ -446,6 +456,18 @@ class Store(Protocol):
 
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
         """The chats behind `after` that have a value under this key, and the value, by growing chat id."""
+        ...
+
+    async def broadcasts(self) -> Sequence[BroadcastJob]:
+        """All broadcasts, in the order in which they were started."""
+        ...
+
+    async def broadcast(self, key: str) -> BroadcastJob | None:
+        """One broadcast."""
+        ...
+
+    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
+        """A broadcast's receivers behind a position: those without an outcome, or those who are gone."""
         ...
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:

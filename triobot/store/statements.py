@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import final
 
+from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
 from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from ..seams import (
     Acceptance,
@@ -31,6 +32,7 @@ from ..seams import (
 )
 from ..wire.ids import ChatId
 from .admission import admit_writes
+from .broadcasts import BroadcastTables
 from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
 from .journal_tables import LIVE, JournalTables
 from .payment_rows import MoneyTables
@@ -54,6 +56,7 @@ class Tables:
         self.retention = Retention()
         self.journals = JournalTables(connection, self.tally)
         self.money = MoneyTables(connection)
+        self.broadcasts = BroadcastTables(connection)
 
     # --- writing
 
@@ -110,6 +113,8 @@ class Tables:
                 self._put_data(write)
             case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
                 self.money.apply(write)
+            case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
+                self.broadcasts.apply(write)
             case _:
                 self.journals.apply(write)
 
@@ -244,6 +249,7 @@ class Tables:
             "DELETE FROM raw WHERE instr(body, CAST(? AS BLOB)) RETURNING length(body)", (str(chat_id),)
         ).fetchall()
         self._lost_raw(raw)
+        others += self.broadcasts.forget(chat_id)
         return Forgotten(len(seqs), conversations, records, values, others + intents + len(raw))
 
     # --- reading
