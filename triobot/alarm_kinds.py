@@ -1,7 +1,8 @@
-"""Every kind of alarm, with what it means: a closed list, read by the code and by the documentation."""
+"""Alarms, and every kind of them with what it means: a closed list, read by code and documentation."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final, Literal, TypeAlias, final
 
 import attrs
@@ -36,6 +37,26 @@ AlarmKind: TypeAlias = Literal[
     "impossible_transition",
     "unwatched",
 ]
+
+
+@final
+@attrs.frozen
+class Alarm:
+    """Something that an operator should know, without content, token or phone number.
+
+    Attributes:
+        kind: one of a closed list.
+        key: one alarm a kind and key.
+        text: what is at risk, until when, and what to do.
+    """
+
+    kind: AlarmKind
+    key: str
+    text: str
+
+
+RaiseAlarm: TypeAlias = Callable[[Alarm], None]
+OnAlarm: TypeAlias = Callable[[Alarm], Awaitable[None]]
 
 
 @final

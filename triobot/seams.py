@@ -6,7 +6,7 @@ and memory channels. Only `triobot.bot` knows them all.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, IntEnum
 from pathlib import Path
@@ -15,7 +15,10 @@ from typing import Final, Protocol, TypeAlias, final
 import attrs
 from typing_extensions import TypeVar
 
+from .alarm_kinds import Alarm as Alarm
 from .alarm_kinds import AlarmKind as AlarmKind
+from .alarm_kinds import OnAlarm as OnAlarm
+from .alarm_kinds import RaiseAlarm as RaiseAlarm
 from .jobs import BroadcastJob, BroadcastWrite, Receiver
 from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
 from .money import AlarmRows, MoneyWrite, PaymentRows
@@ -481,26 +484,3 @@ class Store(Protocol):
     def statistics(self) -> StoreStatistics:
         """Where the store stands, without waiting."""
         ...
-
-
-# --- alarms
-
-
-@final
-@attrs.frozen
-class Alarm:
-    """Something that an operator should know, without content, token or phone number.
-
-    Attributes:
-        kind: one of a closed list.
-        key: one alarm a kind and key.
-        text: what is at risk, until when, and what to do.
-    """
-
-    kind: AlarmKind
-    key: str
-    text: str
-
-
-RaiseAlarm: TypeAlias = Callable[[Alarm], None]
-OnAlarm: TypeAlias = Callable[[Alarm], Awaitable[None]]
