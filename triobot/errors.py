@@ -22,6 +22,7 @@
       PaymentError
         PaymentDeclinedError     not paid, and the platform agreed that it wasn't
         AmountMismatchError      paid, but another amount
+        PaymentHandedOverError   paid, and the aside for its item has it
       StoreError
         StoreLockedError         another process has it open
         StoreVersionError        made by another version of triobot
@@ -301,6 +302,14 @@ class AmountMismatchError(PaymentError):
 
     def __str__(self) -> str:
         return f"asked for {self.asked}, the platform captured {self.captured}"
+
+
+@final
+class PaymentHandedOverError(PaymentError):
+    """The aside for its item, or an operator, has the payment: this conversation must grant nothing."""
+
+    def __str__(self) -> str:
+        return "the payment has been handed to somebody else; grant nothing"
 
 
 class StoreError(TriobotError):

@@ -311,6 +311,15 @@ class Ticket(Protocol):
         """The platform refused it, it never left, or nobody knows."""
         ...
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `wait_notice` would return at once."""
+        ...
+
+    def listen(self, news: Callable[[], None] | None) -> None:
+        """Have this called, at once and without waiting, whenever there are news."""
+        ...
+
     async def wait_notice(self) -> PaymentNotice | None:
         """Wait for what the conversation gets to know; None: a callback came, it is being looked at.
 

@@ -25,9 +25,11 @@ from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
 from .conversations.speaking import Speech
+from .money import Captured, Ticket
 from .operator import Desk, Pulse, Rung, serve_desk, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.desk import StoredBroadcasts, answer
+from .payments.cashier import Cashier
 from .resources import Opened, Provided
 from .seams import InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
 from .settings import Settings
@@ -185,7 +187,7 @@ async def open_intake(
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
         intake = Intake(settings, store, secrets, clock, bell)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(intake.bell.keep_telling)
+            nursery.start_soon(intake.bell.keep_telling, store, clock)
             nursery.start_soon(intake.inbox.run)
             place = socket_path(settings.store)
             if around is None and place is not None:
@@ -247,6 +249,20 @@ async def open_work(
         open_outbox(platform, raise_alarm=bell.ring) as outbox,
         open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
     ):
+        dispatcher: Dispatcher
+
+        async def deliver(captured: Captured, ticket: Ticket) -> bool:
+            return await dispatcher.deliver(captured, ticket)
+
+        cashier = Cashier(
+            intake.store,
+            outbox,
+            intake.clock,
+            deliver=deliver,
+            ring=bell.ring,
+            noted=bell.noted,
+            epoch=intake.store.opening().epoch,
+        )
         services = Services(
             outbox=outbox,
             store=intake.store,
@@ -256,6 +272,8 @@ async def open_work(
             resources=resources,
             advice=Advice() if settings.development else None,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
+            payments=cashier,
+            max_amount=settings.max_amount,
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
         work = Work(platform, outbox, dispatcher, broadcasts, intake.store, resources)
@@ -264,6 +282,9 @@ async def open_work(
             async with trio.open_nursery() as nursery:
                 intake.work = work
                 try:
+                    # Conversations don't outlive the process yet: what they waited for is the asides'.
+                    await cashier.start(lambda owner: False)
+                    await nursery.start(cashier.run)
                     await nursery.start(dispatcher.run)
                     yield work
                     broadcasts.rest()

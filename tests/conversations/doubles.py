@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from triobot.errors import ForbiddenError, StoreFullError
+from triobot.money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from triobot.seams import (
     Acceptance,
     Accepted,
@@ -28,6 +29,8 @@ from triobot.seams import (
     Urgency,
     Write,
 )
+from triobot.store.memory_money import MemoryMoney
+from triobot.store.reading import ReadAlarms, ReadPayments
 from triobot.wire.events import Press
 from triobot.wire.ids import ChatId, InvoiceId, SenderId
 from triobot.wire.operations import (
@@ -218,6 +221,9 @@ class FakeStore:
         self._groups: set[ChatId] = set()
         self._settings: dict[str, str] = {}
         self.kept: dict[tuple[ChatId, str], str] = {}
+        self.money = MemoryMoney()
+        self.payments = ReadPayments(self._ask_money)
+        self.alarms = ReadAlarms(self._ask_money)
         self._writer = trio.StrictFIFOLock()
 
     async def accept(
@@ -258,8 +264,11 @@ class FakeStore:
         if self.full:
             self.full -= 1
             raise StoreFullError("the disk is full")
+        self.money.check(writes)
         for write in writes:
             match write:
+                case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
+                    self.money.apply(write)
                 case Consume(seqs):
                     self.consumed.extend(seqs)
                     for seq in seqs:
@@ -304,6 +313,10 @@ class FakeStore:
     async def setting(self, name: str) -> str | None:
         await self._turn()
         return self._settings.get(name)
+
+    async def _ask_money(self, work: Callable[[MemoryMoney], object]) -> object:
+        await self._turn()
+        return work(self.money)
 
     async def _turn(self) -> None:
         """A read shows what was there when it was asked for, and takes its time."""

@@ -19,6 +19,7 @@ from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.routes import Router
 from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
+from triobot.payments.cashier import Cashier
 from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
 from triobot.wire.events import (
@@ -68,6 +69,14 @@ class Town:
 
     def new_dispatcher(self) -> Dispatcher:
         """As after a restart."""
+        self.cashier = Cashier(
+            self.store,  # type: ignore[arg-type]
+            self.outbox,
+            self.services.clock,
+            deliver=lambda captured, ticket: self.dispatcher.deliver(captured, ticket),
+            ring=self.alarms.append,
+        )
+        self.services = attrs.evolve(self.services, payments=self.cashier)
         self.dispatcher = Dispatcher(self.services, self._table, username=self._username)
         return self.dispatcher
 
@@ -248,10 +257,12 @@ class Run:
 
     scope: trio.CancelScope
     ended: trio.Event
+    paying: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     async def cut(self) -> None:
         """End the program's part without asking anybody."""
         self.scope.cancel()
+        self.paying.cancel()
         await self.ended.wait()
 
 
@@ -267,6 +278,13 @@ async def start(nursery: trio.Nursery, town: Town) -> Run:
         finally:
             run.ended.set()
 
+    async def keep_paying(task_status: trio.TaskStatus[None]) -> None:
+        with run.paying:
+            await cashier.run(task_status=task_status)
+
+    cashier = town.cashier
+    await cashier.start(lambda owner: False)
+    await nursery.start(keep_paying)
     await nursery.start(keep_running)
     return run
 

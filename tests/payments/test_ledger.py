@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from payments_rig import ANY_FACT, MINUTE, PRICE, START, after, button, fact, invoice
 
-from triobot.alarm_kinds import ABOUT
+from triobot.alarm_kinds import ABOUT, AlarmKind
 from triobot.payments import schedule
-from triobot.payments.drawing import page
+from triobot.payments.drawing import alarms, page
 from triobot.payments.entry import CAPTURED, ENDED, STATES, Entry
 from triobot.payments.facts import FACTS, Adopted, Answer, Hint
 from triobot.payments.ledger import Impossible, Moved, Notice, move
@@ -106,10 +107,12 @@ def test_the_table_is_whole() -> None:
     assert {one.when for row in TABLE for one in (*row.due, *row.tell)} == set(WHEN)
     assert {row.outcome for row in TABLE} - {None} == set(OUTCOMES)
     assert {one.kind for row in TABLE for one in row.tell} <= set(ABOUT)
+    assert set(ABOUT) == set(get_args(AlarmKind))
 
 
 def test_the_page_is_drawn_from_the_rows() -> None:
-    """`python -m triobot.payments.drawing > docs/ledger.md` after a change."""
+    """`python -m triobot.payments.drawing > docs/ledger.md` after a change; with `alarms` the other one."""
+    assert (Path(__file__).parents[2] / "docs" / "alarms.md").read_text(encoding="utf-8") == alarms()
     assert (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8") == page()
 
 

@@ -35,6 +35,7 @@ class OperationKind(Enum):
     GET = "get"
     SET = "set"
     CONTINUE = "continue"
+    CHARGE = "charge"
 
 
 @final

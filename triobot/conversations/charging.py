@@ -1,106 +1,68 @@
-"""Charges: ask for money, wait for the callback, believe only verify and inquiry.
+"""Charges: ask for money, wait until the ledger knows, and hand over nothing but verified money.
 
-A callback is a hint, positive or negative: whoever knows the webhook's address can post one. `verify`
-captures; an `error` is never believed without an inquiry; an answer that is lost or unreadable decides
-nothing. The amount that the platform names must be the one that was asked for.
+What a charge consists of, in this order: the payment is written down (`Payments.open`, the same one for the
+same operation after a restart); the button or invoice is sent, and how that ended is stored (`Ticket.sent`,
+`Ticket.not_sent`); notices are waited for; the money is taken (`Ticket.take`). Each stores its move of the
+ledger by itself, before the conversation goes on; all of them are safe to repeat. Callbacks never come here:
+they are the ledger's.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import secrets
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+import logging
 from functools import partial
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast, final
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 import trio
 
 from ..errors import (
     AmountMismatchError,
+    ConfigError,
+    DeliveryUnknownError,
     LocalProtocolError,
     NotDeliveredError,
     PaymentDeclinedError,
+    PaymentHandedOverError,
     RefusedError,
-    RemoteProtocolError,
     StoreError,
-    TransportError,
 )
-from ..seams import Alarm, Intent, OnUnknown, Settle, Urgency
-from ..wire.events import Event, InvoiceCallback, PayCallback, Press, Sender
-from ..wire.ids import InvoiceId, RefId, as_ref_id
-from ..wire.markup import InlineKeyboard, LinkButton, PayButton
-from ..wire.operations import (
-    CreateInvoice,
-    InquireInvoice,
-    InquirePayment,
-    Operation,
-    SendMessage,
-    VerifyInvoice,
-    VerifyPayment,
-)
-from ..wire.results import PaymentState
-from .asking import answered, buttons_removed, new_token, open_wait, policy
+from ..money import Charge, PaymentNotice, Payments, Ticket
+from ..seams import OnUnknown, Urgency
+from ..values import encode_value
+from ..wire.events import Event, Press
+from ..wire.ids import ChatId
+from ..wire.markup import InlineKeyboard, PayButton
+from ..wire.operations import CreateInvoice, EditMessage, SendMessage
+from ..wire.results import Sent
+from ..wire.rules import check_integer
+from .asking import answered, new_token, open_wait, policy
 from .buttons import Buttons, question_data
-from .conversation import Conversation, Services
+from .conversation import Conversation, OperationKind
 from .filters import Setting
 from .holding import hold
-from .waits import OtherwisePolicy, Wait
+from .paid import WRITE_DEADLINE, Currency, Paid, paid_of, refuse_without_aside
+from .top_up import offer_top_up
+from .waits import Delivery, OtherwisePolicy, Taken, Wait
 
-T_co = TypeVar("T_co", covariant=True)
-Currency: TypeAlias = Literal["IRR", "coin"]
+Late: TypeAlias = Literal["deliver", "refund"]
 
 BUTTON_LIFE: Final = 24 * 3600
 """Seconds that a charge waits; then `trio.TooSlowError`."""
 
-# What verify and inquiry may still answer after a network failure; a callback may be lost, too.
-_RETRIES: Final = (2, 10, 60, 300)
-_WRITE_DEADLINE: Final = 5.0
-_DECLINED: Final = (1001, 1002, 1003)
+log: Final = logging.getLogger("triobot.conversations")
+
+_DUPLICATE: Final = 1003
 _NOT_ENOUGH: Final = 1000
-_TRY_AGAIN: Final = 1004
-# Only what every reader of addresses takes for the same host: no user, no other port, no backslash.
-_LINK: Final = re.compile(
-    r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(?::443)?(?:[/?#][!-\[\]-~]{0,2000})?", re.ASCII | re.IGNORECASE
-)
 
 
 @final
 @attrs.frozen
-class Paid(Generic[T_co]):
-    """Verified money.
+class _News:
+    """Wakes a charge's wait: its payment has news. Never stored, never routed."""
 
-    Attributes:
-        amount: what was captured, which is what was asked for.
-        currency: of the amount.
-        item: what was bought, as it was given to `charge`.
-        key: the same for this payment for ever: the idempotency key of whatever it grants.
-        payer: who paid, if the platform told.
-    """
-
-    amount: int
-    currency: Currency
-    item: T_co
-    key: str
-    payer: Sender | None = None
-
-
-@final
-@attrs.frozen
-class _Deal:
-    """How one payment is verified and asked after; `reference` names it to an operator."""
-
-    reference: str
-    amount: int
-    verify: Operation[PaymentState]
-    inquire: Operation[PaymentState]
-
-
-def new_ref_id() -> RefId:
-    """16 random digits, the first 1 to 8: valid as base64 text, as letters and digits, and below 2**53."""
-    return as_ref_id(str(10**15 + secrets.randbelow(8 * 10**15)))
+    chat_id: ChatId
+    sender: None = None
 
 
 async def charge(
@@ -110,33 +72,41 @@ async def charge(
     item: object,
     currency: Currency,
     options: Buttons[Any] | None,
+    late: Late,
     otherwise: OtherwisePolicy | None,
 ) -> Paid[Any] | object:
     """Send a payment button and wait until it is paid, or another button is pressed."""
-    chat_id = conversation.life.chat_id
-    texts = conversation.texts
-    ref_id = new_ref_id()
-    button = PayButton(texts.pay, amount, ref_id, currency, text)
+    owner = str(conversation.enter(OperationKind.CHARGE))
+    asked = _asked(conversation, "button", amount, text, item, currency, late, BUTTON_LIFE, owner)
     token = new_token()
     keys = {question_data(token, key): key for key in (options.keys.values() if options else ())}
     more = options.keyboard(token).rows if options else ()
-    operation = SendMessage(chat_id, text, inline_keyboard=InlineKeyboard(((button,), *more)))
 
     def look(event: Event, setting: Setting) -> object | None:
-        if isinstance(event, PayCallback) and event.ref_id == ref_id:
-            return event
         return (keys[event.value],) if isinstance(event, Press) and event.value in keys else None
 
-    deal = _Deal(ref_id, amount, VerifyPayment(chat_id, ref_id), InquirePayment(chat_id, ref_id))
-    said = policy(conversation, otherwise, texts.want_payment)
+    def keyboard(ticket: Ticket) -> InlineKeyboard:
+        pay = PayButton(conversation.texts.pay, amount, ticket.id, currency, text)
+        return InlineKeyboard(((pay,), *more))
+
+    said = policy(conversation, otherwise, conversation.texts.want_payment)
     with open_wait(conversation, look, said, question=True, token=token) as wait:
-        async with _intended(conversation, ref_id, operation.path, amount, currency):
-            sent = await conversation.perform(operation, urgency=Urgency.MONEY)
-            with buttons_removed(conversation, sent, text):
-                result = await _settle(conversation, wait, deal)
-    if isinstance(result, _Money):
-        return Paid(amount, currency, item, f"payment-{ref_id}", result.payer)
-    return result[0]
+        till = _Till(conversation, wait, asked)
+        async with till:
+            operation = SendMessage(asked.chat_id, text, inline_keyboard=keyboard(till.ticket))
+            await till.send(operation)
+            with trio.fail_after(BUTTON_LIFE):
+                while True:
+                    try:
+                        return await till.wait()
+                    except PaymentDeclinedError as error:
+                        # Our number was taken, for all that we know: one more try with another.
+                        if error.code != _DUPLICATE or till.message is None or till.replaced:
+                            raise
+                    await till.replace()
+                    again = EditMessage(asked.chat_id, till.message.id, text, keyboard(till.ticket))
+                    await conversation.services.outbox.perform(again, urgency=Urgency.MONEY)
+                    await till.ticket.sent(message_id=till.message.id)
 
 
 async def invoice(
@@ -145,177 +115,263 @@ async def invoice(
     text: str,
     item: object,
     expires: int | None,
+    late: Late,
     otherwise: OtherwisePolicy | None,
 ) -> Paid[Any]:
     """Send an invoice and wait until it is paid on the wallet page."""
-    chat_id = conversation.life.chat_id
-    operation = CreateInvoice(chat_id, amount, text, expire_time=expires)
-    known: list[InvoiceId] = []
-
-    def look(event: Event, setting: Setting) -> object | None:
-        # The callback may overtake the answer that tells the invoice's id.
-        mine = isinstance(event, InvoiceCallback) and (not known or event.invoice_id == known[0])
-        return event if mine else None
-
+    life = BUTTON_LIFE if expires is None else expires
+    owner = str(conversation.enter(OperationKind.CHARGE))
+    asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, life, owner)
+    operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
     said = policy(conversation, otherwise, conversation.texts.want_payment)
-    with open_wait(conversation, look, said, question=True) as wait:
-        async with _intended(conversation, new_ref_id(), operation.path, amount, "IRR"):
-            created = await conversation.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
-            known.append(created.id)
-            conversation.look_again(wait)
-            verify, inquire = VerifyInvoice(chat_id, created.id), InquireInvoice(chat_id, created.id)
-            deal = _Deal(created.id, amount, verify, inquire)
-            result = await _settle(conversation, wait, deal)
-    assert isinstance(result, _Money), "an invoice has no other buttons"
-    return Paid(amount, "IRR", item, f"invoice-{created.id}", result.payer)
+    with open_wait(conversation, lambda event, setting: None, said, question=True) as wait:
+        till = _Till(conversation, wait, asked)
+        async with till:
+            await till.send(operation)
+            with trio.fail_after(life):
+                result = await till.wait()
+    return cast("Paid[Any]", result)  # an invoice has no other buttons
 
 
-@asynccontextmanager
-async def _intended(
-    conversation: Conversation, ref_id: RefId, kind: str, amount: int, currency: Currency
-) -> AsyncGenerator[None]:
-    """Write down that money is about to be asked for, before it is; and that it is settled, when it is.
+def _asked(
+    conversation: Conversation,
+    kind: Literal["button", "invoice"],
+    amount: int,
+    text: str,
+    item: object,
+    currency: Currency,
+    late: Late,
+    life: float,
+    owner: str,
+) -> Charge:
+    """What is asked for, checked before anything is written or sent.
 
-    What ends in any other way (an interrupt, a timeout, a stop) may still be paid, and stays written down.
+    Raises:
+        LocalProtocolError: the amount is no whole number from 1 up, or above the bot's own limit.
+        UnrecordableError: the item can't be recorded.
+        ConfigError: nobody would take the money if it came late.
     """
-    services = conversation.services
-    detail = json.dumps({"ref_id": ref_id, "amount": amount, "currency": currency})
-    recipient = str(conversation.life.chat_id)
-    await services.store.commit(Intent(ref_id, recipient, kind, services.clock.now(), detail))
-    try:
-        yield
-    except (LocalProtocolError, RefusedError, NotDeliveredError, PaymentDeclinedError):
-        await _settle_intent(services, ref_id)
-        raise
-    await _settle_intent(services, ref_id)
-
-
-async def _settle_intent(services: Services, ref_id: RefId) -> None:
-    # Shielded: the money is captured, and a cancellation here would lose it.
-    with trio.move_on_after(_WRITE_DEADLINE, shield=True):
-        try:
-            await services.store.commit(Settle((ref_id,)))
-        except (StoreError, trio.ClosedResourceError) as error:
-            text = f"the store can't be written ({type(error).__name__}): look at the disk"
-            services.raise_alarm(Alarm("store_unwritable", "settle", text))
+    services, chat_id = conversation.services, conversation.life.chat_id
+    check_integer("amount", amount, least=1)
+    if services.max_amount is not None and amount > services.max_amount:
+        raise LocalProtocolError("amount", f"must be at most {services.max_amount}, the bot's max_amount")
+    record = encode_value(item)
+    if late == "deliver":
+        refuse_without_aside(conversation.house.elsewhere.table, chat_id, item)
+    expires_at = services.clock.now() + int(life * 1000)
+    return Charge(
+        kind,
+        chat_id,
+        amount,
+        currency,
+        record,
+        text,
+        f"{conversation.id}/{owner}",
+        "handler" if late == "deliver" else "nobody",
+        expires_at,
+    )
 
 
 @final
-@attrs.frozen
-class _Money:
-    """It is verified."""
+class _Till:
+    """One charge while it lasts: gives the payment up, however it ends, unless the money was taken."""
 
-    payer: Sender | None
+    def __init__(self, conversation: Conversation, wait: Wait, asked: Charge) -> None:
+        self._conversation = conversation
+        self._wait = wait
+        self._asked = asked
+        self._ticket: Ticket | None = None
+        self._sent: trio.Event = trio.Event()
+        self._error: Exception | None = None
+        self._later: list[PaymentNotice] = []
+        self._taken = False
+        self.message: Sent | None = None
+        self.replaced = False
 
+    @property
+    def ticket(self) -> Ticket:
+        """The payment that is waited for."""
+        assert self._ticket is not None
+        return self._ticket
 
-async def _settle(conversation: Conversation, wait: Wait, deal: _Deal) -> _Money | tuple[object]:
-    """Wait until it is verified, or until another button was pressed."""
-    texts = conversation.texts
-    with trio.fail_after(BUTTON_LIFE):
-        while True:
-            value = await answered(conversation, wait)
-            if isinstance(value, tuple):
-                return cast("tuple[object]", value)
-            hint = cast("PayCallback | InvoiceCallback", value)
-            # Open again at once: the next tap may come while this one is being looked at.
-            conversation.reopen_wait(wait)
-            captured = await hold(
-                conversation,
-                partial(_is_captured, conversation, deal),
-                partial(_alarm_unclaimed, conversation, deal),
+    @property
+    def _payments(self) -> Payments:
+        payments = self._conversation.services.payments
+        if payments is None:
+            raise ConfigError("this bot runs without a ledger, and can't ask for money")
+        return payments
+
+    async def __aenter__(self) -> None:
+        self._ticket = await self._payments.open(self._asked)
+        self._ticket.listen(self._tell)
+
+    async def __aexit__(self, *error: object) -> None:
+        self._forget_news()
+        # When the program stops, the conversation isn't over, only its process.
+        if not self._taken and not self._conversation.house.cut:
+            await self._give_up(self.ticket)
+
+    async def _give_up(self, ticket: Ticket) -> None:
+        with trio.move_on_after(WRITE_DEADLINE, shield=True):
+            try:
+                await ticket.give_up()
+            except (StoreError, trio.ClosedResourceError) as error:
+                # Its time runs out by itself: it is watched until then.
+                log.error(  # noqa: TRY400  # a store's traceback says nothing more
+                    "payment %s could not be given up: %s", ticket.id, type(error).__name__
+                )
+
+    # --- sending
+
+    async def send(self, operation: SendMessage | CreateInvoice) -> None:
+        """Send it, and store how that ended.
+
+        Once it is begun it goes on, whatever becomes of the conversation: a button that nobody knows of
+        could be paid for ever.
+
+        Raises: as the outbox.
+        """
+        if not self.ticket.to_send:
+            return  # this operation has sent it before
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._conversation.house.beside(partial(self._send, self.ticket, operation))
+        await self._sent.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def _send(self, ticket: Ticket, operation: SendMessage | CreateInvoice) -> None:
+        outbox = self._conversation.services.outbox
+        known = OnUnknown.RESEND if self._asked.kind == "button" else OnUnknown.RAISE
+        try:
+            if isinstance(operation, SendMessage):
+                self.message = await outbox.perform(operation, urgency=Urgency.MONEY, on_unknown=known)
+                await ticket.sent(message_id=self.message.id)
+            else:
+                created = await outbox.perform(operation, urgency=Urgency.MONEY, on_unknown=known)
+                await ticket.sent(invoice_id=created.id)
+        except Exception as error:
+            self._error = error
+            await self._not_sent(ticket, error)
+        finally:
+            self._sent.set()
+
+    async def _not_sent(self, ticket: Ticket, error: Exception) -> None:
+        why: Literal["refused", "never_left", "unknown"]
+        match error:
+            case RefusedError() | LocalProtocolError():
+                why = "refused"
+            case NotDeliveredError():
+                why = "never_left"
+            case DeliveryUnknownError():
+                why = "unknown"
+            case _:
+                return  # the ledger's own store failed: to be found by the next start
+        try:
+            await ticket.not_sent(why)
+        except (StoreError, trio.ClosedResourceError) as failure:
+            log.error(  # noqa: TRY400  # a store's traceback says nothing more
+                "payment %s: how its send ended is not stored: %s", ticket.id, type(failure).__name__
             )
-            if captured:
-                conversation.disregard(wait)
-                return _Money(hint.sender)
-            code = hint.code if isinstance(hint, PayCallback) else None
-            if code in _DECLINED and captured is not None:
-                raise PaymentDeclinedError(code)
-            if code == _NOT_ENOUGH:
-                await _offer_top_up(conversation, cast("PayCallback", hint).charge_url)
-            elif code == _TRY_AGAIN:
-                await conversation.perform(SendMessage(conversation.life.chat_id, texts.pay_again))
 
+    async def replace(self) -> None:
+        """Exchange the payment for another one of the same charge, under another number."""
+        before = self.ticket
+        self._ticket = await self._payments.open(attrs.evolve(self._asked, owner=f"{self._asked.owner}/2"))
+        self.replaced = True
+        self._ticket.listen(self._tell)
+        await before.replaced()
 
-async def _is_captured(conversation: Conversation, deal: _Deal) -> bool | None:
-    """Verify, and inquire after anything but a yes; both again while they don't agree.
+    # --- waiting
 
-    Returns: None if nobody knows.
-    """
-    try:
-        for pause in (*_RETRIES, None):
-            verified = await _state(conversation, deal.verify)
-            if verified is not None and verified.verified:
-                return _is_right(conversation, deal, verified)
-            inquired = await _state(conversation, deal.inquire)
-            if inquired is not None and (inquired.verified or verified is not None):
-                return _is_right(conversation, deal, inquired)
-            if pause is not None:
-                await conversation.pause(pause)
-    except trio.Cancelled:
-        if not conversation.house.cut:
-            _alarm_unverified(conversation, deal, "was being verified when its conversation ended")
-        raise
-    _alarm_unverified(conversation, deal, "could not be verified: the platform does not answer")
-    return None
+    def _tell(self) -> None:
+        """The payment has news: wake the wait, between the user's own presses."""
+        chat_id = self._asked.chat_id
+        news = Taken(Delivery(0, cast("Event", _News(chat_id)), 0), None)
+        if self._wait.open:
+            self._wait.give(news)
+        else:
+            self._wait.hints.append(news)
 
+    def _forget_news(self) -> None:
+        if self._ticket is not None:
+            self._ticket.listen(None)
+        self._wait.hints.clear()
+        answer = self._wait.answer
+        if isinstance(answer, Taken) and isinstance(cast("object", answer.delivery.event), _News):
+            self._wait.answer = None
 
-def _alarm_unverified(conversation: Conversation, deal: _Deal, what: str) -> None:
-    text = f"{_named(conversation, deal)} {what}; what is not verified within an hour goes back to the user"
-    conversation.services.raise_alarm(Alarm("payment_unverified", deal.reference, text))
+    async def wait(self) -> Paid[Any] | object:
+        """Wait until it is paid, or another button was pressed.
 
+        Raises: as `Chat.charge`.
+        """
+        conversation = self._conversation
+        while True:
+            while (notice := await self._next()) is not None:
+                money = await self._deal_with(notice)
+                if money is not None:
+                    return money
+            value = await answered(conversation, self._wait)
+            if isinstance(value, tuple):
+                return cast("tuple[object]", value)[0]
+            # Open again at once: the next press may come while this is being looked at.
+            conversation.reopen_wait(self._wait)
 
-def _alarm_unclaimed(conversation: Conversation, deal: _Deal, captured: bool | None) -> None:
-    if captured:
-        text = (
-            f"{_named(conversation, deal)} was captured in the moment in which its conversation was ended; "
-            "nothing was granted, and only you can give it back"
-        )
-        conversation.services.raise_alarm(Alarm("payment_unverified", deal.reference, text))
+    async def _next(self) -> PaymentNotice | None:
+        """What is known by now; while a callback is being looked at, timeouts wait for that, a little."""
+        if self._later:
+            return self._later.pop(0)
+        while self.ticket.has_news:
+            notice = await self.ticket.wait_notice()
+            if notice is not None:
+                return notice
+            decided = await hold(self._conversation, self._decided, _nobody_waits)
+            if decided is not None:
+                return decided
+            if self._later:
+                return self._later.pop(0)
+        return None
 
+    async def _decided(self) -> PaymentNotice | None:
+        """What ends the charge; what doesn't is for later: a timeout doesn't wait for that."""
+        while (notice := await self.ticket.wait_decided()) is not None:
+            if notice.outcome != "retry":
+                return notice
+            self._later.append(notice)
+        return None
 
-def _named(conversation: Conversation, deal: _Deal) -> str:
-    return f"payment {deal.reference} of chat {conversation.life.chat_id}"
-
-
-async def _state(conversation: Conversation, operation: Operation[PaymentState]) -> PaymentState | None:
-    """What the platform says; None when nobody knows. No answer is a no."""
-    try:
-        return await conversation.services.outbox.perform(operation, urgency=Urgency.MONEY)
-    except (RefusedError, TransportError, RemoteProtocolError):
+    async def _deal_with(self, notice: PaymentNotice) -> Paid[Any] | None:
+        conversation = self._conversation
+        match notice.outcome:
+            case "paid":
+                captured = await self.ticket.take()
+                if captured is None:
+                    raise PaymentHandedOverError
+                self._taken = True
+                conversation.money.owe(self.ticket)
+                return paid_of(captured, self.ticket)
+            case "declined":
+                raise PaymentDeclinedError(notice.code)
+            case "mismatch":
+                raise AmountMismatchError(self._asked.amount, notice.captured or 0)
+            case "handed_over":
+                raise PaymentHandedOverError
+            case "retry" if notice.code == _NOT_ENOUGH:
+                await offer_top_up(conversation, notice.charge_url)
+            case "retry":
+                operation = SendMessage(self._asked.chat_id, conversation.texts.pay_again)
+                await conversation.perform(operation)
+            case _:
+                pass  # refused, unknown: the send itself has said so
         return None
 
 
-def _is_right(conversation: Conversation, deal: _Deal, state: PaymentState) -> bool:
-    if not state.verified:
-        return False
-    if state.amount == deal.amount:
-        return True
-    text = (
-        f"{_named(conversation, deal)} asked for {deal.amount}, and the platform captured {state.amount}; "
-        "nothing was granted, and only you can give it back"
-    )
-    conversation.services.raise_alarm(Alarm("amount_mismatch", deal.reference, text))
-    raise AmountMismatchError(deal.amount, state.amount or 0)
+async def settle(money: Paid[object]) -> None:
+    """Settle what a step gave: it is given, so a cancellation comes too late to change that."""
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_DEADLINE):
+        await money.settle()
+    await trio.lowlevel.checkpoint_if_cancelled()
 
 
-async def _offer_top_up(conversation: Conversation, url: str | None) -> None:
-    """Tell the user that the wallet is too low, with a link only to where we know that it leads."""
-    texts = conversation.texts
-    keyboard = None
-    if url is not None and is_trusted(url, conversation.services.charge_hosts):
-        keyboard = InlineKeyboard(((LinkButton(texts.top_up_button, url),),))
-    elif url is not None:
-        conversation.house.count("foreign_charge_url")
-    operation = SendMessage(conversation.life.chat_id, texts.top_up, inline_keyboard=keyboard)
-    await conversation.perform(operation)
-
-
-def is_trusted(url: str, hosts: Sequence[str]) -> bool:
-    """Whether an address is https, on one of these hosts or below it. A callback can be forged."""
-    link = _LINK.fullmatch(url)
-    host = link[1].lower() if link else ""
-    return bool(host) and any(host == known or host.endswith(f".{known}") for known in _names(hosts))
-
-
-def _names(hosts: Sequence[str]) -> list[str]:
-    return [host.lower() for host in hosts if host]
+def _nobody_waits(notice: PaymentNotice | None) -> None:
+    """The charge gives the payment up, and the ledger hands it to the aside."""

@@ -8,7 +8,6 @@ press is answered and the events in hand are given back to the inbox as consumed
 from __future__ import annotations
 
 import inspect
-from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from enum import Enum
@@ -36,10 +35,11 @@ from .branches import enter_branch, leave_branch
 from .failures import apologize, report
 from .filters import Setting
 from .lines import calling_line
+from .paid import Debts
 from .routing import Start
 from .services import Services as Services
 from .texts import Texts
-from .waits import Broken, Delivery, OtherwisePolicy, Taken, Unfit, Wait, Watch, is_payment
+from .waits import Broken, Delivery, OtherwisePolicy, Taken, Unfit, Wait, Watch
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -82,6 +82,7 @@ class Conversation:
         key: with which code started it.
         successor: what goes on in its place.
         nurseries: the open nurseries of its branches.
+        money: what it was paid for and has not settled.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Conversation:
         self.ending: Ending | None = None
         self.shielded: set[trio.CancelScope] = set()
         self.held: set[trio.CancelScope] = set()
+        self.money = Debts()
         self._scope = trio.CancelScope()
         self._main = Branch("", in_hand=[delivery.seq])
         self._branches: dict[trio.lowlevel.Task, Branch] = {}
@@ -140,6 +142,7 @@ class Conversation:
             if self.ending is None:
                 self.ending = Ending.NORMAL if failure is None else Ending.FAILED
             self._consume(self._main)
+            await self.money.conclude(self, well=self.ending in (Ending.NORMAL, Ending.CONTINUED))
         finally:
             crashed = failure is not None and report(self, failure)
             # Before the apology: the chat must not wait until that has been sent.
@@ -388,14 +391,6 @@ class Conversation:
         wait.hints.clear()
         for answer in given:
             self.life.give_back(self, answer.delivery)
-
-    def disregard(self, wait: Wait) -> None:
-        """Take the payment's callbacks that the wait was given as dealt with: they say nothing new."""
-        given, wait.hints = list(wait.hints), deque()
-        if isinstance(wait.answer, Taken) and is_payment(wait.answer.delivery.event):
-            given.append(wait.answer)
-            wait.answer = None
-        self.current_branch().in_hand.extend(hint.delivery.seq for hint in given)
 
     async def next_answer(self, wait: Wait) -> Taken | Unfit:
         """Wait for the next event that the wait takes, or that doesn't fit.

@@ -16,8 +16,9 @@ from typing import Final, final
 import trio
 
 from ..errors import TriobotError
+from ..money import Captured, Ticket
 from ..seams import InboxRow, PutData
-from ..wire.events import Event
+from ..wire.events import Event, InvoiceCallback, PayCallback
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
 from .calls import CALL, asked_of
@@ -27,6 +28,7 @@ from .conversation import Conversation, Services
 from .declarations import Table
 from .elsewhere import Elsewhere
 from .life import ChatLife
+from .paid import deliver
 from .signals import SIGNAL
 from .waits import Delivery
 
@@ -178,21 +180,38 @@ class Dispatcher:
         while self._busy > BUSY:
             await self._less_busy.park()
 
+    async def deliver(self, captured: Captured, ticket: Ticket) -> bool:
+        """Run the aside for what was bought, once it is stored that it has it; False if there is none."""
+        life = self._life_of(captured.chat_id, self._cursor)
+        try:
+            return await deliver(self, self._table, life, captured, ticket)
+        finally:
+            if life.idle:
+                self.over(life)
+
+    def _life_of(self, chat_id: ChatId, cursor: int) -> ChatLife:
+        life = self._lives.get(chat_id)
+        if life is None:
+            life = self._lives[chat_id] = ChatLife(
+                self, self._services, self._table, chat_id, self._username, cursor
+            )
+        return life
+
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self._stopping:
             return
         if row.seq in self._handed_over:
             self._handed_over.discard(row.seq)
             return
+        payments = self._services.payments
+        if payments is not None and isinstance(event, PayCallback | InvoiceCallback):
+            payments.hint(row.seq, event)
+            return
         self.elsewhere.came(row.seq)
         if event is None or not self._knows(event):
             self._unreadable(row)
             return
-        life = self._lives.get(row.chat_id)
-        if life is None:
-            life = self._lives[row.chat_id] = ChatLife(
-                self, self._services, self._table, row.chat_id, self._username, row.seq - 1
-            )
+        life = self._life_of(row.chat_id, row.seq - 1)
         life.latest = row.seq
         delivery = Delivery(row.seq, event, row.at)
         if life.behind:

@@ -48,7 +48,7 @@ from .services import Services
 from .signals import is_signal
 from .speaking import words_for
 from .texts import Texts
-from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch, is_payment
+from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -197,8 +197,6 @@ class ChatLife:
             self._member_left(delivery)
         if isinstance(event, Leave) and not self._group:
             self._leave(delivery)
-        elif is_payment(event):
-            self._act(self._decide(delivery), delivery)
         elif (decision := self._jump(delivery)) is not None:
             self._act(decision, delivery)
         else:
@@ -272,7 +270,7 @@ class ChatLife:
     def _start(self, start: Start, delivery: Delivery) -> None:
         if start.beside:
             if len(self.places.asides) < ASIDES:
-                self._begin_aside(start, delivery)
+                self.begin_aside(start, delivery)
             else:
                 self.house.count("aside_waits")
                 self.places.asides_due.append((start, delivery))
@@ -295,10 +293,12 @@ class ChatLife:
         self.places.live[owner] = begun
         self.house.start(begun)
 
-    def _begin_aside(self, start: Start, delivery: Delivery) -> None:
+    def begin_aside(self, start: Start, delivery: Delivery) -> Conversation:
+        """Run an aside, whatever goes on here."""
         aside = Conversation(self._services, self, start, delivery)
         self.places.asides.append(aside)
         self.house.start(aside)
+        return aside
 
     def succeed(self, conversation: Conversation, start: Start, delivery: Delivery) -> None:
         """A conversation goes on as another, unless it has been ended meanwhile."""
@@ -433,10 +433,9 @@ class ChatLife:
             return
         if (question := self._question_of(delivery.event)) is not None:
             self.house.answered(question, again=True)
-        payment = is_payment(delivery.event)
-        if conversation.ending is not None and not payment and self._overtaken(delivery):
+        if conversation.ending is not None and self._overtaken(delivery):
             self._drop(delivery, conversation.ending.value)
-        elif self._is_for(delivery, conversation) and conversation not in self.places.asides and not payment:
+        elif self._is_for(delivery, conversation) and conversation not in self.places.asides:
             self._act(Queue(), delivery)
         else:
             self._act(self._decide(delivery), delivery)
@@ -465,9 +464,9 @@ class ChatLife:
         if conversation in self.places.asides:
             self.places.asides.remove(conversation)
             if successor is not None and conversation.ending is Ending.CONTINUED:
-                self._begin_aside(*successor)
+                self.begin_aside(*successor)
             elif self.places.asides_due:
-                self._begin_aside(*self.places.asides_due.popleft())
+                self.begin_aside(*self.places.asides_due.popleft())
         elif conversation is self.places.live.get(owner):
             # While it is there to be asked whose they are.
             queued = [other for other in self._mailbox if self.places.owner_of(other.event) == owner]

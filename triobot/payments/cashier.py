@@ -29,7 +29,7 @@ from .entry import Entry, State
 from .examiner import work_on
 from .facts import Answer, Plain
 from .ledger import Moved
-from .records import entry_of
+from .records import alarm_of, entry_of
 from .references import new_ref_id
 from .schedule import BLIND, MINUTE, SECOND
 from .ticket import OpenTicket, captured_of
@@ -80,6 +80,7 @@ class Cashier:
     Args:
         deliver: starts the aside for what was bought.
         ring: says at once what can't be stored.
+        noted: told of alarms whose rows are stored.
         epoch: how often the store was restored from a backup.
     """
 
@@ -91,6 +92,7 @@ class Cashier:
         *,
         deliver: Deliver,
         ring: Ring,
+        noted: Callable[[Alarm], object] = lambda alarm: None,
         epoch: int = 0,
         budget: Budget | None = None,
     ) -> None:
@@ -99,6 +101,7 @@ class Cashier:
         self._clock = clock
         self._deliver = deliver
         self._ring = ring
+        self._noted = noted
         self._epoch = epoch
         self._budget = budget or Budget()
         rows = store.payments
@@ -289,6 +292,8 @@ class Cashier:
         ticket = self._tickets.get(moved.entry.id)
         if ticket is not None:
             ticket.heard(moved)
+        for kind in moved.alarms:
+            self._noted(alarm_of(kind, moved.entry))
         self._poke.set()
 
     async def _commit_at_last(self, *writes: Write) -> None:

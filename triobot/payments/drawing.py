@@ -1,6 +1,7 @@
-"""The ledger's table as a page for people, drawn from the rows that the code reads.
+"""The ledger's table, and the kinds of alarms, as pages for people, drawn from what the code reads.
 
-``python -m triobot.payments.drawing`` prints it; the page in the documentation is compared with this.
+``python -m triobot.payments.drawing`` prints the first, and with ``alarms`` the second; the pages in the
+documentation are compared with this.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
+from ..alarm_kinds import ABOUT
 from .entry import STATES
 from .facts import FACTS
 from .table import OUTCOMES, TABLE, WHEN, Due, Row, Tell
@@ -25,12 +27,32 @@ This page is drawn from the rows that the code reads: `python -m triobot.payment
 """
 
 
+_ALARMS = """# Alarms
+
+An alarm is a row in the store: one for each thing, however often it goes wrong. It is written to the log,
+handed to `@bot.on_alarm` at least once, and repeated every hour until you have acknowledged it
+(`triobot payments acknowledge`), or what it warned of is over. `REF` stands for the payment's number, which
+each alarm names.
+
+This page is drawn from the list that the code reads: `python -m triobot.payments.drawing alarms`.
+"""
+
+
 def page() -> str:
     """The whole page, in Markdown."""
     return (
         "\n".join([_HEAD, *_words("States", STATES.items()), *_words("Facts", FACTS.items()), *_moves()])
         + "\n"
     )
+
+
+def alarms() -> str:
+    """The page about alarms, in Markdown."""
+    rows = (
+        f"## `{kind}`\n\n{about.happened}\n\n- **At risk:** {about.risk}\n- **Do:** {about.act}\n"
+        for kind, about in ABOUT.items()
+    )
+    return "\n".join([_ALARMS, *rows])
 
 
 def _words(title: str, words: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -75,4 +97,4 @@ def _with_condition(what: Due | Tell) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(alarms() if "alarms" in sys.argv[1:] else page())

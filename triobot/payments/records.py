@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from ..alarm_kinds import AlarmKind, text_of
+from ..alarm_kinds import Alarm, AlarmKind, text_of
 from ..errors import UnreadableRecordError
 from ..money import AcknowledgeAlarms, MoneyWrite, PaymentRow, PutPayment, RaiseAlarm
 from ..values import decode_value, encode_value, expect, register
@@ -103,9 +103,15 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[MoneyWrite]:
         yield AcknowledgeAlarms(over, entry.id, now)
 
 
-def _alarm(kind: AlarmKind, entry: Entry, now: int, what: str = "") -> RaiseAlarm:
+def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
+    """An alarm about this payment: what happened, what is at risk, the command to type."""
     text = f"payment {entry.id} of chat {entry.chat_id}: {text_of(kind, entry.id)}{what}"
-    return RaiseAlarm(kind, SHARED.get(kind, entry.id), text, now)
+    return Alarm(kind, SHARED.get(kind, entry.id), text)
+
+
+def _alarm(kind: AlarmKind, entry: Entry, now: int, what: str = "") -> RaiseAlarm:
+    alarm = alarm_of(kind, entry, what)
+    return RaiseAlarm(kind, alarm.key, alarm.text, now)
 
 
 def numbered(entry: Entry) -> Entry:

@@ -6,7 +6,7 @@ What it stores is durable when a method returns. It does nothing to a payment th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Final, Literal, final
 
 import trio
@@ -39,6 +39,7 @@ class OpenTicket:
         self._register = register
         self._notices: deque[PaymentNotice | None] = deque()
         self._news = trio.Event()
+        self._tell: Callable[[], None] | None = None
         register[entry.id] = self
         self._catch_up()
 
@@ -60,6 +61,17 @@ class OpenTicket:
         elif moved.fact in _HINTS and moved.entry.state in ("check", "verifying"):
             self._notices.append(None)
         self._news.set()
+        if self._notices and self._tell is not None:
+            self._tell()
+
+    def listen(self, news: Callable[[], None] | None) -> None:
+        """Have this called, at once and without waiting, whenever there are news."""
+        self._tell = news
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `wait_notice` would return at once."""
+        return bool(self._notices)
 
     def _catch_up(self) -> None:
         """What a conversation that comes back to its payment was told meanwhile."""
