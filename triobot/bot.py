@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,9 @@ import httpx
 import trio
 from quart_trio import QuartTrio
 
-from .address import Address
+from .address import INSTEAD, Address, OutsideDoor
 from .clock import SystemClock
+from .conversations.branches import refuse_conversations
 from .conversations.data import Key
 from .conversations.routes import Router
 from .conversations.speaking import Speech
@@ -34,6 +35,7 @@ from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_w
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
+from .watchdog import watched_loop
 from .webhook.app import build_app
 from .webhook.binding import FdBind, TcpBind
 from .webhook.serving import serve
@@ -143,6 +145,7 @@ class Bot(Router):
         Raises:
             ConfigError: the bot isn't running, or doesn't declare it.
         """
+        refuse_conversations("bot.use()", "chat.use()")
         return find(self._running().resources, resource)
 
     def settings(self) -> Settings:
@@ -264,14 +267,19 @@ class Bot(Router):
     async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
-        table, texts, transport = self.table(), self._texts, self._transport
+        table, texts, transport, media = self.table(), self._texts, self._transport, None
         if self._around is not None:
-            transport, provided = self._around.transport, (*self._around.provided, *provided)
+            transport = media = self._around.transport
+            provided = (*self._around.provided, *provided)
         try:
             # Until it has come to rest: a step that is being done may still use the bot's doors.
             async with (
+                # Not in virtual time, which stands still for good reasons.
+                watched_loop() if self._around is None else nullcontext(),
                 open_resources(self._resources, provided) as resources,
-                open_work(intake, table, texts, transport=transport, resources=resources) as self._work,
+                open_work(
+                    intake, table, texts, transport=transport, media_transport=media, resources=resources
+                ) as self._work,
             ):
                 yield
         finally:
@@ -302,12 +310,11 @@ class Bot(Router):
 
         Raises:
             ConfigError: the bot isn't running.
-            ForeignTaskError: called from a conversation, where `chat.send` is the recorded door.
+            ForeignTaskError: called from a conversation, where `chat.to` is the recorded door.
             LocalProtocolError: this is no chat's id, phone number or group name.
         """
-        work = self._running()
-        work.dispatcher.refuse_conversations("bot.chat()")
-        return Address(work, as_recipient(chat_id))
+        refuse_conversations("bot.chat()", INSTEAD)
+        return Address(OutsideDoor(self._running()), as_recipient(chat_id))
 
     async def each(self, key: Key[T]) -> AsyncGenerator[tuple[ChatId, T]]:
         """Every chat that keeps something under a key, with the value: an audience, or an export.
@@ -319,8 +326,8 @@ class Bot(Router):
             ForeignTaskError: called from a conversation.
             UnreadableRecordError: a value is of another class.
         """
+        refuse_conversations("bot.each()", "chat.step() with a function that reads it")
         dispatcher = self._running().dispatcher
-        dispatcher.refuse_conversations("bot.each()")
         after: ChatId | None = None
         while page := await dispatcher.keyed(key.name, after):
             for chat_id, text in page:
@@ -328,12 +335,24 @@ class Bot(Router):
             after = page[-1][0]
 
     async def upload(self, media: M) -> M:
-        """Hand a file's bytes to the platform; what comes back may be sent any number of times."""
+        """Hand a file's bytes to the platform; what comes back may be sent any number of times.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, and not in a step.
+        """
+        refuse_conversations("bot.upload()", "chat.step(bot.upload, media)")
         descriptor = await self._running().platform.perform(Upload.of(media))
         return attrs.evolve(media, source=descriptor)
 
     async def download(self, media: Media, to: Path, *, limit: int = 100 * 1024 * 1024) -> Path:
-        """Fetch a received file to a path of your choice; see `PlatformClient.download`."""
+        """Fetch a received file to a path of your choice; see `PlatformClient.download`.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, and not in a step.
+        """
+        refuse_conversations("bot.download()", "chat.step(bot.download, media, path)")
         return await self._running().platform.download(media, to, limit=limit)
 
     def statistics(self) -> Statistics:
@@ -342,6 +361,7 @@ class Bot(Router):
         Raises:
             ConfigError: the bot isn't running.
         """
+        refuse_conversations("bot.statistics()", "chat.step() with a function that reads it")
         return self._running().statistics()
 
     def _running(self) -> Work:

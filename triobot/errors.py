@@ -13,7 +13,9 @@
       ConversationError
         ConversationEndedError   the conversation this handle belongs to is over
         ForeignTaskError         a chat operation from a task the conversation doesn't know
+        NonDurableCancelError    a cancel scope that isn't the chat's cancelled a chat operation
         StepError                a step failed with an error that can't be recorded as itself
+        NondeterminismError      the code does something else than its journal says
       RecordError
         UnrecordableError        no record can hold this value
         UnreadableRecordError    this program can't read a record
@@ -164,6 +166,47 @@ class ConversationEndedError(ConversationError):
 @final
 class ForeignTaskError(ConversationError):
     """A chat operation came from a task that the conversation doesn't know. Your program's fault."""
+
+
+@final
+class NonDurableCancelError(ConversationError):
+    """A cancel scope that isn't the chat's cancelled a chat operation. Your program's fault.
+
+    A restart would not know of it. Use `Chat.move_on_after`, `fail_after` or `cancel_scope` instead.
+
+    Attributes:
+        id: the operation's number in its conversation.
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self.id = id
+
+    def __str__(self) -> str:
+        return (
+            f"operation {self.id} was cancelled by a scope that isn't the chat's, of which a restart would "
+            "know nothing; use chat.move_on_after, chat.fail_after or chat.cancel_scope"
+        )
+
+
+@final
+class NondeterminismError(ConversationError):
+    """A conversation's code does something else than what its journal says. Your program's fault.
+
+    It is never raised in the conversation: that is parked, with all that it has, until its code changes.
+
+    Attributes:
+        id: the operation's number in its conversation.
+        what: what was recorded, and what the code does.
+    """
+
+    def __init__(self, id: str, what: str) -> None:
+        super().__init__(id, what)
+        self.id = id
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"operation {self.id}: {self.what}"
 
 
 @final

@@ -20,6 +20,7 @@ import trio
 
 from .alarms import AlarmBell
 from .client import PlatformClient
+from .conversations.advice import Advice
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
@@ -50,7 +51,7 @@ class Surroundings:
     Attributes:
         settings: read in place of the environment.
         clock: the time of day.
-        transport: carries requests to the platform.
+        transport: carries requests to the platform, and downloads.
         store: an open store, which stays open; `settings` names one otherwise.
         on_alarm: told of each alarm at once, before the author's hook.
         provided: values in place of resources.
@@ -217,6 +218,7 @@ async def open_work(
     texts: Speech,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
+    media_transport: httpx.AsyncBaseTransport | None = None,
     resources: Opened,
 ) -> AsyncGenerator[Work]:
     """Handle accepted events while the block runs; then come to rest, within the grace period."""
@@ -225,6 +227,7 @@ async def open_work(
         settings.base_url,
         settings.checked_token,
         transport=transport,
+        media_transport=media_transport,
         allow_insecure=settings.allow_insecure,
         # As many as the outbox has in flight: a chat that the platform keeps waiting holds one of each.
         connections=OutboxRules().parallel,
@@ -237,6 +240,7 @@ async def open_work(
             texts=texts,
             raise_alarm=bell.ring,
             resources=resources,
+            advice=Advice() if settings.development else None,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
         )
         dispatcher = Dispatcher(services, table, username=settings.username)

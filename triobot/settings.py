@@ -23,6 +23,7 @@ _VARIABLES: Final = (
     "TRIOBOT_PORT",
     "TRIOBOT_PUBLIC_URL",
     "TRIOBOT_USERNAME",
+    "TRIOBOT_DEVELOPMENT",
     "TRIOBOT_RETENTION_DAYS",
 )
 
@@ -49,6 +50,8 @@ class Settings:
         retention_days: how long the store keeps conversations that crashed, for a look at their journals, and
             requests that nobody could read (``TRIOBOT_RETENTION_DAYS``).
         grace: seconds that a stop gives to what is being done.
+        development: tell a developer, in the log, of habits that hurt later (``TRIOBOT_DEVELOPMENT=1``);
+            on under ``triobot talk`` and in tests, off when a bot runs in earnest.
         allow_insecure: let the token travel over http:// to another machine.
 
     Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
@@ -67,6 +70,7 @@ class Settings:
     retention_days: int = 7
     grace: float = 10.0
     allow_insecure: bool = False
+    development: bool = False
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -112,6 +116,7 @@ def read_environment(environ: Mapping[str, str]) -> Settings:
         port=_port(_variable(environ, "TRIOBOT_PORT"), defaults.port),
         public_url=_variable(environ, "TRIOBOT_PUBLIC_URL"),
         username=_variable(environ, "TRIOBOT_USERNAME"),
+        development=_variable(environ, "TRIOBOT_DEVELOPMENT") not in (None, "0"),
         retention_days=_days(_variable(environ, "TRIOBOT_RETENTION_DAYS"), defaults.retention_days),
     )
 

@@ -56,8 +56,9 @@ def fill(path: Path, parked: int) -> float:
         "INSERT INTO senders (chat_id, first_sender) VALUES (?, 7)", ((n,) for n in _ids(parked))
     )
     connection.executemany(
-        "INSERT INTO conversations (id, chat_id, route, kind, version, unfinished, wake_at, epoch, started_at,"
-        " updated_at) VALUES (?, ?, 'pizza', 'conversation', '1', 0, ?, 0, 1800000000000, 1800000000000)",
+        "INSERT INTO conversations"
+        " (id, chat_id, route, kind, version, unfinished, wake_at, epoch, started_at, updated_at)"
+        " VALUES (?, ?, 'pizza', 'conversation', '1', 0, ?, 0, 1800000000000, 1800000000000)",
         ((n, n, 1_900_000_000_000 + n if n % 10 == 0 else None) for n in _ids(parked)),
     )
     connection.executemany(

@@ -13,6 +13,7 @@ import trio
 from doubles import FakeClock, FakeOutbox, FakeStore
 from trio.testing import wait_all_tasks_blocked
 
+from triobot.conversations.advice import Advice
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.routes import Router
@@ -37,6 +38,7 @@ from triobot.wire.operations import DeleteMessage, EditMessage, Operation, SendM
 
 ALI = Sender(71, "Ali", "ali")
 SARA = Sender(72, "Sara", "sara")
+REZA = Sender(73, "Reza", "reza")
 CHAT = ChatId(5)
 TEXTS = Texts.english()
 
@@ -277,9 +279,13 @@ async def open_town(
     store: FakeStore | None = None,
     texts: Speech = TEXTS,
     username: str | None = "pizzabot",
+    advice: Advice | None = None,
 ) -> AsyncGenerator[Town]:
     """A town whose dispatcher runs while the block runs, and is cut at its end."""
     town = Town(router, outbox or FakeOutbox(), store or FakeStore(), texts, username=username)
+    if advice is not None:
+        town.services = attrs.evolve(town.services, advice=advice)
+        town.new_dispatcher()
     async with trio.open_nursery() as nursery:
         await start(nursery, town)
         yield town

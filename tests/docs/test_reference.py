@@ -55,8 +55,9 @@ def rows(text: str) -> list[tuple[list[str], str, str]]:
 def documented(subject: str) -> dict[str, str]:
     """The arguments by name, as the page has them; empty for what takes none."""
     [section] = [text for name, text in sections() if name == subject]
-    codes = [code for row in rows(section) for code in row[0]]
-    return {name: arguments for name, _, arguments in (code.partition("(") for code in codes)}
+    named = [code.partition("(") for row in rows(section) for code in row[0]]
+    assert len({name for name, _, _ in named}) == len(named), "a name is documented twice"
+    return {name: arguments for name, _, arguments in named}
 
 
 def public(subject: object) -> dict[str, object]:
@@ -98,7 +99,12 @@ def expected(subject: str) -> set[str]:
         return names - set(public(Router)) | {"Bot"}
     if subject == "Texts":
         return {"english", "persian"}
-    own = {"Router": {"Router"}, "Buttons": {"Buttons"}, "Live": {"sent"}, "DrivenWorld": {"alarms"}}
+    own = {
+        "Router": {"Router"},
+        "Buttons": {"Buttons"},
+        "Live": {"sent"},
+        "DrivenWorld": {"alarms", "exchange"},
+    }
     own["Person"] = {"id", "name", "phone", "chat_id"}
     return names | own.get(subject, set())
 

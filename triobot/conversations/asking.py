@@ -99,6 +99,7 @@ async def ask(
         raise ConfigError(
             "ask() takes str, a content class such as Location, or a parser of text such as int"
         )
+    check_by(by)
     texts = conversation.texts
     shared = kind if isinstance(kind, type) and kind in SHARED else None
     hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
@@ -148,6 +149,7 @@ async def choose(
     otherwise: OtherwisePolicy | None,
 ) -> object:
     """Ask with buttons of this question only; the answer is the key of the pressed one, or what else fits."""
+    check_by(by)
     token = new_token()
     keys = {question_data(token, key): key for key in buttons.keys.values()}
     if not keys:
@@ -250,6 +252,12 @@ def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
         return untidy.get(sent.id) is mark and untidy.pop(sent.id) is mark
 
     house.tidy(conversation.life.chat_id, EditMessage(sent.chat_id, sent.id, text), still=still)
+
+
+def check_by(by: object) -> None:
+    """Refuse what is no sender's id."""
+    if by is not None and (isinstance(by, bool) or not isinstance(by, int)):
+        raise ConfigError("by= takes a whole number, a sender's id, such as chat.sender.id")
 
 
 def _is_by(event: Event, by: int | None) -> bool:

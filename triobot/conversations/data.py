@@ -15,6 +15,7 @@ from ..errors import ConfigError, LocalProtocolError, UnreadableRecordError, Unr
 from ..seams import LARGEST_VALUE
 from ..values import decode_value, encode_value, expect
 from ..wire.rules import check_text
+from .advice import copied
 from .recorded import register_wire_values
 
 if TYPE_CHECKING:
@@ -152,7 +153,13 @@ class ChatData:
             KeyError: the slot is empty, and the key has no default.
             UnreadableRecordError: what is stored is of another class.
         """
-        return key.load(self._conversation.data().get(key.name))
+        text = self._conversation.data().get(key.name)
+        value = key.load(text)
+        if self._conversation.services.advice is not None:
+            copy = copied(key.name, key.dump(value), value)
+            if copy is not None:
+                self._conversation.lent(copy)
+        return value
 
     def __setitem__(self, key: Key[T], value: T) -> None:
         """Keep a value; it is durable together with the consumption of the event that caused it.

@@ -18,6 +18,7 @@ from ..errors import (
     ForbiddenError,
     ForeignTaskError,
     LocalProtocolError,
+    RecordError,
     TriobotError,
 )
 from ..seams import Alarm
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("triobot.conversations")
 
 # The author's mistakes: their texts say what is wrong, and never hold a value.
-_MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError)
+_MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
 
 def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> bool:
@@ -42,10 +43,11 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
         return False
     conversation.house.count("crashed")
     for error in errors:
-        kind, line = type(error).__name__, failing_line(error.__traceback__)
-        log.error("conversation %s of chat %s failed: %s at %s%s", name, chat_id, kind, line, _words(error))
+        line = failing_line(error.__traceback__)
+        what = f"{type(error).__name__} at {line}{_words(error)}"
+        log.error("conversation %s of chat %s failed: %s", name, chat_id, what)
         log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
-        text = f"conversation {name} failed with {kind} at {line}; users are told to start again"
+        text = f"conversation {name} failed with {what}; users are told to start again"
         conversation.services.raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
     return True
 

@@ -25,4 +25,7 @@ from ..emulator.switches import Switches as Switches
 from ..resources import provide as provide
 from .driving import DrivenWorld as DrivenWorld
 from .driving import drive as drive
+from .simulating import Outcome as Outcome
+from .simulating import Plan as Plan
+from .simulating import simulate as simulate
 from .virtual import run as run

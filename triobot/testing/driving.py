@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, final
@@ -17,6 +17,7 @@ from ..emulator.exchange import Exchange, ShiftedClock
 from ..emulator.faults import FaultPlan
 from ..emulator.inside import InsideControl, InsideTransport
 from ..emulator.person import App, Person
+from ..emulator.pusher import PushSettings
 from ..emulator.server import make_app, make_exchange
 from ..emulator.switches import Switches
 from ..emulator.views import view_user
@@ -44,11 +45,12 @@ class DrivenWorld:
 
     Attributes:
         alarms: what the operator would have been told; whatever is left at the end fails the test.
+        exchange: the platform itself; through it, the emulator's `world`.
     """
 
     def __init__(self, exchange: Exchange, alarms: list[Alarm], process: BotProcess) -> None:
         self.alarms = alarms
-        self._exchange = exchange
+        self.exchange = exchange
         self._process = process
         self._app = App(InsideControl(exchange))
         self._people: list[Person] = []
@@ -70,7 +72,7 @@ class DrivenWorld:
             wallet: rials.
             coin: the platform's own coin.
         """
-        world = self._exchange.world
+        world = self.exchange.world
         user = world.add_user(name, irr=wallet, coin=coin, username=username, phone=phone)
         person = Person(self._app, view_user(user), user.chat_id, 0)
         self._people.append(person)
@@ -89,27 +91,32 @@ class DrivenWorld:
     ) -> None:
         """Let time pass: timeouts end, money that was not captured goes back. It takes no real time."""
         await trio.sleep(seconds + 60 * (minutes + 60 * (hours + 24 * days)))
-        self._exchange.pass_time(0)
+        self.exchange.pass_time(0)
 
     @property
     def faults(self) -> FaultPlan:
         """What goes wrong on the platform's side; add a `Fault` or an `EventFault`."""
-        return self._exchange.plan
+        return self.exchange.plan
 
     @property
     def switches(self) -> Switches:
         """How the platform behaves where its interface is silent; may be replaced."""
-        return self._exchange.world.switches
+        return self.exchange.world.switches
 
     @switches.setter
     def switches(self, switches: Switches) -> None:
-        self._exchange.world.switches = switches
+        self.exchange.world.switches = switches
 
     def refuses(self, *, seconds: float) -> None:
         """Make the platform unreachable for so long, from now on."""
-        self._exchange.outage.begin(seconds)
+        self.exchange.outage.begin(seconds)
 
     # --- the bot's process
+
+    @property
+    def answered(self) -> Mapping[int | None, int]:
+        """How often the bot answered an event with this status; None: there was no process to answer."""
+        return self._process.answered
 
     async def crashes(self) -> None:
         """Kill the bot's process as ``kill -9`` does, and start it again on what the store holds."""
@@ -149,6 +156,7 @@ async def drive(
     app: QuartTrio | None = None,
     switches: Switches | None = None,
     seed: int = 0,
+    attempts: int = 3,
 ) -> AsyncGenerator[DrivenWorld]:
     """Run a bot on an emulated platform of its own while the block runs, in virtual time.
 
@@ -162,6 +170,7 @@ async def drive(
             ``app.test_client()`` reaches it.
         switches: how the platform behaves where its interface is silent.
         seed: of the platform's chance: the same seed, the same ids.
+        attempts: how often the platform posts an event, a second apart, that the bot doesn't answer.
 
     Raises:
         ConfigError: time isn't virtual; or the bot can't start.
@@ -189,6 +198,7 @@ async def drive(
             # Play money and play ids: what matters is that a failing test fails again.
             chance=random.Random(seed),
             clock=ShiftedClock(clock),
+            push=PushSettings(attempts=attempts),
         )
         door = make_app(exchange, token=_TOKEN, control_token="", authorities=[_AUTHORITY])
         transport = InsideTransport(door, exchange.outage)
@@ -199,6 +209,7 @@ async def drive(
                     bot,
                     app,
                     settings=Settings(
+                        development=True,
                         token=Secret(_TOKEN),
                         base_url=exchange.world.base_url,
                         webhook_secret=Secret(_SECRET),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, final
@@ -32,6 +33,9 @@ class BotProcess:
         app: the application that the bot is mounted into, or None.
         store: outlives each process.
         on_alarm: told of each alarm.
+
+    Attributes:
+        answered: how often an event was answered with this status; None while no process runs.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class BotProcess:
         self._store = store
         self._on_alarm = on_alarm
         self._provided = provided
+        self.answered: Counter[int | None] = Counter()
         self._mortal = Mortal()
         self._intake: Intake | None = None
         self._scope = trio.CancelScope()
@@ -81,6 +86,11 @@ class BotProcess:
 
     async def take(self, body: Body) -> int | None:
         """Answer an event as the webhook would; None while no process runs, or when it dies meanwhile."""
+        status = await self._accept(body)
+        self.answered[status] += 1
+        return status
+
+    async def _accept(self, body: Body) -> int | None:
         if self._intake is None:
             await trio.lowlevel.checkpoint()
             return None
