@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
@@ -16,7 +18,9 @@ from .loading import load_bot
 if TYPE_CHECKING:
     from ..operator.desk import Tell
     from ..operator.requests import Request, Told
+    from ..seams import Store
     from ..settings import Settings
+    from ..wire.rules import JsonValue
 
 
 def add_bot_options(parser: argparse.ArgumentParser) -> None:
@@ -66,11 +70,15 @@ def consult(settings: Settings, request: Request) -> list[Told]:
         await trio.lowlevel.checkpoint()
         answer.append(fields)
 
-    trio.run(_ask, settings, request, tell)
+    trio.run(ask_bot, settings, request, tell)
     return answer
 
 
-async def _ask(settings: Settings, request: Request, tell: Tell) -> None:
+async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
+    """Ask within a program that runs already; whether it was the running bot that answered.
+
+    Raises: as `consult`.
+    """
     import trio
 
     from ..clock import SystemClock
@@ -80,15 +88,23 @@ async def _ask(settings: Settings, request: Request, tell: Tell) -> None:
     file, place = store_file(settings), socket_path(settings.store)
     assert place is not None
     if await ask(place, request, tell):
-        return
+        return True
     if not await trio.Path(file).is_file():
         raise ConfigError(f"there is no store at {file}")
     stamp, clock = Stamp(settings.base_url, settings.checked_token.reveal()), SystemClock()
     try:
         async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
-            await Desk(store, clock).answer(request, tell)
+            desk = Desk(store, clock, broadcasts=partial(_about_broadcasts, store))
+            await desk.answer(request, tell)
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
+    return False
+
+
+async def _about_broadcasts(store: Store, question: Told) -> Told:
+    from ..outbox.desk import StoredBroadcasts, answer
+
+    return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
 
 
 def instant(at: object) -> str:

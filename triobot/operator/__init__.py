@@ -13,6 +13,7 @@ from .desk import Desk as Desk
 from .desk import Pulse as Pulse
 from .desk import Rung as Rung
 from .place import socket_path as socket_path
+from .requests import AboutBroadcasts as AboutBroadcasts
 from .requests import Backup as Backup
 from .requests import Forget as Forget
 from .requests import ListJournals as ListJournals

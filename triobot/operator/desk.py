@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..journals import ConversationRow, Journal
 from ..seams import Alarm, Store, WallClock
 from ..wire.ids import ChatId
-from .requests import Backup, Forget, ListJournals, Request, ShowJournal, Status, Told
+from .requests import AboutBroadcasts, Backup, Forget, ListJournals, Request, ShowJournal, Status, Told
 
 _PAGE: Final = 100
 
@@ -60,6 +60,7 @@ class Desk:
     Args:
         pulse: asks the running bot how it is; None where none runs.
         end: ends what runs in a chat, and returns once nothing does.
+        broadcasts: answers questions about them.
     """
 
     def __init__(
@@ -69,11 +70,13 @@ class Desk:
         *,
         pulse: Callable[[], Pulse] | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
+        broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._pulse = pulse
         self._end = end
+        self._broadcasts = broadcasts
 
     async def answer(self, request: Request, tell: Tell) -> None:
         """Answer one request, line by line.
@@ -101,6 +104,10 @@ class Desk:
                 await tell(attrs.asdict(told))
             case Backup(path):
                 await self._store.backup(path)
+            case AboutBroadcasts(fields):
+                if self._broadcasts is None:
+                    raise ConfigError("nobody here knows of broadcasts")
+                await tell(await self._broadcasts(fields))
             case _:
                 assert_never(request)
 

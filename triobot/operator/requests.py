@@ -79,7 +79,15 @@ class Backup:
     path: Path
 
 
-Request: TypeAlias = Status | ListJournals | ShowJournal | Forget | Backup
+@final
+@attrs.frozen
+class AboutBroadcasts:
+    """A question about broadcasts; those who send them know what can be asked."""
+
+    fields: Told
+
+
+Request: TypeAlias = Status | ListJournals | ShowJournal | Forget | Backup | AboutBroadcasts
 
 
 def encode_request(request: Request) -> bytes:
@@ -95,6 +103,8 @@ def encode_request(request: Request) -> bytes:
             fields = {"ask": "forget", "chat": chat_id}
         case Backup(path):
             fields = {"ask": "backup", "path": str(path)}
+        case AboutBroadcasts():
+            fields = request.fields
         case _:
             assert_never(request)
     return encode_line(fields)
@@ -125,6 +135,8 @@ def decode_request(line: bytes) -> Request:
                 return Forget(ChatId(_integer("chat", fields.get("chat"), least=-(10**18))))
             case "backup" if isinstance(path := fields.get("path"), str) and path.startswith("/"):
                 return Backup(Path(path))
+            case str() as asked if asked.startswith("broadcast."):
+                return AboutBroadcasts(fields)
             case _:
                 raise RemoteProtocolError("ask", "must be something that this version can answer")
     except LocalProtocolError as error:
