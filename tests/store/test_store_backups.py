@@ -155,6 +155,7 @@ async def test_a_restored_store_says_so_and_gives_no_number_again(path: Path, ba
 
     async with opened(path) as store:
         assert store.opening().epoch == 1
+        assert store.opening().restored
         assert store.opening().unclean == 0
         assert (await row_of(store, row.seq)).epoch == 0
         assert await store.journal(ConversationId(lost.seq)) is None
@@ -163,6 +164,8 @@ async def test_a_restored_store_says_so_and_gives_no_number_again(path: Path, ba
         await store.commit(begin(store, new.seq), standing(store, row.seq))
         assert (await row_of(store, new.seq)).epoch == (await row_of(store, row.seq)).epoch == 1
         assert (await row_of(store, idle.seq)).epoch == 0
+    async with opened(path) as store:
+        assert (store.opening().epoch, store.opening().restored) == (1, False)
     # The store before it knows what the backup doesn't, and is kept.
     assert kept is not None
     async with opened(kept) as store:
