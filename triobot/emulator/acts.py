@@ -15,7 +15,7 @@ from ..wire.forms import Checkbox, Form, Radio, Select, Submit, TextArea, TextFi
 from ..wire.ids import CallbackId, ChatId, MessageId
 from ..wire.markup import SHARE_CONTACT, SHARE_LOCATION, CallbackButton, InlineButton, Key
 from .chats import Chat, Entry, Pressed
-from .consequences import MembersChanged, MoneyMoved, Shown
+from .consequences import Clicked, Edited, MembersChanged, MoneyMoved, Shown
 from .people import ImpossibleActError, User
 from .world import World
 
@@ -122,6 +122,7 @@ def press(
         raise ImpossibleActError("this button is paid or opens a page: it can't be pressed")
     callback_id = CallbackId(world.letters())
     there.press(Pressed(callback_id, user.id, message_id, now))
+    world.record(now, Clicked(there.id, user.id, message_id, callback_id, button.text))
     return (Press(there.id, button.data, message_id, callback_id, sender_of(world, user)),)
 
 
@@ -157,6 +158,7 @@ def submit(
     pairs = filled(entry.form, values)
     chat_entry = attrs.evolve(entry, submitted=entry.submitted + 1)
     there.put(chat_entry)
+    world.record(now, Edited(there.id, chat_entry, anew=False))
     callback_id: CallbackId | None = None
     if world.switches.form_callback_ids:
         callback_id = CallbackId(world.letters())

@@ -28,6 +28,10 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``POST switches``                     the fields of `Switches`
 ``POST forget-uploads``               descriptors of ours are refused from now on
 ``GET  requests``, ``GET deliveries`` what the bot asked for, what was posted to it
+``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them
+``POST bot/kill``, ``bot/restart``    the bot's process, under ``triobot dev``
+``GET  stream``                       everything, and then whatever is new, as server-sent events: see
+                                      `page.follower`
 ====================================  ===================================================================
 
 Acts take ``chat`` (a group's id) everywhere, and answer ``{"seq": number of the newest change, "events":
@@ -65,13 +69,15 @@ def control_blueprint(exchange: Exchange) -> Blueprint:
 
     def of_user(name: str, answer: Callable[[User, Asked], Given], method: str = "POST") -> None:
         async def view(user_id: int) -> Response:
-            return await _answered(lambda asked: answer(exchange.world.people.get(SenderId(user_id)), asked))
+            return await _answered(
+                exchange, lambda asked: answer(exchange.world.people.get(SenderId(user_id)), asked)
+            )
 
         blueprint.add_url_rule(f"/users/<int:user_id>/{name}", name, view, methods=[method])
 
     def of_all(name: str, answer: Callable[[Asked], Given], method: str = "POST") -> None:
         async def view() -> Response:
-            return await _answered(answer)
+            return await _answered(exchange, answer)
 
         blueprint.add_url_rule(f"/{name}", f"{method} {name}", view, methods=[method])
 
@@ -92,12 +98,14 @@ async def _nowhere(rest: str) -> Response:
     return _refused(404, "there is no such path in the control API")
 
 
-async def _answered(answer: Callable[[Asked], Given]) -> Response:
+async def _answered(exchange: Exchange, answer: Callable[[Asked], Given]) -> Response:
     try:
         asked = Asked({**request.args}) if request.method == "GET" else Asked.read(await _body())
         value = answer(asked)
         if inspect.isawaitable(value):
             value = await value
+        if request.method == "POST":
+            exchange.tell()
     except ImpossibleActError as error:
         return _refused(409, str(error))
     except (BadAskError, LocalProtocolError) as error:

@@ -17,7 +17,7 @@ from ..wire.ids import ChatId, InvoiceId, MessageId
 from ..wire.markup import PayButton
 from ..wire.rules import JsonValue
 from . import acts, paying
-from .asked import Asked, BadAskError, Given
+from .asked import Asked, BadAskError, Given, as_number
 from .exchange import Exchange
 from .people import ImpossibleActError, User
 from .views import JsonObject, view_chat
@@ -176,7 +176,7 @@ class PersonControl:
 
     async def chat(self, user: User, asked: Asked) -> JsonValue:
         asked.only(("chat", "after", "wait"))
-        given = {name: _number(name, value) for name, value in asked.values().items()}
+        given = {name: as_number(name, value) for name, value in asked.values().items()}
         chat = self._world.chat(ChatId(given.get("chat", user.chat_id)))
         if user.id not in chat.members and chat.id != user.chat_id:
             raise ImpossibleActError("not a member of this chat")
@@ -190,10 +190,3 @@ class PersonControl:
 
 def _nothing(label: str) -> NoReturn:
     raise ImpossibleActError(f"there is no button {label!r}")
-
-
-def _number(name: str, value: object) -> int:
-    text = str(value)
-    if not (text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= 18):
-        raise BadAskError(f"{name!r} must be an integer")
-    return int(text)
