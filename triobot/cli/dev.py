@@ -129,7 +129,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
 def child_environment(
     environ: Mapping[str, str], *, token: str, base_url: str, secret: str, store: str
 ) -> dict[str, str]:
-    """The variables of the bot's process: no setting of this process's own, and those of the play platform."""
+    """The variables of the bot's process: none of this process's own settings, but the play ones."""
     kept = {name: value for name, value in environ.items() if not name.startswith(("TRIOBOT_", "LISTEN_"))}
     return {
         **kept,

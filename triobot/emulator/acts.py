@@ -89,8 +89,14 @@ def share_location(
     return say(world, user, place, now, chat=chat)
 
 
-def tap(world: World, user: User, key: Key, now: int, *, chat: ChatId | None = None) -> tuple[Event, ...]:
-    """Tap a key of the reply keyboard: its label is seen in the chat, its value is sent."""
+def tap(
+    world: World, user: User, key: Key, now: int, *, chat: ChatId | None = None, place: Location = HOME
+) -> tuple[Event, ...]:
+    """Tap a key of the reply keyboard: its label is seen in the chat, its value is sent.
+
+    Args:
+        place: what a key that asks for a location shares.
+    """
     world.catch_up(now)
     there = chat_of(world, user, chat)
     keyboard = there.reply_keyboard
@@ -101,7 +107,7 @@ def tap(world: World, user: User, key: Key, now: int, *, chat: ChatId | None = N
     if key.value == SHARE_CONTACT:
         return share_contact(world, user, now, chat=there.id)
     if key.value == SHARE_LOCATION:
-        return share_location(world, user, now, chat=there.id)
+        return share_location(world, user, now, chat=there.id, place=place)
     return (_say(world, user, there, key.label, key.value, now),)
 
 

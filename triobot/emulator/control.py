@@ -13,7 +13,9 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``POST users/<id>/media``             ``kind``, ``filename``, ``base64``, ``caption``
 ``POST users/<id>/share-contact``     one's own, unless ``phone`` (and ``name``) are given
 ``POST users/<id>/share-location``    ``lat``, ``long``, ``desc``: all or none
-``POST users/<id>/press``             ``label`` of an inline button or of a key, ``message``, ``times``
+``POST users/<id>/press``             ``label`` of an inline button or of a key, ``message``, ``times``;
+                                      ``index`` of the button in the message, where labels are the same
+``POST users/<id>/tap``               ``label`` and ``value`` of a key; ``lat``, ``long``, ``desc`` to share
 ``POST users/<id>/submit``            ``values: {name: text}``, ``message``
 ``POST users/<id>/pay``               the newest button; or ``label``, ``message``; or ``invoice`` (an id) or
                                       ``newest_invoice: true``; ``code``, ``taken``, ``amount``
