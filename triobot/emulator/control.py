@@ -10,7 +10,7 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``POST groups``                       ``name``, ``members: [user ids]``, who join
 ``POST users/<id>/join``, ``leave``   ``chat``: a group's id, else the service
 ``POST users/<id>/say``               ``text``
-``POST users/<id>/media``             ``kind``, ``filename``, ``base64``, ``caption``
+``POST users/<id>/media``             ``kind``, ``filename``, ``base64``, ``caption``, ``duration``
 ``POST users/<id>/share-contact``     one's own, unless ``phone`` (and ``name``) are given
 ``POST users/<id>/share-location``    ``lat``, ``long``, ``desc``: all or none
 ``POST users/<id>/press``             ``label`` of an inline button or of a key, ``message``, ``times``;

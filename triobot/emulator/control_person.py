@@ -103,7 +103,7 @@ class PersonControl:
         return self._do(lambda now: acts.say(self._world, user, text, now, chat=_chat_of(asked)))
 
     async def _media(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("kind", "filename", "base64", "caption", "chat"))
+        asked.only(("kind", "filename", "base64", "caption", "duration", "chat"))
         kind = cast("MediaKind", asked.text("kind"))
         if kind not in MEDIA:
             raise BadAskError(f"'kind' must be one of {', '.join(MEDIA)}")
@@ -113,7 +113,8 @@ class PersonControl:
             raise BadAskError("'base64' must be base64") from None
         chat, caption = _chat_of(asked), asked.optional_text("caption") or ""
         acts.chat_of(self._world, user, chat)
-        descriptor = await self._exchange.upload(kind, asked.text("filename"), io.BytesIO(data))
+        duration = asked.seconds("duration") if "duration" in asked.values() else 0
+        descriptor = await self._exchange.upload(kind, asked.text("filename"), io.BytesIO(data), duration)
         content = MEDIA[kind](descriptor, caption)
         return self._do(lambda now: acts.say(self._world, user, content, now, chat=chat))
 

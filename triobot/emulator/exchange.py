@@ -118,8 +118,10 @@ class Exchange:
         self.world.catch_up(self.clock.now())
         self.tell()
 
-    async def upload(self, kind: MediaKind, filename: str, source: BinaryIO) -> Descriptor:
-        """Keep a file, and describe it.
+    async def upload(
+        self, kind: MediaKind, filename: str, source: BinaryIO, duration: float = 0
+    ) -> Descriptor:
+        """Keep a file, and describe it; `duration` is in seconds, for what plays.
 
         Raises:
             TooLargeError: it was not kept.
@@ -133,6 +135,7 @@ class Exchange:
             stored.size,
             size=measured.size if measured is not None else None,
             previews=measured.previews if measured is not None else None,
+            duration=duration,
         )
 
     async def wait_change(self, after: int) -> None:

@@ -78,7 +78,7 @@ const PATHS = {
   stop: "M7 7h10v10H7z",
   close: "M6 6l12 12M18 6 6 18",
   back: "M15 5l-7 7 7 7",
-  more: "M12 5.5v.01M12 12v.01M12 18.5v.01",
+  more: "M12 5.4h.01M12 12h.01M12 18.6h.01",
   plus: "M12 5v14M5 12h14",
   down: "M12 5v13M6 12l6 6 6-6",
   up: "M12 19V6M6 12l6-6 6 6",
