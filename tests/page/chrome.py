@@ -1,4 +1,4 @@
-"""A real browser, driven over the DevTools protocol: starts it, opens pages, evaluates, clicks, takes pictures.
+"""A real browser over the DevTools protocol: opens pages, evaluates, clicks, takes pictures.
 
 Small on purpose: Trio and wsproto are here anyway, and a driver of one's own needs no version to match the
 browser's.
@@ -23,7 +23,7 @@ from wsproto.events import AcceptConnection, CloseConnection, Ping, Request, Tex
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # A machine that does other work as well takes its time to start a browser.
-PATIENCE = 20.0
+PATIENCE = 10.0
 
 FLAGS = (
     "--headless",
@@ -54,7 +54,7 @@ class PageError(AssertionError):
 
 
 class Page:
-    """One tab. What it logs as errors is kept in `errors`, and every address that it asked for in `requested`."""
+    """One tab. What it logs as errors is in `errors`, and every address that it asked for in `requested`."""
 
     def __init__(self, browser: Browser, session: str) -> None:
         self._browser = browser

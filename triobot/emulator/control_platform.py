@@ -41,8 +41,8 @@ class PlatformControl:
             "clock": self._clock,
             "switches": self._switches,
             "forget-uploads": self._forget_uploads,
-            "bot/kill": lambda asked: self._do_to_bot(BotProcess.kill, asked),
-            "bot/restart": lambda asked: self._do_to_bot(BotProcess.restart, asked),
+            "bot/kill": lambda asked: self._do_to_bot(lambda bot: bot.kill(), asked),
+            "bot/restart": lambda asked: self._do_to_bot(lambda bot: bot.restart(), asked),
         }
 
     def looks(self) -> Mapping[str, Callable[[Asked], Given]]:

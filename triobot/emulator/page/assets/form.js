@@ -27,7 +27,7 @@ export function formOf(message, view) {
     (submits.length ? submits : [{ label: t("send") }]).map((button) =>
       h("button.button.primary.submit", { type: "submit" }, h("span", { dir: "auto" }, button.label)),
     ),
-    message.submitted > 0 && h("div.faint.center", {}, icon("check", 14), " ", t("sentTimes", { count: number(message.submitted) })),
+    message.submitted > 0 && h("div.faint.sent", {}, icon("check", 14), t("sentTimes", { count: number(message.submitted) })),
   );
   return element;
 }

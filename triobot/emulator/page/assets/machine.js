@@ -70,7 +70,7 @@ export function banner(openPanel) {
       );
     } else if (bot && ["killed", "stopped"].includes(bot.phase)) {
       element.classList.add("down");
-      fill(element, h("span", {}, t(`phase_${bot.phase}`)), h("button.button", { type: "button", onclick: () => tried(() => act("bot/restart")) }, t("restart")));
+      fill(element, icon("bolt", 18), h("span", {}, t(bot.phase === "killed" ? "botKilled" : "botStopped")), h("button.button", { type: "button", onclick: () => tried(() => act("bot/restart")) }, t("restart")));
     } else {
       element.hidden = true;
     }

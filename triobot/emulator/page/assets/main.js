@@ -193,6 +193,7 @@ show("list");
 let begun = false;
 listen((fresh) => {
   document.title = `${people.unread() ? `(${people.unread()}) ` : ""}${botName()} · triobot`;
+  app.classList.toggle("without-process", world.bot === null);
   if (focused && document.hasFocus() && fresh.chats.has(focused.chatId)) people.read(focused.chatId);
   if (begun || !world.known) return;
   begun = true;

@@ -1,7 +1,7 @@
 // What a message holds besides text. Files come from this server only; what a descriptor says of any other
 // address is shown as words.
 
-import { add, h, icon, linked } from "./dom.js";
+import { h, icon, linked } from "./dom.js";
 import { bytes, number, stopwatch } from "./format.js";
 import { sheet, toast } from "./sheet.js";
 import { t } from "./words.js";
@@ -170,7 +170,7 @@ function place({ lat, long, desc }) {
     "div.place",
     {},
     map,
-    add(h("div.place-words", { dir: "auto" }), [desc && h("div.file-name", {}, desc)]),
+    desc && h("div.place-words.file-name", {}, h("bdi", {}, desc)),
     h("div.faint.digits", { dir: "ltr" }, `${lat}, ${long}`),
   );
 }

@@ -35,10 +35,12 @@ export function openThread(chatId, userId, hooks) {
   const keys = h("div.keys");
   const foot = h("footer.thread-foot");
   const writing = composer(view);
-  view.element.append(header, scroller, jump, keys, foot);
+  view.element.append(header, h("div.talk", {}, scroller, jump), keys, foot);
   scroller.append(typing);
 
   const drawn = new Map();
+  let stayed = true;
+  let height = 0;
   let pending = 0;
   let typingTimer = 0;
 
@@ -190,6 +192,7 @@ export function openThread(chatId, userId, hooks) {
 
   function toEnd(smooth) {
     scroller.scrollTo({ top: scroller.scrollHeight, behavior: smooth ? "smooth" : "instant" });
+    stayed = true;
     pending = 0;
     drawJump();
   }
@@ -199,13 +202,18 @@ export function openThread(chatId, userId, hooks) {
     fill(jump, icon("down"), pending > 0 && h("span.badge", {}, number(pending)));
   }
 
+  // What grows after it was drawn, such as a picture, must not push the end out of sight; only a reader who
+  // scrolls up leaves it. (The event comes late: what has grown since must not look like a reader.)
   scroller.addEventListener("scroll", () => {
-    if (isAtEnd()) pending = 0;
+    if (isAtEnd()) {
+      stayed = true;
+      pending = 0;
+    } else if (scroller.scrollTop < height) {
+      stayed = false;
+    }
+    height = scroller.scrollTop;
     drawJump();
   });
-  // What grows after it was drawn, such as a picture, must not push the end out of sight.
-  let stayed = true;
-  scroller.addEventListener("scroll", () => (stayed = isAtEnd()));
   new ResizeObserver(() => stayed && toEnd(false)).observe(list);
   new ResizeObserver(() => stayed && toEnd(false)).observe(scroller);
 

@@ -10,6 +10,9 @@ import { listen, now, world } from "./world.js";
 
 const STEPS = [100_000, 1_000_000];
 
+// The sign stands before its number, in Persian too.
+const step = (amount) => [amount, `\u2066+${number(amount)}\u2069`];
+
 /** The wallet of whoever `user()` names at the moment. */
 export function walletPanel(user) {
   const element = h("div.panel-body.wallet");
@@ -27,8 +30,8 @@ export function walletPanel(user) {
       h(
         "div.balances",
         {},
-        balance(person, "IRR", STEPS.map((amount) => [amount, `+${number(amount)}`])),
-        balance(person, "coin", [[10, `+${number(10)}`]]),
+        balance(person, "IRR", STEPS.map(step)),
+        balance(person, "coin", [step(10)]),
       ),
       h("h3", {}, t("invoices")),
       open.length ? open.map((bill) => invoice(bill, person)) : h("p.hint", {}, t("noInvoices")),

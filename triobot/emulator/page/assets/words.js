@@ -65,6 +65,7 @@ const ENGLISH = {
   switchesHint: "A bot that is right under each of these is right on the platform.",
 
   machine: "Bot", startedTimes: "started {count}×", since: "since {at}", eventsWait: "{count} events wait for it", botFailed: "The bot doesn't start.",
+  botKilled: "The bot was killed. Events wait for it.", botStopped: "The bot has stopped. Events wait for it.",
   phase_starting: "starting…", phase_running: "running", phase_stopping: "coming to rest…", phase_stopped: "stopped",
   phase_killed: "killed", phase_failed: "failed",
 };
@@ -132,6 +133,7 @@ const PERSIAN = {
   switchesHint: "رباتی که با هر کدام از این‌ها درست باشد روی سکو هم درست است.",
 
   machine: "ربات", startedTimes: "{count}× شروع", since: "از {at}", eventsWait: "{count} رویداد منتظر آن است", botFailed: "ربات شروع نمی‌شود.",
+  botKilled: "ربات کشته شد. رویدادها منتظر آن‌اند.", botStopped: "ربات ایستاد. رویدادها منتظر آن‌اند.",
   phase_starting: "در حال شروع…", phase_running: "در حال کار", phase_stopping: "در حال آرام گرفتن…", phase_stopped: "ایستاده",
   phase_killed: "کشته شده", phase_failed: "شکست خورد",
 };
