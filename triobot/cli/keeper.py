@@ -51,6 +51,7 @@ class Keeper:
         self._since = 0
         self._starts = 0
         self._process: trio.Process | None = None
+        self._killed = False
         self._again = True
         self._changed = trio.Event()
         self._lines: deque[tuple[int, str]] = deque(maxlen=_KEPT)
@@ -79,8 +80,7 @@ class Keeper:
         """End the process at once; it stays down."""
         self._again = False
         if self._process is not None:
-            self._say("killed")
-            self._enter("killed")
+            self._killed = True
             self._process.kill()
 
     def restart(self) -> None:
@@ -129,6 +129,7 @@ class Keeper:
         )
         os.close(ready_of_child)
         self._process = process
+        self._killed = False
         self._starts += 1
         self._problem.clear()
         self._enter("starting")
@@ -146,8 +147,11 @@ class Keeper:
             self._enter(self._ended(process.returncode))
 
     def _ended(self, code: int | None) -> Phase:
-        if self._phase in ("killed", "stopping"):
-            return "killed" if self._phase == "killed" else "stopped"
+        if self._killed:
+            self._say("was killed")
+            return "killed"
+        if self._phase == "stopping":
+            return "stopped"
         self._say(f"ended with code {code}" if code is None or code >= 0 else f"ended by signal {-code}")
         return "failed" if code else "stopped"
 

@@ -31,7 +31,8 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``POST forget-uploads``               descriptors of ours are refused from now on
 ``GET  requests``, ``GET deliveries`` what the bot asked for, what was posted to it
 ``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them
-``POST bot/kill``, ``bot/restart``    the bot's process, under ``triobot dev``
+``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
+``POST bot/kill``, ``bot/restart``    what may be done to it
 ``GET  stream``                       everything, and then whatever is new, as server-sent events: see
                                       `page.follower`
 ====================================  ===================================================================

@@ -52,6 +52,7 @@ class PlatformControl:
             "faults": lambda asked: [_plain(fault) for fault in self._exchange.plan.pending()],
             "requests": lambda asked: [_plain(entry) for entry in self._exchange.requests],
             "history": self._history,
+            "bot": self._bot,
             "deliveries": lambda asked: [_plain(entry) for entry in self._exchange.pusher.deliveries],
         }
 
@@ -118,6 +119,9 @@ class PlatformControl:
         given = {name: as_number(name, value) for name, value in asked.values().items()}
         chat = self._world.chat(ChatId(given.get("chat", 0)))
         return view_history(chat, given.get("before"), min(max(given.get("count", NEWEST), 1), HISTORY))
+
+    def _bot(self, asked: Asked) -> JsonValue:
+        return self._exchange.bot.view() if self._exchange.bot is not None else None
 
     def _do_to_bot(self, what: Callable[[BotProcess], None], asked: Asked) -> JsonValue:
         asked.only(())

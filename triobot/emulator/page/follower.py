@@ -9,7 +9,8 @@ Each of the two is one JSON object; the keys are the same in both, and a page me
 ``changes``     the world's changes, in their order
 ``bills``       the payment buttons and invoices of the chats concerned
 ``calls``       requests in both directions, begun or ended
-``machine``     faults, switches, the queue of events; only when something about it is new
+``machine``     faults, switches, the clock; only when something about it is new
+``waiting``     how many events wait for the bot; only when that is new
 ``bot``         the bot's process, or null; only when something about it is new
 ``lines``       what the bot's process wrote
 ==============  ====================================================================================
@@ -47,6 +48,7 @@ class Follower:
         self._chats = 0
         self._machine: JsonObject = {}
         self._bot: JsonValue = None
+        self._waiting = -1
 
     def everything(self) -> JsonObject:
         """All there is; what is new counts from here."""
@@ -55,7 +57,7 @@ class Follower:
         self._seq = self._world.seq
         self._people, self._chats = len(list(self._world.people)), len(list(self._world.chats()))
         self._calls = self._lines = 0
-        self._machine, self._bot = {}, None
+        self._machine, self._bot, self._waiting = {}, None, -1
         chats: list[JsonValue] = [
             {**_head(chat), **view_history(chat, None, NEWEST)} for chat in self._world.chats()
         ]
@@ -113,6 +115,8 @@ class Follower:
         machine = self._view_machine()
         if machine != self._machine:
             news["machine"] = self._machine = machine
+        if exchange.pusher.waiting != self._waiting:
+            news["waiting"] = self._waiting = exchange.pusher.waiting
         bot = exchange.bot.view() if exchange.bot is not None else None
         if bot != self._bot:
             news["bot"] = self._bot = bot
@@ -126,7 +130,6 @@ class Follower:
         return {
             "faults": [cast("JsonObject", attrs.asdict(fault)) for fault in exchange.plan.pending()],
             "switches": cast("JsonObject", attrs.asdict(self._world.switches)),
-            "waiting": exchange.pusher.waiting,
             "ahead": exchange.clock.ahead,
         }
 

@@ -17,7 +17,7 @@ export function machinePanel() {
     const bot = world.bot;
     if (!bot) return fill(head, h("p.hint", {}, t("noProcess")));
     const facts = [bot.target, bot.pid && `pid ${bot.pid}`, t("startedTimes", { count: number(bot.starts) }), t("since", { at: clock(bot.since) })];
-    const waits = world.machine.waiting;
+    const waits = world.waiting;
     fill(
       head,
       h("div.phase-line", {}, h("span.light", { class: bot.phase }), h("b", {}, t(`phase_${bot.phase}`)), h("span.spring"), h("button.chip", { type: "button", onclick: () => tried(() => act("bot/restart")) }, icon("replay", 15), t("restart"))),
@@ -35,7 +35,7 @@ export function machinePanel() {
 
   listen((fresh) => {
     if (!element.isConnected) return;
-    if (fresh.all || fresh.bot || fresh.machine) drawHead();
+    if (fresh.all || fresh.bot || fresh.waiting) drawHead();
     if (fresh.all || fresh.lines.length) drawLog();
   });
   return {

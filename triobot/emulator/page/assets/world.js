@@ -9,7 +9,8 @@ export const world = {
   bills: new Map(),
   calls: new Map(),
   lines: [],
-  machine: { faults: [], switches: {}, waiting: 0, ahead: 0 },
+  machine: { faults: [], switches: {}, ahead: 0 },
+  waiting: 0,
   bot: null,
   baseUrl: "",
   known: false,
@@ -39,6 +40,7 @@ export function merge(news) {
     calls: news.calls ?? [],
     machine: "machine" in news,
     bot: "bot" in news,
+    waiting: "waiting" in news,
     lines: news.lines ?? [],
   };
   if (news.all) startAnew(news);
@@ -56,6 +58,7 @@ export function merge(news) {
   }
   if (fresh.machine) world.machine = news.machine;
   if (fresh.bot) world.bot = news.bot;
+  if (fresh.waiting) world.waiting = news.waiting;
   world.lines = [...world.lines, ...fresh.lines].slice(-MOST_LINES);
   for (const hear of [...listeners]) hear(fresh);
 }
