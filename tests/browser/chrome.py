@@ -11,8 +11,9 @@ import itertools
 import json
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,8 +23,8 @@ import wsproto
 from wsproto.events import AcceptConnection, CloseConnection, Ping, Request, TextMessage
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-# A machine that does other work as well takes its time to start a browser.
-PATIENCE = 10.0
+# A machine that does other work as well takes its time.
+PATIENCE, STARTING = 15.0, 30.0
 
 FLAGS = (
     "--headless",
@@ -93,7 +94,9 @@ class Page:
     async def wait(self, condition: str, *, seconds: float = PATIENCE) -> Any:
         """Wait until an expression is true; returns its value."""
         with trio.move_on_after(seconds):
-            while not (value := await self.run(condition)):
+            # An element itself would come back as an empty object.
+            script = f"((found) => found instanceof Node ? true : found)({condition})"
+            while not (value := await self.run(script)):
                 await trio.sleep(0.03)
             return value
         shown = await self.run("document.body.innerText")
@@ -125,7 +128,7 @@ class Page:
     async def type(self, text: str, *, selector: str = "") -> None:
         """Write into what has the focus, or into what is named first."""
         if selector:
-            await self.click(selector)
+            await self.click(selector, nth=0)
         await self.call("Input.insertText", text=text)
 
     async def press(self, key: str) -> None:
@@ -144,7 +147,7 @@ class Page:
         await self.call("DOM.setFileInputFiles", files=[str(path) for path in paths], nodeId=node["nodeId"])
 
     async def resize(self, width: int, height: int, *, dark: bool = False, scale: float = 1) -> None:
-        """Be a screen of this size, in light or dark."""
+        """Be a screen of this size, in light or dark, and of somebody who wants nothing to move."""
         await self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -153,7 +156,8 @@ class Page:
             mobile=False,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        await self.call("Emulation.setEmulatedMedia", features=[scheme])
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        await self.call("Emulation.setEmulatedMedia", features=[scheme, still])
 
     async def picture(self, path: Path) -> None:
         """Save what is to be seen as a PNG."""
@@ -223,9 +227,10 @@ class Browser:
             raise PageError(f"{method}: {answer['error']['message']}")
         return dict(answer["result"])
 
-    async def page(self, address: str = "about:blank") -> Page:
-        """A new tab, with a profile of its own: it shares nothing with the others."""
-        context = await self.call("Target.createBrowserContext")
+    @asynccontextmanager
+    async def page(self, address: str = "about:blank") -> AsyncGenerator[Page]:
+        """A tab while the block runs, with a profile of its own: it shares nothing with others."""
+        context = await self.call("Target.createBrowserContext", disposeOnDetach=True)
         target = await self.call(
             "Target.createTarget", url="about:blank", browserContextId=context["browserContextId"]
         )
@@ -235,36 +240,46 @@ class Browser:
             await page.call(f"{domain}.enable")
         await page.resize(1280, 800)
         await page.open(address)
-        return page
+        yield page
+        await self.call("Target.disposeBrowserContext", browserContextId=context["browserContextId"])
 
 
-@asynccontextmanager
-async def open_browser(folder: Path) -> AsyncGenerator[Browser]:
-    """Run a browser while the block runs; its profile is in `folder`."""
+@contextmanager
+def running_browser(folder: Path) -> Generator[str]:
+    """Run a browser while the block runs, with its profile in `folder`; yields where to reach it."""
     path = find_browser()
     assert path is not None
     command = [path, *FLAGS, f"--user-data-dir={folder}", "about:blank"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        port, _, place = (await _address(process, folder / "DevToolsActivePort")).partition("\n")
-        stream = await trio.open_tcp_stream("127.0.0.1", int(port))
-        async with stream, trio.open_nursery() as nursery:
-            browser = Browser(stream, f"ws://127.0.0.1:{port}{place}")
-            nursery.start_soon(browser.run)
-            yield browser
-            nursery.cancel_scope.cancel()
+        yield _address(process, folder / "DevToolsActivePort")
     finally:
         process.terminate()
-        with trio.CancelScope(shield=True), trio.move_on_after(5):
-            await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
-        process.kill()
-        process.wait()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
-async def _address(process: subprocess.Popen[bytes], file: Path) -> str:
-    with trio.move_on_after(PATIENCE):
-        while process.poll() is None:
-            if file.exists() and (text := file.read_text().strip()).count("\n") == 1:
-                return text
-            await trio.sleep(0.05)
+def _address(process: subprocess.Popen[bytes], file: Path) -> str:
+    deadline = time.monotonic() + STARTING
+    while process.poll() is None and time.monotonic() < deadline:
+        if file.exists() and (text := file.read_text().strip()).count("\n") == 1:
+            port, _, place = text.partition("\n")
+            return f"ws://127.0.0.1:{port}{place}"
+        time.sleep(0.02)
     raise PageError(f"the browser did not start: {process.poll()}")
+
+
+@asynccontextmanager
+async def connect_browser(address: str) -> AsyncGenerator[Browser]:
+    """Reach a running browser while the block runs."""
+    port = urlsplit(address).port
+    assert port is not None
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with stream, trio.open_nursery() as nursery:
+        browser = Browser(stream, address)
+        nursery.start_soon(browser.run)
+        yield browser
+        nursery.cancel_scope.cancel()
