@@ -39,7 +39,7 @@ def main() -> None:
     set_up_logging()
     try:
         bot = load_bot(target)
-        settings = attrs.evolve(read_environment(os.environ), fd=fd, grace=GRACE)
+        settings = attrs.evolve(read_environment(os.environ), fd=fd, grace=GRACE, development=True)
         trio.run(_run, bot, settings, ready)
     except ConfigError as error:
         _show_source(error)
