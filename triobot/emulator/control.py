@@ -31,6 +31,7 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``POST forget-uploads``               descriptors of ours are refused from now on
 ``GET  requests``, ``GET deliveries`` what the bot asked for, what was posted to it
 ``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them
+``GET  script``                       ``?chat=``: a private chat as a test for `triobot.testing`
 ``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
 ``POST bot/kill``, ``bot/restart``    what may be done to it
 ``GET  stream``                       everything, and then whatever is new, as server-sent events: see
@@ -59,6 +60,7 @@ from .blobs import TooLargeError
 from .control_person import PersonControl
 from .control_platform import PlatformControl
 from .exchange import Exchange
+from .page.script import Done
 from .people import ImpossibleActError, User
 from .pusher import PushQueueFullError
 
@@ -72,9 +74,15 @@ def control_blueprint(exchange: Exchange) -> Blueprint:
 
     def of_user(name: str, answer: Callable[[User, Asked], Given], method: str = "POST") -> None:
         async def view(user_id: int) -> Response:
-            return await _answered(
-                exchange, lambda asked: answer(exchange.world.people.get(SenderId(user_id)), asked)
-            )
+            def of_this(asked: Asked) -> Given:
+                user = exchange.world.people.get(SenderId(user_id))
+                done = Done(exchange.world.seq, user.id, name, asked.values(), dict(user.wallet.items()))
+                value = answer(user, asked)
+                if method == "POST":
+                    exchange.diary.append(done)
+                return value
+
+            return await _answered(exchange, of_this)
 
         blueprint.add_url_rule(f"/users/<int:user_id>/{name}", name, view, methods=[method])
 

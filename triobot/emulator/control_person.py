@@ -138,7 +138,8 @@ class PersonControl:
         def press(now: int) -> tuple[Event, ...]:
             chat = acts.chat_of(self._world, user, _chat_of(asked))
             found = _button(chat, asked)
-            if found is None and (key := chat.key(label)) is not None:
+            by_index = asked.optional_integer("index") is not None
+            if found is None and not by_index and (key := chat.key(label)) is not None:
                 return tuple(
                     event
                     for _ in range(times)

@@ -17,6 +17,7 @@ from .chats import HISTORY
 from .exchange import Exchange
 from .faults import EventFault, Fault
 from .page.follower import NEWEST, view_history
+from .page.script import write_test
 from .people import ImpossibleActError
 from .views import JsonObject, view_bill, view_user
 
@@ -52,6 +53,7 @@ class PlatformControl:
             "faults": lambda asked: [_plain(fault) for fault in self._exchange.plan.pending()],
             "requests": lambda asked: [_plain(entry) for entry in self._exchange.requests],
             "history": self._history,
+            "script": self._script,
             "bot": self._bot,
             "deliveries": lambda asked: [_plain(entry) for entry in self._exchange.pusher.deliveries],
         }
@@ -119,6 +121,12 @@ class PlatformControl:
         given = {name: as_number(name, value) for name, value in asked.values().items()}
         chat = self._world.chat(ChatId(given.get("chat", 0)))
         return view_history(chat, given.get("before"), min(max(given.get("count", NEWEST), 1), HISTORY))
+
+    def _script(self, asked: Asked) -> JsonValue:
+        asked.only(("chat",))
+        chat = self._world.chat(ChatId(as_number("chat", asked.values().get("chat"))))
+        target = str(self._exchange.bot.view()["target"]) if self._exchange.bot is not None else ""
+        return {"text": write_test(self._world, list(self._exchange.diary), chat, target)}
 
     def _bot(self, asked: Asked) -> JsonValue:
         return self._exchange.bot.view() if self._exchange.bot is not None else None

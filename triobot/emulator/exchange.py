@@ -18,6 +18,7 @@ from .blobs import Blobs
 from .bot_process import BotProcess
 from .faults import FaultPlan
 from .outage import Outage
+from .page.script import KEPT, Done
 from .performing import Refusal, Result, perform
 from .pusher import Pusher
 from .traffic import Traffic
@@ -69,6 +70,7 @@ class Exchange:
     Attributes:
         requests: the newest requests of the bot.
         traffic: the newest requests in both directions, with their answers.
+        diary: what people did through the control API.
         bot: the bot's process, where this program keeps one.
     """
 
@@ -89,6 +91,7 @@ class Exchange:
         self.outage = Outage()
         self.requests: deque[Logged] = deque(maxlen=_KEPT)
         self.traffic = Traffic()
+        self.diary: deque[Done] = deque(maxlen=KEPT)
         self.bot: BotProcess | None = None
         self._changed = trio.Event()
         self._news = 0

@@ -7,10 +7,12 @@ import { fill, h, icon, iconButton } from "./dom.js";
 import { colour, day, initials, number } from "./format.js";
 import { act, look } from "./link.js";
 import { alertSheet, menu, toast, tried } from "./sheet.js";
-import { saveTranscript } from "./transcript.js";
+import { saveTest, saveTranscript } from "./transcript.js";
 import { t } from "./words.js";
 import { addOlder, botName, listen, now, world } from "./world.js";
 
+// A bot in a loop must not fill the browser's memory: what is further up is asked for again.
+const MOST_DRAWN = 600;
 // Nearer to the end than this, a reader is at the end, and stays there.
 const AT_END = 80;
 
@@ -52,19 +54,20 @@ export function openThread(chatId, userId, hooks) {
     return view.chat.members.includes(view.userId);
   }
 
+  const isGroup = () => view.chat.name !== null;
+
   function drawHeader() {
     const { chat, user } = view;
-    const isGroup = chat.name !== null;
-    const title = isGroup ? chat.name : botName();
+    const title = isGroup() ? chat.name : botName();
     const status = isTyping()
       ? h("span.now-typing", {}, t("typing"))
-      : isGroup
+      : isGroup()
         ? t("members", { count: number(chat.members.length) })
         : botStatus();
     fill(
       header,
       iconButton("back", t("back"), hooks.onBack, ".only-narrow"),
-      h("span.avatar", { class: isGroup ? "" : "bot", style: { "--own": colour(title) } }, isGroup ? icon("people") : initials(title)),
+      h("span.avatar", { class: isGroup() ? "" : "bot", style: { "--own": colour(title) } }, isGroup() ? icon("people") : initials(title)),
       h("div.thread-title", {}, h("b", { dir: "auto" }, title), h("small", {}, status)),
       h(
         "button.persona",
@@ -102,7 +105,8 @@ export function openThread(chatId, userId, hooks) {
     menu(anchor, [
       [icon("beside"), t("openBeside"), () => hooks.onBeside(view)],
       [icon("wallet"), t("wallet"), () => hooks.onPanel("wallet", view)],
-      [icon("save"), t("saveTranscript"), () => saveTranscript(chat)],
+      [icon("save"), t("saveTranscript"), () => tried(() => saveTranscript(chat), view.element)],
+      !isGroup() && [icon("check"), t("saveTest"), () => tried(() => saveTest(chat), view.element)],
       joined() ? [icon("leave"), t("leave"), leave] : [icon("plus"), t("join"), join],
       [icon("close"), t("closePane"), () => hooks.onClose(view)],
     ]);
@@ -234,8 +238,15 @@ export function openThread(chatId, userId, hooks) {
       drawHeader();
     }
     if (!mine.length) return;
+    if (drawn.size > MOST_DRAWN && stayed) shorten();
     if (wasAtEnd || mine.some((change) => change.kind === "message" && change.message.author === view.userId)) toEnd(false);
     else drawJump();
+  }
+
+  function shorten() {
+    for (const id of [...view.chat.messages.keys()].slice(0, -MOST_DRAWN / 2)) view.chat.messages.delete(id);
+    view.chat.older = true;
+    drawMessages();
   }
 
   function takeChange(change) {

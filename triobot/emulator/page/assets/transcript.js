@@ -11,6 +11,12 @@ export async function saveTranscript(chat) {
   save(`${name}.txt`, messages.map(line).join("\n") + "\n");
 }
 
+/** Save a private chat as a test for the bot. */
+export async function saveTest(chat) {
+  const { text } = await look(`script?chat=${chat.id}`);
+  save(`test_${botName()}.py`, text);
+}
+
 function line(message) {
   const who = message.from_bot ? botName() : (world.users.get(message.author)?.name ?? "?");
   const at = new Date(message.at).toISOString().replace("T", " ").slice(0, 19);

@@ -15,7 +15,7 @@ const ENGLISH = {
 
   online: "online", typing: "typing…", members: "{count} members", youAre: "You are {name}", toEnd: "To the newest",
   openBeside: "Open another beside", closePane: "Close", leave: "Leave", join: "Join", joinAgain: "Join again", start: "Start",
-  saveTranscript: "Save as text", noMessages: "Nothing has been said yet.", older: "Older messages",
+  saveTranscript: "Save as text", saveTest: "Save as a test", noMessages: "Nothing has been said yet.", older: "Older messages",
   hasJoined: "{name} joined", hasLeft: "{name} left", edited: "edited", messageDeleted: "Message deleted",
 
   write: "Write a message", attach: "Attach", recordVoice: "Record a voice message", recording: "Recording",
@@ -83,7 +83,7 @@ const PERSIAN = {
 
   online: "برخط", typing: "در حال نوشتن…", members: "{count} عضو", youAre: "شما {name} هستید", toEnd: "به تازه‌ترین",
   openBeside: "یکی دیگر در کنار این", closePane: "بستن", leave: "ترک", join: "پیوستن", joinAgain: "پیوستن دوباره", start: "شروع",
-  saveTranscript: "ذخیره به‌صورت متن", noMessages: "هنوز چیزی گفته نشده.", older: "پیام‌های قدیمی‌تر",
+  saveTranscript: "ذخیره به‌صورت متن", saveTest: "ذخیره به‌صورت آزمون", noMessages: "هنوز چیزی گفته نشده.", older: "پیام‌های قدیمی‌تر",
   hasJoined: "{name} پیوست", hasLeft: "{name} رفت", edited: "ویرایش‌شده", messageDeleted: "پیام حذف شد",
 
   write: "پیامی بنویسید", attach: "پیوست", recordVoice: "ضبط پیام صوتی", recording: "در حال ضبط",
