@@ -87,6 +87,34 @@ async def arrives(events: Sequence[object], count: int) -> None:
             await trio.sleep(0.01)
 
 
+async def test_a_reader_who_scrolled_up_stays_there(browser: str) -> None:
+    """And is told how much has come; who is at the end stays there, even when a picture comes late."""
+    async with window(browser) as shown:
+        page = shown.page
+        at_end = (
+            "((one) => one.scrollHeight - one.scrollTop - one.clientHeight < 5)"
+            "(document.querySelector('.scroller'))"
+        )
+        for number in range(40):
+            shown.sends(f"message {number}")
+        stored = await upload(shown, "image", "red.png", picture())
+        shown.sends(Image(stored, "late"))
+        await page.wait("document.querySelector('.picture img')?.naturalWidth > 0")
+        await page.wait(at_end)
+
+        await page.run("document.querySelector('.scroller').scrollTop = 200")
+        await page.wait("!document.querySelector('.jump').hidden")
+        shown.sends("one more")
+        await page.sees("1", within=".jump .badge")
+        assert await page.run("document.querySelector('.scroller').scrollTop") == 200
+        await page.click(".jump")
+        await page.wait(at_end)
+        await page.wait("document.querySelector('.jump').hidden")
+        shown.sends("and another")
+        await page.sees("and another", within=".bubble")
+        await page.wait(at_end)
+
+
 async def test_buttons_keys_and_forms(browser: str) -> None:
     """A press waits for its answer; keys that share something ask first; a form sends what was filled in."""
     async with window(browser) as shown:

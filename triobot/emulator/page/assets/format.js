@@ -3,30 +3,34 @@
 
 import { language, t } from "./words.js";
 
-const locale = () => (language() === "fa" ? "fa-IR" : "en-GB");
+const locale = language() === "fa" ? "fa-IR" : "en-GB";
 
-export const number = (value) => new Intl.NumberFormat(locale()).format(value);
+// Made once: making one costs more than drawing the bubble that it is for.
+const NUMBER = new Intl.NumberFormat(locale);
+const TWO_DIGITS = new Intl.NumberFormat(locale, { minimumIntegerDigits: 2 });
+const ONE_PLACE = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
+const CLOCK = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });
+const EXACT_CLOCK = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DAY = new Intl.DateTimeFormat(locale, { day: "numeric", month: "long" });
+
+export const number = (value) => NUMBER.format(value);
 
 /** An amount with its currency. */
 export const money = (amount, currency) => t(currency === "coin" ? "amountCoin" : "amountIrr", { amount: number(amount) });
 
-export const clock = (at) =>
-  new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit" }).format(at);
+export const clock = (at) => CLOCK.format(at);
 
-export const exactClock = (at) =>
-  new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(at);
+export const exactClock = (at) => EXACT_CLOCK.format(at);
 
 /** "Today", or the day: of the Iranian calendar in Persian. */
 export function day(at, today) {
-  if (new Date(at).toDateString() === new Date(today).toDateString()) return t("today");
-  return new Intl.DateTimeFormat(locale(), { day: "numeric", month: "long" }).format(at);
+  return new Date(at).toDateString() === new Date(today).toDateString() ? t("today") : DAY.format(at);
 }
 
 /** Minutes and seconds, as on a stopwatch. */
 export function stopwatch(seconds) {
   const whole = Math.max(0, Math.round(seconds));
-  const two = (value) => new Intl.NumberFormat(locale(), { minimumIntegerDigits: 2 }).format(value);
-  return `${number(Math.floor(whole / 60))}:${two(whole % 60)}`;
+  return `${number(Math.floor(whole / 60))}:${TWO_DIGITS.format(whole % 60)}`;
 }
 
 export function bytes(size) {
@@ -36,7 +40,7 @@ export function bytes(size) {
     size /= 1000;
     power += 1;
   }
-  return `${new Intl.NumberFormat(locale(), { maximumFractionDigits: size < 10 && power ? 1 : 0 }).format(size)} ${units[power]}`;
+  return `${size < 10 && power ? ONE_PLACE.format(size) : number(Math.round(size))} ${units[power]}`;
 }
 
 /** One or two letters for a round picture. */

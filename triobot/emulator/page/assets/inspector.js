@@ -36,8 +36,9 @@ export function inspectorPanel() {
 
   function draw() {
     drawn.clear();
-    const calls = [...world.calls.values()].filter(fits).slice(-SHOWN).reverse();
-    fill(list, calls.map(draft), !calls.length && h("p.hint", {}, t("noCalls")));
+    // Drawn in the order of their beginning, so that the first one that is known is the oldest; shown in reverse.
+    const calls = [...world.calls.values()].filter(fits).slice(-SHOWN);
+    fill(list, calls.map(draft).reverse(), !calls.length && h("p.hint", {}, t("noCalls")));
   }
 
   function draft(call) {
@@ -97,7 +98,7 @@ export function inspectorPanel() {
       }
     }
     while (drawn.size > SHOWN) {
-      const [oldest] = [...drawn.keys()].sort((one, other) => one - other);
+      const [oldest] = drawn.keys();
       drawn.get(oldest).remove();
       drawn.delete(oldest);
     }

@@ -43,6 +43,8 @@ export function openThread(chatId, userId, hooks) {
   const drawn = new Map();
   let stayed = true;
   let height = 0;
+  let frame = 0;
+  let newest = null;
   let pending = 0;
   let typingTimer = 0;
 
@@ -139,7 +141,7 @@ export function openThread(chatId, userId, hooks) {
     const was = !typing.hidden;
     typing.hidden = !isTyping();
     if (!typing.hidden) typingTimer = setTimeout(() => (drawTyping(), drawHeader()), view.chat.typing_until - now() + 30);
-    if (!was && !typing.hidden && isAtEnd()) toEnd(false);
+    if (!was && !typing.hidden && stayed) toEnd(false);
   }
 
   // --- messages
@@ -148,17 +150,16 @@ export function openThread(chatId, userId, hooks) {
     drawn.clear();
     fill(list);
     if (view.chat.older) list.append(olderButton());
-    let before = null;
-    for (const message of view.chat.messages.values()) {
-      append(message, before);
-      before = message;
-    }
+    newest = null;
+    for (const message of view.chat.messages.values()) append(message);
     if (!view.chat.messages.size) {
       list.append(h("div.welcome", {}, h("span.avatar.large.bot", { style: { "--own": colour(botName()) } }, initials(botName())), h("p", {}, t("noMessages"))));
     }
   }
 
-  function append(message, before) {
+  function append(message) {
+    const before = newest;
+    newest = message;
     const isNewDay = !before || new Date(before.at).toDateString() !== new Date(message.at).toDateString();
     if (isNewDay) list.append(h("div.day", {}, h("span", {}, day(message.at, now()))));
     const follows = !isNewDay && before.author === message.author && message.at - before.at < 300_000;
@@ -195,14 +196,20 @@ export function openThread(chatId, userId, hooks) {
   }
 
   function toEnd(smooth) {
-    scroller.scrollTo({ top: scroller.scrollHeight, behavior: smooth ? "smooth" : "instant" });
     stayed = true;
     pending = 0;
     drawJump();
+    if (smooth) scroller.scrollTo({ top: scroller.scrollHeight, behavior: "smooth" });
+    else cancelAnimationFrame(frame), (frame = requestAnimationFrame(settle));
+  }
+
+  // Once for all that came since the last picture: where the end is costs a layout of the whole chat.
+  function settle() {
+    if (stayed) scroller.scrollTop = scroller.scrollHeight;
   }
 
   function drawJump() {
-    jump.hidden = isAtEnd();
+    jump.hidden = stayed;
     fill(jump, icon("down"), pending > 0 && h("span.badge", {}, number(pending)));
   }
 
@@ -227,7 +234,6 @@ export function openThread(chatId, userId, hooks) {
     if (isGone()) return hooks.onClose(view);
     if (fresh.all) return drawAll();
     const mine = fresh.changes.filter((change) => change.chat_id === chatId);
-    const wasAtEnd = isAtEnd();
     for (const change of mine) takeChange(change);
     if (fresh.chats.has(chatId)) {
       drawHeader();
@@ -239,7 +245,7 @@ export function openThread(chatId, userId, hooks) {
     }
     if (!mine.length) return;
     if (drawn.size > MOST_DRAWN && stayed) shorten();
-    if (wasAtEnd || mine.some((change) => change.kind === "message" && change.message.author === view.userId)) toEnd(false);
+    if (stayed || mine.some((change) => change.kind === "message" && change.message.author === view.userId)) toEnd(false);
     else drawJump();
   }
 
@@ -253,8 +259,7 @@ export function openThread(chatId, userId, hooks) {
     switch (change.kind) {
       case "message": {
         list.querySelector(".welcome")?.remove();
-        const ids = [...view.chat.messages.keys()];
-        append(change.message, view.chat.messages.get(ids[ids.indexOf(change.message.id) - 1]) ?? null);
+        append(change.message);
         if (change.message.author !== view.userId) pending += 1;
         break;
       }
@@ -306,8 +311,6 @@ export function openThread(chatId, userId, hooks) {
 
   const deaf = listen(take);
   drawAll();
-  // Once more when it has a size.
-  requestAnimationFrame(() => toEnd(false));
   return {
     element: view.element,
     view,
@@ -316,6 +319,7 @@ export function openThread(chatId, userId, hooks) {
     focus: () => joined() && writing.focus(),
     close() {
       deaf();
+      cancelAnimationFrame(frame);
       clearTimeout(typingTimer);
       view.element.remove();
       writing.close();
