@@ -102,6 +102,15 @@ def test_the_scripts_make_no_markup_of_text() -> None:
         assert addresses <= {"www.w3.org"}, path.name
 
 
+def test_each_script_and_sheet_is_used_and_read_in_one_sitting() -> None:
+    """A name that is misspelt in an import shows only when somebody opens the page."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in ASSETS.iterdir()}
+    named = {name for text in texts.values() for name in re.findall(r'(?:from "\./|"/page/)([\w.]+)"', text)}
+
+    assert named == texts.keys() - {"index.html"}
+    assert [name for name, text in texts.items() if len(text.splitlines()) > 550] == []
+
+
 # --- what a page is told
 
 

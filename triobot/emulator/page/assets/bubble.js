@@ -23,7 +23,9 @@ export function bubble(message, view, follows) {
     return row;
   }
   if (isGroup && !mine) {
-    row.append(h("span.avatar.small", { style: { "--own": colour(author) }, title: author }, initials(author)));
+    row.append(
+      h("span.avatar.small", { style: { "--own": colour(author) }, title: author }, initials(author)),
+    );
   }
   const fullWidth = message.form?.length || message.buttons?.length;
   row.append(
@@ -33,7 +35,10 @@ export function bubble(message, view, follows) {
       h(
         "div.bubble",
         { class: `of-${message.content.type}` },
-        isGroup && !mine && !follows && h("div.author", { dir: "auto", style: { "--own": colour(author) } }, author),
+        isGroup &&
+          !mine &&
+          !follows &&
+          h("div.author", { dir: "auto", style: { "--own": colour(author) } }, author),
         contentOf(message.content),
         formOf(message, view),
         h(

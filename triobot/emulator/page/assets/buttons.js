@@ -16,7 +16,11 @@ export function inlineKeyboard(message, view) {
     "div.inline-keyboard",
     {},
     message.buttons.map((row) =>
-      h("div.inline-row", {}, row.map((button) => inlineButton(message, button, index++, view))),
+      h(
+        "div.inline-row",
+        {},
+        row.map((button) => inlineButton(message, button, index++, view)),
+      ),
     ),
   );
 }
@@ -121,7 +125,11 @@ export function choosePlace(place) {
           "div.sheet-actions",
           {},
           h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
-          h("button.button.primary", { type: "button", autofocus: true, onclick: () => done(fields.value()) }, t("share")),
+          h(
+            "button.button.primary",
+            { type: "button", autofocus: true, onclick: () => done(fields.value()) },
+            t("share"),
+          ),
         ),
       ];
     },

@@ -13,11 +13,30 @@ const KINDS = ["image", "video", "audio", "voice", "file"];
 const LARGEST = 23_000_000;
 
 export function composer(view) {
-  const text = h("textarea.compose", { rows: 1, dir: "auto", placeholder: t("write"), "aria-label": t("write"), enterkeyhint: "send" });
+  const text = h("textarea.compose", {
+    rows: 1,
+    dir: "auto",
+    placeholder: t("write"),
+    "aria-label": t("write"),
+    enterkeyhint: "send",
+  });
   const sending = iconButton("send", t("send"), send, ".send");
   const speaking = canRecord() ? iconButton("mic", t("recordVoice"), speak, ".speak") : null;
-  const picker = h("input", { type: "file", multiple: true, hidden: true, onchange: () => offer([...picker.files]).then(() => (picker.value = "")) });
-  const bar = h("div.composer", {}, iconButton("attach", t("attach"), (event) => attach(event.currentTarget)), text, picker, speaking, sending);
+  const picker = h("input", {
+    type: "file",
+    multiple: true,
+    hidden: true,
+    onchange: () => offer([...picker.files]).then(() => (picker.value = "")),
+  });
+  const bar = h(
+    "div.composer",
+    {},
+    iconButton("attach", t("attach"), (event) => attach(event.currentTarget)),
+    text,
+    picker,
+    speaking,
+    sending,
+  );
   const element = bar;
 
   const grow = () => {
@@ -46,7 +65,13 @@ export function composer(view) {
     text.value = "";
     grow();
     text.focus();
-    if (!(await tried(() => act(`users/${view.userId}/say`, { text: words, chat: view.chatId }), view.element)) && !text.value) {
+    if (
+      !(await tried(
+        () => act(`users/${view.userId}/say`, { text: words, chat: view.chatId }),
+        view.element,
+      )) &&
+      !text.value
+    ) {
       text.value = words;
       grow();
     }
@@ -71,12 +96,24 @@ export function composer(view) {
     const phone = h("input.digits", { value: view.user.phone, dir: "ltr", inputmode: "tel" });
     const fields = h("div.fields", {}, field(t("name"), name), field(t("phone"), phone));
     if (!(await confirm(t("contact"), fields, t("send"), { place: view.element }))) return;
-    await tried(() => act(`users/${view.userId}/share-contact`, { phone: phone.value.trim(), name: name.value, chat: view.chatId }), view.element);
+    await tried(
+      () =>
+        act(`users/${view.userId}/share-contact`, {
+          phone: phone.value.trim(),
+          name: name.value,
+          chat: view.chatId,
+        }),
+      view.element,
+    );
   }
 
   async function sendPlace() {
     const place = await choosePlace(view.element);
-    if (place) await tried(() => act(`users/${view.userId}/share-location`, { ...place, chat: view.chatId }), view.element);
+    if (place)
+      await tried(
+        () => act(`users/${view.userId}/share-location`, { ...place, chat: view.chatId }),
+        view.element,
+      );
   }
 
   // --- files
@@ -97,7 +134,11 @@ export function composer(view) {
     const ended = sheet(
       t("sendFile"),
       (done) => {
-        const kind = h("select", {}, KINDS.map((one) => h("option", { value: one, selected: one === kindOf(file) }, t(one))));
+        const kind = h(
+          "select",
+          {},
+          KINDS.map((one) => h("option", { value: one, selected: one === kindOf(file) }, t(one))),
+        );
         const caption = h("input", { dir: "auto", autofocus: true });
         const go = () => done({ kind: kind.value, caption: caption.value });
         caption.addEventListener("keydown", (event) => event.key === "Enter" && go());
@@ -105,11 +146,28 @@ export function composer(view) {
           h(
             "div.sheet-body.fields",
             {},
-            preview ? h("img.preview", { src: preview, alt: "" }) : h("div.file", {}, h("span.file-icon", {}, icon("file", 24)), h("div.file-words", {}, h("div.file-name", { dir: "auto" }, file.name), h("div.faint", {}, bytes(file.size)))),
+            preview
+              ? h("img.preview", { src: preview, alt: "" })
+              : h(
+                  "div.file",
+                  {},
+                  h("span.file-icon", {}, icon("file", 24)),
+                  h(
+                    "div.file-words",
+                    {},
+                    h("div.file-name", { dir: "auto" }, file.name),
+                    h("div.faint", {}, bytes(file.size)),
+                  ),
+                ),
             field(t("sendAs"), kind),
             field(t("caption"), caption),
           ),
-          h("div.sheet-actions", {}, h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")), h("button.button.primary", { type: "button", onclick: go }, t("send"))),
+          h(
+            "div.sheet-actions",
+            {},
+            h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
+            h("button.button.primary", { type: "button", onclick: go }, t("send")),
+          ),
         ];
       },
       { place: view.element },
@@ -118,7 +176,12 @@ export function composer(view) {
   }
 
   async function upload(blob, kind, filename, caption) {
-    const line = h("div.uploading", { role: "status" }, h("span.spinner"), t("uploading", { name: filename }));
+    const line = h(
+      "div.uploading",
+      { role: "status" },
+      h("span.spinner"),
+      t("uploading", { name: filename }),
+    );
     element.before(line);
     await tried(async () => {
       const given = { kind, filename, caption, base64: await base64Of(blob), chat: view.chatId };
@@ -166,7 +229,13 @@ export function composer(view) {
       if (send) await upload(blob, "voice", `voice.${running.extension}`, "");
     };
     const whole = [...bar.childNodes];
-    fill(bar, iconButton("close", t("cancel"), () => end(false)), h("span.recording", {}, h("i"), t("recording")), time, iconButton("send", t("send"), () => end(true), ".send"));
+    fill(
+      bar,
+      iconButton("close", t("cancel"), () => end(false)),
+      h("span.recording", {}, h("i"), t("recording")),
+      time,
+      iconButton("send", t("send"), () => end(true), ".send"),
+    );
     element.classList.add("is-recording");
     running.ended.finally(() => element.classList.remove("is-recording"));
   }
@@ -200,7 +269,10 @@ function durationOf(blob, kind) {
   const url = URL.createObjectURL(blob);
   const player = document.createElement(kind === "video" ? "video" : "audio");
   return new Promise((resolve) => {
-    const end = (seconds) => (URL.revokeObjectURL(url), resolve(Number.isFinite(seconds) ? Math.round(seconds * 10) / 10 : 0));
+    const end = (seconds) => (
+      URL.revokeObjectURL(url),
+      resolve(Number.isFinite(seconds) ? Math.round(seconds * 10) / 10 : 0)
+    );
     player.onloadedmetadata = () => end(player.duration);
     player.onerror = () => end(0);
     setTimeout(() => end(0), 2_000);

@@ -1,6 +1,14 @@
 // Elements without markup: whatever a bot or a person wrote becomes a text node, and only a text node.
 
-const PROPERTIES = new Set(["value", "checked", "disabled", "selected", "hidden", "htmlFor", "indeterminate"]);
+const PROPERTIES = new Set([
+  "value",
+  "checked",
+  "disabled",
+  "selected",
+  "hidden",
+  "htmlFor",
+  "indeterminate",
+]);
 
 /**
  * Make an element: h("button.primary", {onclick: send, title: "Send"}, "Send").
@@ -14,7 +22,8 @@ export function h(spec, props = {}, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "class") element.classList.add(...value.split(" ").filter(Boolean));
-    else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
+    else if (name === "style")
+      for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
     else if (PROPERTIES.has(name)) element[name] = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
@@ -73,7 +82,8 @@ const SVG = "http://www.w3.org/2000/svg";
 // Drawn for this page on a grid of 24, as strokes.
 const PATHS = {
   send: "M4 12 20 4l-5 16-3.5-6.5zM11.5 13.5 20 4",
-  attach: "M19 11.5 11.8 18.7a4.6 4.6 0 0 1-6.5-6.5l7.6-7.6a3.1 3.1 0 0 1 4.4 4.4l-7.4 7.4a1.5 1.5 0 0 1-2.2-2.2l6.6-6.6",
+  attach:
+    "M19 11.5 11.8 18.7a4.6 4.6 0 0 1-6.5-6.5l7.6-7.6a3.1 3.1 0 0 1 4.4 4.4l-7.4 7.4a1.5 1.5 0 0 1-2.2-2.2l6.6-6.6",
   mic: "M12 4a2.5 2.5 0 0 1 2.5 2.5v5a2.5 2.5 0 0 1-5 0v-5A2.5 2.5 0 0 1 12 4zM6.5 11.5a5.5 5.5 0 0 0 11 0M12 17v3",
   stop: "M7 7h10v10H7z",
   close: "M6 6l12 12M18 6 6 18",
@@ -85,11 +95,13 @@ const PATHS = {
   check: "M5 12.5l4.5 4.5L19 7.5",
   phone: "M6 4h3l1.5 4-2 1.5a11 11 0 0 0 6 6l1.5-2 4 1.5v3a2 2 0 0 1-2 2A16 16 0 0 1 4 6a2 2 0 0 1 2-2z",
   person: "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4.5 20a7.5 7.5 0 0 1 15 0",
-  people: "M9 11.5a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zM2.5 19.5a6.5 6.5 0 0 1 13 0M16 5a3.3 3.3 0 0 1 0 6.3M18 14a6 6 0 0 1 3.5 5.5",
+  people:
+    "M9 11.5a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zM2.5 19.5a6.5 6.5 0 0 1 13 0M16 5a3.3 3.3 0 0 1 0 6.3M18 14a6 6 0 0 1 3.5 5.5",
   pin: "M12 21s-6.5-6-6.5-11a6.5 6.5 0 0 1 13 0c0 5-6.5 11-6.5 11zM12 12.3a2.3 2.3 0 1 0 0-4.6 2.3 2.3 0 0 0 0 4.6z",
   image: "M4 5h16v14H4zM4 16l4.5-4.5 4 4 3-3L20 17M15.5 9.2v.01",
   video: "M4 6h11v12H4zM15 10.5l5-3v9l-5-3",
-  audio: "M9 18V6l10-2v12M9 18a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0zM19 16a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0z",
+  audio:
+    "M9 18V6l10-2v12M9 18a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0zM19 16a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0z",
   file: "M6 3h8l4 4v14H6zM14 3v4h4",
   save: "M12 4v11M7.5 11l4.5 4.5 4.5-4.5M5 20h14",
   wallet: "M4 7h14a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2H6a2 2 0 0 1-2-2zM4 7a2 2 0 0 1 2-2h10v2M16 13.5h.01",

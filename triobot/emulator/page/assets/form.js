@@ -23,11 +23,14 @@ export function formOf(message, view) {
         submit(message, values, view, element);
       },
     },
-    message.form.filter((field) => field.type !== "submit").map((field) => fieldOf(field, values, message, view)),
+    message.form
+      .filter((field) => field.type !== "submit")
+      .map((field) => fieldOf(field, values, message, view)),
     (submits.length ? submits : [{ label: t("send") }]).map((button) =>
       h("button.button.primary.submit", { type: "submit" }, h("span", { dir: "auto" }, button.label)),
     ),
-    message.submitted > 0 && h("div.faint.sent", {}, icon("check", 14), t("sentTimes", { count: number(message.submitted) })),
+    message.submitted > 0 &&
+      h("div.faint.sent", {}, icon("check", 14), t("sentTimes", { count: number(message.submitted) })),
   );
   return element;
 }
@@ -44,7 +47,10 @@ async function submit(message, values, view, element) {
   const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ""));
   const button = element.querySelector(".submit");
   button.disabled = true;
-  await tried(() => act(`users/${view.user.id}/submit`, { values: given, message: message.id, chat: view.chat.id }), view.element);
+  await tried(
+    () => act(`users/${view.user.id}/submit`, { values: given, message: message.id, chat: view.chat.id }),
+    view.element,
+  );
   button.disabled = false;
 }
 
@@ -53,7 +59,18 @@ function fieldOf(field, values, message, view) {
   const label = h("span.form-label", { dir: "auto" }, field.label);
   switch (field.type) {
     case "textarea":
-      return h("label.form-field", {}, label, h("textarea", { rows: 3, dir: "auto", name: field.name, value: values[field.name] ?? "", oninput: (event) => set(event.target.value) }));
+      return h(
+        "label.form-field",
+        {},
+        label,
+        h("textarea", {
+          rows: 3,
+          dir: "auto",
+          name: field.name,
+          value: values[field.name] ?? "",
+          oninput: (event) => set(event.target.value),
+        }),
+      );
     case "select":
       return h(
         "label.form-field",
@@ -63,7 +80,9 @@ function fieldOf(field, values, message, view) {
           "select",
           { name: field.name, onchange: (event) => set(event.target.value) },
           h("option", { value: "", selected: !values[field.name] }, "—"),
-          field.options.map((option) => h("option", { value: option.value, selected: values[field.name] === option.value }, option.label)),
+          field.options.map((option) =>
+            h("option", { value: option.value, selected: values[field.name] === option.value }, option.label),
+          ),
         ),
       );
     case "radio":
@@ -91,23 +110,50 @@ function fieldOf(field, values, message, view) {
       return h(
         "label.form-field.check",
         {},
-        h("input", { type: "checkbox", name: field.name, checked: Boolean(values[field.name]), onchange: (event) => set(event.target.checked ? "true" : "") }),
+        h("input", {
+          type: "checkbox",
+          name: field.name,
+          checked: Boolean(values[field.name]),
+          onchange: (event) => set(event.target.checked ? "true" : ""),
+        }),
         label,
       );
     case "inbuilt":
       return readerField(field, label, values, set, view);
     default:
-      return h("label.form-field", {}, label, h("input", { type: "text", dir: "auto", name: field.name, value: values[field.name] ?? "", oninput: (event) => set(event.target.value) }));
+      return h(
+        "label.form-field",
+        {},
+        label,
+        h("input", {
+          type: "text",
+          dir: "auto",
+          name: field.name,
+          value: values[field.name] ?? "",
+          oninput: (event) => set(event.target.value),
+        }),
+      );
   }
 }
 
 function readerField(field, label, values, set, view) {
-  const input = h("input.digits", { type: "text", dir: "auto", name: field.name, placeholder: t(field.value), value: values[field.name] ?? "", oninput: (event) => set(event.target.value) });
+  const input = h("input.digits", {
+    type: "text",
+    dir: "auto",
+    name: field.name,
+    placeholder: t(field.value),
+    value: values[field.name] ?? "",
+    oninput: (event) => set(event.target.value),
+  });
   const open = async () => {
     const code = await readCode(field.value, view.element);
     if (code) set((input.value = code));
   };
-  const button = h("button.icon-button", { type: "button", title: t("readCode"), "aria-label": t("readCode"), onclick: open }, icon("code"));
+  const button = h(
+    "button.icon-button",
+    { type: "button", title: t("readCode"), "aria-label": t("readCode"), onclick: open },
+    icon("code"),
+  );
   return h("label.form-field", {}, label, h("div.with-button", {}, input, button));
 }
 
@@ -117,14 +163,20 @@ function readCode(reader, place) {
     t(reader),
     (done) => {
       const typed = h("input.digits", { dir: "auto", autofocus: true, "aria-label": t(reader) });
-      const picked = h("input", { type: "file", accept: "image/*", onchange: () => fromPicture(picked.files[0], reader).then((code) => code && done(code)) });
+      const picked = h("input", {
+        type: "file",
+        accept: "image/*",
+        onchange: () => fromPicture(picked.files[0], reader).then((code) => code && done(code)),
+      });
       return [
         h(
           "div.sheet-body.fields",
           {},
           h("p", {}, t("typeCode")),
           typed,
-          "BarcodeDetector" in window ? h("label.field", {}, h("span", {}, t("codeFromPicture")), picked) : h("p.faint", {}, t("noDetector")),
+          "BarcodeDetector" in window
+            ? h("label.field", {}, h("span", {}, t("codeFromPicture")), picked)
+            : h("p.faint", {}, t("noDetector")),
         ),
         h(
           "div.sheet-actions",

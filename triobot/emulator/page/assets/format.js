@@ -10,13 +10,18 @@ const NUMBER = new Intl.NumberFormat(locale);
 const TWO_DIGITS = new Intl.NumberFormat(locale, { minimumIntegerDigits: 2 });
 const ONE_PLACE = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
 const CLOCK = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });
-const EXACT_CLOCK = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const EXACT_CLOCK = new Intl.DateTimeFormat(locale, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+});
 const DAY = new Intl.DateTimeFormat(locale, { day: "numeric", month: "long" });
 
 export const number = (value) => NUMBER.format(value);
 
 /** An amount with its currency. */
-export const money = (amount, currency) => t(currency === "coin" ? "amountCoin" : "amountIrr", { amount: number(amount) });
+export const money = (amount, currency) =>
+  t(currency === "coin" ? "amountCoin" : "amountIrr", { amount: number(amount) });
 
 export const clock = (at) => CLOCK.format(at);
 
@@ -45,8 +50,15 @@ export function bytes(size) {
 
 /** One or two letters for a round picture. */
 export function initials(name) {
-  const words = name.replace(/^@/, "").split(/[\s_-]+/).filter(Boolean);
-  return words.slice(0, 2).map((word) => [...word][0]).join("\u200c").toUpperCase();
+  const words = name
+    .replace(/^@/, "")
+    .split(/[\s_-]+/)
+    .filter(Boolean);
+  return words
+    .slice(0, 2)
+    .map((word) => [...word][0])
+    .join("\u200c")
+    .toUpperCase();
 }
 
 /** One of the eight colours of the style sheet, always the same for a name. */

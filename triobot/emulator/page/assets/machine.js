@@ -16,11 +16,28 @@ export function machinePanel() {
   function drawHead() {
     const bot = world.bot;
     if (!bot) return fill(head, h("p.hint", {}, t("noProcess")));
-    const facts = [bot.target, bot.pid && `pid ${bot.pid}`, t("startedTimes", { count: number(bot.starts) }), t("since", { at: clock(bot.since) })];
+    const facts = [
+      bot.target,
+      bot.pid && `pid ${bot.pid}`,
+      t("startedTimes", { count: number(bot.starts) }),
+      t("since", { at: clock(bot.since) }),
+    ];
     const waits = world.waiting;
     fill(
       head,
-      h("div.phase-line", {}, h("span.light", { class: bot.phase }), h("b", {}, t(`phase_${bot.phase}`)), h("span.spring"), h("button.chip", { type: "button", onclick: () => tried(() => act("bot/restart")) }, icon("replay", 15), t("restart"))),
+      h(
+        "div.phase-line",
+        {},
+        h("span.light", { class: bot.phase }),
+        h("b", {}, t(`phase_${bot.phase}`)),
+        h("span.spring"),
+        h(
+          "button.chip",
+          { type: "button", onclick: () => tried(() => act("bot/restart")) },
+          icon("replay", 15),
+          t("restart"),
+        ),
+      ),
       h("div.faint.digits", { dir: "ltr" }, facts.filter(Boolean).join(" · ")),
       waits > 0 && h("div.faint", {}, t("eventsWait", { count: number(waits) })),
       bot.problem && h("pre.problem-words", { dir: "ltr" }, bot.problem),
@@ -65,12 +82,22 @@ export function banner(openPanel) {
       const last = bot.problem.split("\n").filter(Boolean).pop() ?? "";
       fill(
         element,
-        h("div.banner-words", {}, h("b", {}, t("botFailed")), h("pre", { dir: "ltr" }, bot.problem.split("\n").slice(-8).join("\n") || last)),
+        h(
+          "div.banner-words",
+          {},
+          h("b", {}, t("botFailed")),
+          h("pre", { dir: "ltr" }, bot.problem.split("\n").slice(-8).join("\n") || last),
+        ),
         h("button.button", { type: "button", onclick: openPanel }, t("details")),
       );
     } else if (bot && ["killed", "stopped"].includes(bot.phase)) {
       element.classList.add("down");
-      fill(element, icon("bolt", 18), h("span", {}, t(bot.phase === "killed" ? "botKilled" : "botStopped")), h("button.button", { type: "button", onclick: () => tried(() => act("bot/restart")) }, t("restart")));
+      fill(
+        element,
+        icon("bolt", 18),
+        h("span", {}, t(bot.phase === "killed" ? "botKilled" : "botStopped")),
+        h("button.button", { type: "button", onclick: () => tried(() => act("bot/restart")) }, t("restart")),
+      );
     } else {
       element.hidden = true;
     }

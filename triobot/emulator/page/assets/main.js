@@ -33,7 +33,10 @@ let panel = null;
 
 function applyTheme(theme) {
   if (theme) localStorage.setItem("triobot-theme", theme);
-  const chosen = theme ?? localStorage.getItem("triobot-theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  const chosen =
+    theme ??
+    localStorage.getItem("triobot-theme") ??
+    (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   document.documentElement.dataset.theme = chosen;
   return chosen;
 }
@@ -136,7 +139,17 @@ const panels = {
 const PICTURES = { wallet: "wallet", inspector: "inspect", mischief: "bolt", machine: "terminal" };
 
 function tab(name) {
-  return h("button.tab", { type: "button", "data-panel": name, title: t(name), onclick: () => (panel === name && !isNarrow() ? closePanel() : openPanel(name)) }, icon(PICTURES[name]), h("span", {}, t(name)));
+  return h(
+    "button.tab",
+    {
+      type: "button",
+      "data-panel": name,
+      title: t(name),
+      onclick: () => (panel === name && !isNarrow() ? closePanel() : openPanel(name)),
+    },
+    icon(PICTURES[name]),
+    h("span", {}, t(name)),
+  );
 }
 
 function openPanel(name) {
@@ -162,7 +175,10 @@ function show(what) {
   app.dataset.view = what;
   for (const button of document.querySelectorAll(".tab")) {
     const isChats = button.dataset.panel === "chats";
-    button.classList.toggle("chosen", isChats ? what !== "panel" : button.dataset.panel === panel && (what === "panel" || !isNarrow()));
+    button.classList.toggle(
+      "chosen",
+      isChats ? what !== "panel" : button.dataset.panel === panel && (what === "panel" || !isNarrow()),
+    );
   }
 }
 
@@ -172,18 +188,39 @@ applyTheme();
 document.documentElement.lang = language();
 document.documentElement.dir = language() === "fa" ? "rtl" : "ltr";
 
-const themeButton = iconButton(document.documentElement.dataset.theme === "dark" ? "sun" : "moon", t("theme"), turnTheme);
+const themeButton = iconButton(
+  document.documentElement.dataset.theme === "dark" ? "sun" : "moon",
+  t("theme"),
+  turnTheme,
+);
 const people = peopleList({
   open: (chatId) => openChat(chatId),
   isOpen: (chatId) => panes.some((pane) => pane.chatId === chatId),
-  tools: [h("button.icon-button.language", { type: "button", title: t("otherLanguage"), onclick: turnLanguage }, language() === "fa" ? "EN" : "فا"), themeButton],
+  tools: [
+    h(
+      "button.icon-button.language",
+      { type: "button", title: t("otherLanguage"), onclick: turnLanguage },
+      language() === "fa" ? "EN" : "فا",
+    ),
+    themeButton,
+  ],
 });
 const notice = banner(() => openPanel("machine"));
 const main = h("main.panes");
 const panelBody = h("div.panel-scroll");
 const side = h("aside.panel", { hidden: true }, panelBody);
 const rail = h("nav.rail", {}, Object.keys(panels).map(tab));
-const tabs = h("nav.tabs", {}, h("button.tab", { type: "button", "data-panel": "chats", onclick: () => show("list") }, icon("people"), h("span", {}, t("chats"))), Object.keys(panels).map(tab));
+const tabs = h(
+  "nav.tabs",
+  {},
+  h(
+    "button.tab",
+    { type: "button", "data-panel": "chats", onclick: () => show("list") },
+    icon("people"),
+    h("span", {}, t("chats")),
+  ),
+  Object.keys(panels).map(tab),
+);
 
 fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs);
 drawNothing();
@@ -205,17 +242,33 @@ listen((fresh) => {
 addEventListener("focus", () => focused && people.read(focused.chatId));
 
 function askForToken() {
-  const input = h("input", { dir: "ltr", autofocus: true, placeholder: `${location.origin}/#…`, "aria-label": t("address") });
+  const input = h("input", {
+    dir: "ltr",
+    autofocus: true,
+    placeholder: `${location.origin}/#…`,
+    "aria-label": t("address"),
+  });
   const go = (event) => {
     event.preventDefault();
     useToken(input.value);
     start();
   };
-  fill(app, h("form.gate", { onsubmit: go }, h("h1", {}, "triobot"), h("p", {}, t("gate")), input, h("button.button.primary", { type: "submit" }, t("open"))));
+  fill(
+    app,
+    h(
+      "form.gate",
+      { onsubmit: go },
+      h("h1", {}, "triobot"),
+      h("p", {}, t("gate")),
+      input,
+      h("button.button.primary", { type: "submit" }, t("open")),
+    ),
+  );
 }
 
 function start() {
-  if (!app.querySelector(".columns")) fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs);
+  if (!app.querySelector(".columns"))
+    fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs);
   follow(merge, (state) => (state === "refused" ? askForToken() : notice.line(state)));
 }
 

@@ -33,7 +33,10 @@ export function summaryOf(message) {
     case "location":
       return `${t("location")}${content.desc ? `: ${content.desc}` : ""}`;
     default:
-      return content.caption || `${t(content.type)}${content.descriptor.filename ? `: ${content.descriptor.filename}` : ""}`;
+      return (
+        content.caption ||
+        `${t(content.type)}${content.descriptor.filename ? `: ${content.descriptor.filename}` : ""}`
+      );
   }
 }
 
@@ -56,17 +59,27 @@ function picture(descriptor, path) {
     src: path,
     alt: descriptor.filename ?? "",
     loading: "lazy",
-    srcset: sizes.map(([edge, address]) => `${address} ${edge}w`).concat(`${path} ${descriptor.width || 1024}w`).join(", "),
+    srcset: sizes
+      .map(([edge, address]) => `${address} ${edge}w`)
+      .concat(`${path} ${descriptor.width || 1024}w`)
+      .join(", "),
     sizes: "320px",
     width: descriptor.width || undefined,
     height: descriptor.height || undefined,
   });
   image.addEventListener("error", () => image.replaceWith(plainFile(descriptor, path)));
-  return h("button.picture", { type: "button", title: descriptor.filename, onclick: () => enlarge(descriptor, path, sizes) }, image);
+  return h(
+    "button.picture",
+    { type: "button", title: descriptor.filename, onclick: () => enlarge(descriptor, path, sizes) },
+    image,
+  );
 }
 
 function enlarge(descriptor, path, sizes) {
-  const facts = [descriptor.width && `${number(descriptor.width)} × ${number(descriptor.height)}`, bytes(descriptor.filesize ?? 0)];
+  const facts = [
+    descriptor.width && `${number(descriptor.width)} × ${number(descriptor.height)}`,
+    bytes(descriptor.filesize ?? 0),
+  ];
   return sheet(
     descriptor.filename ?? "",
     () => [
@@ -75,7 +88,9 @@ function enlarge(descriptor, path, sizes) {
       h(
         "div.versions",
         {},
-        sizes.map(([edge, address]) => h("a.chip", { href: address, target: "_blank", rel: "noopener" }, number(edge))),
+        sizes.map(([edge, address]) =>
+          h("a.chip", { href: address, target: "_blank", rel: "noopener" }, number(edge)),
+        ),
         download(descriptor, path, true),
       ),
     ],
@@ -105,7 +120,11 @@ const speech = (descriptor, path) => player(descriptor, path);
 // The browser's own player is too wide for a bubble, and looks like nothing else here.
 function player(descriptor, path) {
   const audio = h("audio", { src: path, preload: "metadata" });
-  const button = h("button.play", { type: "button", title: t("play"), "aria-label": t("play") }, icon("play"));
+  const button = h(
+    "button.play",
+    { type: "button", title: t("play"), "aria-label": t("play") },
+    icon("play"),
+  );
   const done = h("div.track-done");
   const track = h("div.track", { role: "slider", "aria-label": t("position"), tabindex: 0 }, done);
   const time = h("span.faint.digits", {}, descriptor.duration ? stopwatch(descriptor.duration) : "");
@@ -124,7 +143,8 @@ function player(descriptor, path) {
     done.style.setProperty("inline-size", `${length() ? (audio.currentTime / length()) * 100 : 0}%`);
     time.textContent = stopwatch(audio.paused && !audio.currentTime ? length() : audio.currentTime);
   }
-  for (const moment of ["play", "pause", "timeupdate", "loadedmetadata", "ended"]) audio.addEventListener(moment, show);
+  for (const moment of ["play", "pause", "timeupdate", "loadedmetadata", "ended"])
+    audio.addEventListener(moment, show);
   // Time runs from left to right here in every language, as it does on players.
   return h("div.player", { dir: "ltr" }, button, track, time, audio, download(descriptor, path));
 }
@@ -158,7 +178,12 @@ function card(picture, title, words, kind) {
     "div.file",
     { class: kind },
     h("span.file-icon", {}, icon(picture, 24)),
-    h("div.file-words", {}, h("div.file-name", { dir: "auto" }, title), h("div.faint", { dir: "auto" }, h("bdi", {}, words))),
+    h(
+      "div.file-words",
+      {},
+      h("div.file-name", { dir: "auto" }, title),
+      h("div.faint", { dir: "auto" }, h("bdi", {}, words)),
+    ),
   );
 }
 

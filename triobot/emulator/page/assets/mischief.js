@@ -7,8 +7,31 @@ import { field, toast, tried } from "./sheet.js";
 import { t } from "./words.js";
 import { listen, world } from "./world.js";
 
-const OPERATIONS = ["*", "sendMessage", "editMessage", "deleteMessage", "sendAction", "answerCallback", "upload", "invoice", "invoice/verify", "invoice/inquiry", "payment/verify", "payment/inquiry"];
-const EVENTS = ["*", "join", "text", "image", "triggerButton", "submitForm", "payCallback", "invoiceCallback", "leave"];
+const OPERATIONS = [
+  "*",
+  "sendMessage",
+  "editMessage",
+  "deleteMessage",
+  "sendAction",
+  "answerCallback",
+  "upload",
+  "invoice",
+  "invoice/verify",
+  "invoice/inquiry",
+  "payment/verify",
+  "payment/inquiry",
+];
+const EVENTS = [
+  "*",
+  "join",
+  "text",
+  "image",
+  "triggerButton",
+  "submitForm",
+  "payCallback",
+  "invoiceCallback",
+  "leave",
+];
 
 const FAILURES = {
   late: { latency: 3 },
@@ -32,18 +55,33 @@ export function mischiefPanel() {
   const element = h("div.panel-body.mischief");
 
   function draw() {
-    fill(element, processSection(), timeSection(), outageSection(), faultSection("operation", OPERATIONS, FAILURES), faultSection("type", EVENTS, ACCIDENTS), pendingSection(), switchSection());
+    fill(
+      element,
+      processSection(),
+      timeSection(),
+      outageSection(),
+      faultSection("operation", OPERATIONS, FAILURES),
+      faultSection("type", EVENTS, ACCIDENTS),
+      pendingSection(),
+      switchSection(),
+    );
   }
 
   const section = (title, ...content) => h("section.trick", {}, h("h3", {}, title), content);
   const does = (path, given, said) => () => tried(async () => (await act(path, given), said && toast(said)));
-  const chip = (words, onclick, kind = "") => h("button.chip", { type: "button", class: kind, onclick }, words);
+  const chip = (words, onclick, kind = "") =>
+    h("button.chip", { type: "button", class: kind, onclick }, words);
 
   function processSection() {
     if (!world.bot) return section(t("process"), h("p.hint", {}, t("noProcess")));
     return section(
       t("process"),
-      h("div.chips", {}, chip([icon("bolt", 15), t("killNow")], does("bot/kill", {}, t("killed")), "danger kill"), chip([icon("replay", 15), t("restart")], does("bot/restart", {}, ""), "restart")),
+      h(
+        "div.chips",
+        {},
+        chip([icon("bolt", 15), t("killNow")], does("bot/kill", {}, t("killed")), "danger kill"),
+        chip([icon("replay", 15), t("restart")], does("bot/restart", {}, ""), "restart"),
+      ),
       h("p.hint", {}, t("killHint")),
     );
   }
@@ -51,15 +89,26 @@ export function mischiefPanel() {
   function timeSection() {
     return section(
       t("time"),
-      h("div.chips", {}, SPANS.map((seconds) => chip(`+${t(`span_${seconds}`)}`, does("clock", { seconds }, t("timePassed"))))),
-      world.machine.ahead > 0 && h("p.hint", {}, t("ahead", { minutes: number(Math.round(world.machine.ahead / 60_000)) })),
+      h(
+        "div.chips",
+        {},
+        SPANS.map((seconds) => chip(`+${t(`span_${seconds}`)}`, does("clock", { seconds }, t("timePassed")))),
+      ),
+      world.machine.ahead > 0 &&
+        h("p.hint", {}, t("ahead", { minutes: number(Math.round(world.machine.ahead / 60_000)) })),
     );
   }
 
   function outageSection() {
     return section(
       t("outage"),
-      h("div.chips", {}, [5, 30].map((seconds) => chip(t("refuseFor", { seconds: number(seconds) }), does("outage", { seconds }, t("refusing"))))),
+      h(
+        "div.chips",
+        {},
+        [5, 30].map((seconds) =>
+          chip(t("refuseFor", { seconds: number(seconds) }), does("outage", { seconds }, t("refusing"))),
+        ),
+      ),
       h("div.chips", {}, chip(t("forgetUploads"), does("forget-uploads", {}, t("forgotten")))),
     );
   }
@@ -69,8 +118,24 @@ export function mischiefPanel() {
 
   function faultSection(key, names, effects) {
     const chosen = (choices[key] ??= { name: "*", times: "1" });
-    const name = h("select", { onchange: () => (chosen.name = name.value) }, names.map((one) => h("option", { value: one, selected: one === chosen.name }, one === "*" ? t("any") : one)));
-    const times = h("select", { onchange: () => (chosen.times = times.value) }, ["1", "3", ""].map((one) => h("option", { value: one, selected: one === chosen.times }, one ? t("times", { count: number(Number(one)) }) : t("always"))));
+    const name = h(
+      "select",
+      { onchange: () => (chosen.name = name.value) },
+      names.map((one) =>
+        h("option", { value: one, selected: one === chosen.name }, one === "*" ? t("any") : one),
+      ),
+    );
+    const times = h(
+      "select",
+      { onchange: () => (chosen.times = times.value) },
+      ["1", "3", ""].map((one) =>
+        h(
+          "option",
+          { value: one, selected: one === chosen.times },
+          one ? t("times", { count: number(Number(one)) }) : t("always"),
+        ),
+      ),
+    );
     const plan = (effect) => () => {
       const given = { [key]: name.value, ...effect };
       if (times.value) given.times = Number(times.value);
@@ -79,7 +144,11 @@ export function mischiefPanel() {
     return section(
       t(key === "operation" ? "operationFaults" : "eventFaults"),
       h("div.pair", {}, field(t("next"), name), field(t("howOften"), times)),
-      h("div.chips", {}, Object.entries(effects).map(([words, effect]) => chip(t(words), plan(effect), `fault-${words}`))),
+      h(
+        "div.chips",
+        {},
+        Object.entries(effects).map(([words, effect]) => chip(t(words), plan(effect), `fault-${words}`)),
+      ),
     );
   }
 
@@ -88,14 +157,20 @@ export function mischiefPanel() {
     if (!faults.length) return null;
     return section(
       t("planned"),
-      h("ul.planned", {}, faults.map((fault) => h("li", {}, inWords(fault)))),
+      h(
+        "ul.planned",
+        {},
+        faults.map((fault) => h("li", {}, inWords(fault))),
+      ),
       h("div.chips", {}, chip(t("allWell"), does("faults/clear", {}, ""), "all-well")),
     );
   }
 
   function inWords(fault) {
     const name = fault.operation ?? fault.type;
-    const effects = Object.entries({ ...FAILURES, ...ACCIDENTS }).filter(([, effect]) => Object.entries(effect).every(([key, value]) => fault[key] === value));
+    const effects = Object.entries({ ...FAILURES, ...ACCIDENTS }).filter(([, effect]) =>
+      Object.entries(effect).every(([key, value]) => fault[key] === value),
+    );
     const times = fault.times === null ? t("always") : t("times", { count: number(fault.times) });
     return `${name === "*" ? t("any") : name}: ${effects.map(([words]) => t(words)).join(", ")} (${times})`;
   }
@@ -108,7 +183,16 @@ export function mischiefPanel() {
       h("summary", {}, h("h3", {}, t("switches"))),
       h("p.hint", {}, t("switchesHint")),
       flags.map(([name, value]) =>
-        h("label.check", {}, h("input", { type: "checkbox", checked: value, onchange: (event) => tried(() => act("switches", { [name]: event.target.checked })) }), h("code", {}, name)),
+        h(
+          "label.check",
+          {},
+          h("input", {
+            type: "checkbox",
+            checked: value,
+            onchange: (event) => tried(() => act("switches", { [name]: event.target.checked })),
+          }),
+          h("code", {}, name),
+        ),
       ),
     );
   }

@@ -19,7 +19,10 @@ export async function payButton(message, button, index, view) {
 
 /** Confirm and pay an invoice in the wallet. */
 export async function payInvoice(bill, user, place) {
-  const ending = await confirmPayment({ ...bill, text: bill.description, desc: "" }, { user, element: place });
+  const ending = await confirmPayment(
+    { ...bill, text: bill.description, desc: "" },
+    { user, element: place },
+  );
   if (!ending) return;
   await tried(() => act(`users/${user.id}/pay`, { invoice: bill.id, ...ending }), place);
 }
@@ -51,7 +54,13 @@ function confirmPayment(bill, view) {
           {},
           h("div.price-tag", {}, money(bill.amount, bill.currency)),
           h("div.center", { dir: "auto" }, bill.desc || bill.text),
-          h("div.balance-line", { class: enough ? "" : "short" }, t("inWallet"), " ", h("b", {}, money(wallet[bill.currency], bill.currency))),
+          h(
+            "div.balance-line",
+            { class: enough ? "" : "short" },
+            t("inWallet"),
+            " ",
+            h("b", {}, money(wallet[bill.currency], bill.currency)),
+          ),
           h(
             "details.more-options",
             {},

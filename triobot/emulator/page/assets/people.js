@@ -11,7 +11,12 @@ import { listen, now, ownerOf, world } from "./world.js";
 /** The list of chats. `open(chatId)` opens one; `isOpen(chatId)` tells what is in sight. */
 export function peopleList({ open, isOpen, tools }) {
   const list = h("nav.chats", { "aria-label": t("chats") });
-  const element = h("aside.people", {}, h("header.people-header", {}, h("h1", {}, "triobot"), h("div.tools", {}, tools)), list);
+  const element = h(
+    "aside.people",
+    {},
+    h("header.people-header", {}, h("h1", {}, "triobot"), h("div.tools", {}, tools)),
+    list,
+  );
   let typingTimer = 0;
 
   function draw() {
@@ -32,19 +37,37 @@ export function peopleList({ open, isOpen, tools }) {
     if (ends.length) typingTimer = setTimeout(draw, Math.min(...ends) - now() + 30);
   }
 
-  const heading = (title, hint, make) => h("div.list-heading", {}, h("span", {}, title), iconButton("plus", hint, make));
+  const heading = (title, hint, make) =>
+    h("div.list-heading", {}, h("span", {}, title), iconButton("plus", hint, make));
 
   function item(chat) {
     const name = chat.name ?? ownerOf(chat)?.name ?? "";
     const last = [...chat.messages.values()].pop();
     const isMember = chat.members.length > 0;
-    const preview = chat.typing_until > now() ? h("span.now-typing", {}, t("typing")) : last ? summaryOf(last) : isMember ? "" : t("notJoined");
+    const preview =
+      chat.typing_until > now()
+        ? h("span.now-typing", {}, t("typing"))
+        : last
+          ? summaryOf(last)
+          : isMember
+            ? ""
+            : t("notJoined");
     return h(
       "button.chat-item",
-      { type: "button", class: [isOpen(chat.id) ? "open" : "", isMember ? "" : "absent"].join(" "), onclick: () => open(chat.id), "data-chat": chat.id },
+      {
+        type: "button",
+        class: [isOpen(chat.id) ? "open" : "", isMember ? "" : "absent"].join(" "),
+        onclick: () => open(chat.id),
+        "data-chat": chat.id,
+      },
       h("span.avatar", { style: { "--own": colour(name) } }, chat.name ? icon("people") : initials(name)),
       h("span.chat-words", {}, h("b", { dir: "auto" }, name), h("span.preview", { dir: "auto" }, preview)),
-      h("span.chat-side", {}, last && h("time", {}, clock(last.at)), chat.unread > 0 && h("span.badge", {}, number(chat.unread))),
+      h(
+        "span.chat-side",
+        {},
+        last && h("time", {}, clock(last.at)),
+        chat.unread > 0 && h("span.badge", {}, number(chat.unread)),
+      ),
     );
   }
 
@@ -88,8 +111,19 @@ export function peopleList({ open, isOpen, tools }) {
       return h(
         "form",
         { onsubmit: go },
-        h("div.sheet-body.fields", {}, field(t("name"), name), field(t("phone"), phone), h("div.pair", {}, field(t("rials"), irr), field(t("coins"), coin))),
-        h("div.sheet-actions", {}, h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")), h("button.button.primary", { type: "submit" }, t("add"))),
+        h(
+          "div.sheet-body.fields",
+          {},
+          field(t("name"), name),
+          field(t("phone"), phone),
+          h("div.pair", {}, field(t("rials"), irr), field(t("coins"), coin)),
+        ),
+        h(
+          "div.sheet-actions",
+          {},
+          h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
+          h("button.button.primary", { type: "submit" }, t("add")),
+        ),
       );
     });
     if (made) openSoon(made.chat_id);
@@ -98,7 +132,10 @@ export function peopleList({ open, isOpen, tools }) {
   async function newGroup() {
     const made = await sheet(t("newGroup"), (done) => {
       const name = h("input", { dir: "auto", autofocus: true, required: true, placeholder: "team" });
-      const boxes = [...world.users.values()].map((user) => [user, h("input", { type: "checkbox", checked: true })]);
+      const boxes = [...world.users.values()].map((user) => [
+        user,
+        h("input", { type: "checkbox", checked: true }),
+      ]);
       const go = async (event) => {
         event.preventDefault();
         const members = boxes.filter(([, box]) => box.checked).map(([user]) => user.id);
@@ -107,8 +144,18 @@ export function peopleList({ open, isOpen, tools }) {
       return h(
         "form",
         { onsubmit: go },
-        h("div.sheet-body.fields", {}, field(t("name"), name), boxes.map(([user, box]) => h("label.check", {}, box, h("span", { dir: "auto" }, user.name)))),
-        h("div.sheet-actions", {}, h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")), h("button.button.primary", { type: "submit" }, t("add"))),
+        h(
+          "div.sheet-body.fields",
+          {},
+          field(t("name"), name),
+          boxes.map(([user, box]) => h("label.check", {}, box, h("span", { dir: "auto" }, user.name))),
+        ),
+        h(
+          "div.sheet-actions",
+          {},
+          h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
+          h("button.button.primary", { type: "submit" }, t("add")),
+        ),
       );
     });
     if (made) openSoon(made.chat_id);

@@ -33,7 +33,8 @@ export function placeFields() {
       "div.chips",
       {},
       PLACES.map((place) => h("button.chip", { type: "button", onclick: () => take(place) }, place[2])),
-      navigator.geolocation && h("button.chip", { type: "button", onclick: here }, icon("pin", 15), t("here")),
+      navigator.geolocation &&
+        h("button.chip", { type: "button", onclick: here }, icon("pin", 15), t("here")),
     ),
     h("div.pair", {}, field(t("latitude"), lat), field(t("longitude"), long)),
     field(t("description"), desc),

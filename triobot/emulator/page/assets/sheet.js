@@ -23,7 +23,11 @@ export function sheet(title, build, { place = document.body, kind = "" } = {}) {
       }
     }
     const box = h("div.sheet", { class: kind, role: "dialog", "aria-modal": "true", "aria-label": title });
-    const cover = h("div.cover", { onpointerdown: (event) => event.target === cover && done(undefined) }, box);
+    const cover = h(
+      "div.cover",
+      { onpointerdown: (event) => event.target === cover && done(undefined) },
+      box,
+    );
     fill(box, title && h("h2", { dir: "auto" }, title), build(done));
     place.append(cover);
     document.addEventListener("keydown", onKey, true);
@@ -94,7 +98,12 @@ export function menu(anchor, items) {
     items
       .filter(Boolean)
       .map(([picture, label, act]) =>
-        h("button", { type: "button", role: "menuitem", onclick: () => (close(), act()) }, picture, h("span", {}, label)),
+        h(
+          "button",
+          { type: "button", role: "menuitem", onclick: () => (close(), act()) },
+          picture,
+          h("span", {}, label),
+        ),
       ),
   );
   function close() {

@@ -33,7 +33,11 @@ export function openThread(chatId, userId, hooks) {
   const list = h("div.messages", { role: "log", "aria-live": "polite" });
   const scroller = h("div.scroller", { tabindex: -1 }, h("div.messages-rim"), list);
   const typing = h("div.typing", { hidden: true }, h("span.dots", {}, h("i"), h("i"), h("i")));
-  const jump = h("button.jump", { type: "button", hidden: true, title: t("toEnd"), "aria-label": t("toEnd"), onclick: () => toEnd(true) }, icon("down"));
+  const jump = h(
+    "button.jump",
+    { type: "button", hidden: true, title: t("toEnd"), "aria-label": t("toEnd"), onclick: () => toEnd(true) },
+    icon("down"),
+  );
   const keys = h("div.keys");
   const foot = h("footer.thread-foot");
   const writing = composer(view);
@@ -69,11 +73,19 @@ export function openThread(chatId, userId, hooks) {
     fill(
       header,
       iconButton("back", t("back"), hooks.onBack, ".only-narrow"),
-      h("span.avatar", { class: isGroup() ? "" : "bot", style: { "--own": colour(title) } }, isGroup() ? icon("people") : initials(title)),
+      h(
+        "span.avatar",
+        { class: isGroup() ? "" : "bot", style: { "--own": colour(title) } },
+        isGroup() ? icon("people") : initials(title),
+      ),
       h("div.thread-title", {}, h("b", { dir: "auto" }, title), h("small", {}, status)),
       h(
         "button.persona",
-        { type: "button", title: t("youAre", { name: user.name }), onclick: (event) => chooseUser(event.currentTarget) },
+        {
+          type: "button",
+          title: t("youAre", { name: user.name }),
+          onclick: (event) => chooseUser(event.currentTarget),
+        },
         h("span.avatar.small", { style: { "--own": colour(user.name) } }, initials(user.name)),
         h("span", { dir: "auto" }, user.name),
       ),
@@ -124,7 +136,10 @@ export function openThread(chatId, userId, hooks) {
       return;
     }
     const isNew = view.chat.messages.size === 0;
-    fill(foot, h("button.button.primary.join", { type: "button", onclick: join }, isNew ? t("start") : t("joinAgain")));
+    fill(
+      foot,
+      h("button.button.primary.join", { type: "button", onclick: join }, isNew ? t("start") : t("joinAgain")),
+    );
   }
 
   function drawKeys() {
@@ -140,7 +155,8 @@ export function openThread(chatId, userId, hooks) {
     clearTimeout(typingTimer);
     const was = !typing.hidden;
     typing.hidden = !isTyping();
-    if (!typing.hidden) typingTimer = setTimeout(() => (drawTyping(), drawHeader()), view.chat.typing_until - now() + 30);
+    if (!typing.hidden)
+      typingTimer = setTimeout(() => (drawTyping(), drawHeader()), view.chat.typing_until - now() + 30);
     if (!was && !typing.hidden && stayed) toEnd(false);
   }
 
@@ -153,7 +169,14 @@ export function openThread(chatId, userId, hooks) {
     newest = null;
     for (const message of view.chat.messages.values()) append(message);
     if (!view.chat.messages.size) {
-      list.append(h("div.welcome", {}, h("span.avatar.large.bot", { style: { "--own": colour(botName()) } }, initials(botName())), h("p", {}, t("noMessages"))));
+      list.append(
+        h(
+          "div.welcome",
+          {},
+          h("span.avatar.large.bot", { style: { "--own": colour(botName()) } }, initials(botName())),
+          h("p", {}, t("noMessages")),
+        ),
+      );
     }
   }
 
@@ -200,7 +223,7 @@ export function openThread(chatId, userId, hooks) {
     pending = 0;
     drawJump();
     if (smooth) scroller.scrollTo({ top: scroller.scrollHeight, behavior: "smooth" });
-    else cancelAnimationFrame(frame), (frame = requestAnimationFrame(settle));
+    else (cancelAnimationFrame(frame), (frame = requestAnimationFrame(settle)));
   }
 
   // Once for all that came since the last picture: where the end is costs a layout of the whole chat.
@@ -245,7 +268,8 @@ export function openThread(chatId, userId, hooks) {
     }
     if (!mine.length) return;
     if (drawn.size > MOST_DRAWN && stayed) shorten();
-    if (stayed || mine.some((change) => change.kind === "message" && change.message.author === view.userId)) toEnd(false);
+    if (stayed || mine.some((change) => change.kind === "message" && change.message.author === view.userId))
+      toEnd(false);
     else drawJump();
   }
 
@@ -280,11 +304,18 @@ export function openThread(chatId, userId, hooks) {
       case "join":
       case "leave": {
         const who = world.users.get(change.user)?.name ?? "";
-        list.append(h("div.day", {}, h("span", { dir: "auto" }, t(change.kind === "join" ? "hasJoined" : "hasLeft", { name: who }))));
+        list.append(
+          h(
+            "div.day",
+            {},
+            h("span", { dir: "auto" }, t(change.kind === "join" ? "hasJoined" : "hasLeft", { name: who })),
+          ),
+        );
         break;
       }
       case "money":
-        if (change.user === view.userId && change.what === "refunded") toast(t("moneyBack"), { place: view.element });
+        if (change.user === view.userId && change.what === "refunded")
+          toast(t("moneyBack"), { place: view.element });
         break;
       case "invoice":
         if (view.chat.name === null) toast(t("newInvoice"), { place: view.element });

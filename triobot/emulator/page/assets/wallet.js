@@ -27,25 +27,27 @@ export function walletPanel(user) {
     fill(
       element,
       h("div.whose", { dir: "auto" }, person.name),
-      h(
-        "div.balances",
-        {},
-        balance(person, "IRR", STEPS.map(step)),
-        balance(person, "coin", [step(10)]),
-      ),
+      h("div.balances", {}, balance(person, "IRR", STEPS.map(step)), balance(person, "coin", [step(10)])),
       h("h3", {}, t("invoices")),
       open.length ? open.map((bill) => invoice(bill, person)) : h("p.hint", {}, t("noInvoices")),
       h("h3", {}, t("payments")),
       rest.length ? rest.map((bill) => payment(bill)) : h("p.hint", {}, t("noPayments")),
       rest.some((bill) => bill.state === "paid") &&
-        h("button.button.wide-button", { type: "button", onclick: () => tried(() => act("clock", { seconds: 3600 })) }, icon("clock", 18), t("letAnHourPass")),
+        h(
+          "button.button.wide-button",
+          { type: "button", onclick: () => tried(() => act("clock", { seconds: 3600 })) },
+          icon("clock", 18),
+          t("letAnHourPass"),
+        ),
     );
     tick();
   }
 
   function concerns(bill, person) {
     const chat = world.chats.get(bill.chat_id);
-    return bill.takings.some((taking) => taking.payer === person.id) || Boolean(chat?.members.includes(person.id));
+    return (
+      bill.takings.some((taking) => taking.payer === person.id) || Boolean(chat?.members.includes(person.id))
+    );
   }
 
   function balance(person, currency, steps) {
@@ -64,7 +66,17 @@ export function walletPanel(user) {
           "details.custom",
           {},
           h("summary.chip", {}, "…"),
-          h("form.with-button", { onsubmit: (event) => (event.preventDefault(), Number(amount.value) > 0 && add(Number(amount.value))) }, amount, h("button.chip", { type: "submit" }, t("topUp"))),
+          h(
+            "form.with-button",
+            {
+              onsubmit: (event) => (
+                event.preventDefault(),
+                Number(amount.value) > 0 && add(Number(amount.value))
+              ),
+            },
+            amount,
+            h("button.chip", { type: "submit" }, t("topUp")),
+          ),
         ),
       ),
     );
@@ -74,8 +86,18 @@ export function walletPanel(user) {
     return h(
       "div.bill",
       {},
-      h("div.bill-words", {}, h("b", { dir: "auto" }, bill.description), h("span", {}, money(bill.amount, bill.currency)), h("small.faint.digits", {}, `#${bill.id}`)),
-      h("button.button.primary", { type: "button", onclick: () => payInvoice(bill, person, document.body) }, t("pay")),
+      h(
+        "div.bill-words",
+        {},
+        h("b", { dir: "auto" }, bill.description),
+        h("span", {}, money(bill.amount, bill.currency)),
+        h("small.faint.digits", {}, `#${bill.id}`),
+      ),
+      h(
+        "button.button.primary",
+        { type: "button", onclick: () => payInvoice(bill, person, document.body) },
+        t("pay"),
+      ),
     );
   }
 
@@ -85,12 +107,22 @@ export function walletPanel(user) {
     return h(
       "div.bill",
       { class: bill.state },
-      h("div.bill-words", {}, h("b", { dir: "auto" }, bill.description || t(bill.kind)), h("span", {}, money(taking.amount, taking.currency)), h("small.faint.digits", {}, facts.join(" · "))),
+      h(
+        "div.bill-words",
+        {},
+        h("b", { dir: "auto" }, bill.description || t(bill.kind)),
+        h("span", {}, money(taking.amount, taking.currency)),
+        h("small.faint.digits", {}, facts.join(" · ")),
+      ),
       h(
         "div.state",
         {},
         h("span.chip.state-chip", {}, t(`state_${bill.state}`)),
-        bill.state === "paid" && h("small.countdown.digits", { "data-until": taking.paid_at + world.machine.switches.verify_window, title: t("backAt") }),
+        bill.state === "paid" &&
+          h("small.countdown.digits", {
+            "data-until": taking.paid_at + world.machine.switches.verify_window,
+            title: t("backAt"),
+          }),
       ),
     );
   }

@@ -108,13 +108,19 @@ export function addOlder(chat, { messages, older }) {
 
 /** Whose private chat this is; nobody's for a group. */
 export function ownerOf(chat) {
-  return chat.name === null ? ([...world.users.values()].find((user) => user.chat_id === chat.id) ?? null) : null;
+  return chat.name === null
+    ? ([...world.users.values()].find((user) => user.chat_id === chat.id) ?? null)
+    : null;
 }
 
 /** The bot's name, as far as anybody knows it. */
 export function botName() {
   const target = world.bot?.target ?? "";
-  const file = target.replace(/:[^:/]*$/, "").split("/").pop().replace(/\.py$/, "");
+  const file = target
+    .replace(/:[^:/]*$/, "")
+    .split("/")
+    .pop()
+    .replace(/\.py$/, "");
   return file.split(".").pop() || "bot";
 }
 
