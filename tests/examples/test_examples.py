@@ -13,6 +13,7 @@ import pytest
 from scene import bytes_of, playing
 
 from triobot import Audio, Contact, File, Image, Location, Media, Video, Voice
+from triobot.testing import drive
 
 Example = Callable[[str], ModuleType]
 
@@ -58,29 +59,33 @@ async def test_a_quiz_counts_right_answers(example: Example) -> None:
 
 
 async def test_a_quiz_goes_on_when_a_question_is_not_answered(
-    example: Example, monkeypatch: pytest.MonkeyPatch
+    example: Example, autojump_clock: object
 ) -> None:
     """And takes the question's buttons away, so that a late press answers nothing."""
     quiz = example("quiz")
-    monkeypatch.setattr(quiz, "EACH", 0.2)
-    async with playing(quiz.bot) as app:
-        sara = await app.user("Sara")
-        await sara.joins()
-        for question in quiz.QUESTIONS:
-            await sara.sees(question.text)
-            await sara.sees("Time is up for this one.")
-        await sara.sees("0 of 3 right.")
-
-        assert [seen.buttons for seen in await sara.history()] == [()] * 7
-
-
-async def test_a_quiz_ends_with_its_last_minute(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
-    quiz = example("quiz")
-    monkeypatch.setattr(quiz, "WHOLE", 0.3)
-    async with playing(quiz.bot) as app:
-        sara = await app.user("Sara")
+    async with drive(quiz.bot) as world:
+        sara = world.user("Sara")
         await sara.joins()
         await sara.sees("Which planet is the largest?")
+        await world.waits(seconds=quiz.EACH)
+        await sara.sees("Time is up for this one.")
+        await sara.sees("How many strings has a tar?")
+        await sara.presses("Six")
+        await sara.sees("Which one is not a fruit?")
+        await world.waits(seconds=quiz.EACH)
+        await sara.sees("1 of 3 right.")
+
+        assert [seen.buttons for seen in await sara.history()] == [()] * 6
+
+
+async def test_a_quiz_ends_with_its_last_minute(example: Example, autojump_clock: object) -> None:
+    quiz = example("quiz")
+    quiz.EACH = 2 * quiz.WHOLE
+    async with drive(quiz.bot) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.sees("Which planet is the largest?")
+        await world.waits(seconds=quiz.WHOLE)
         await sara.sees("That was the last minute.")
         await sara.sees("0 of 3 right.")
 

@@ -279,3 +279,24 @@ async def test_a_subscription_can_be_stopped(example: Example, autojump_clock: o
         await sara.sees("You won't hear from us any more.")
         await world.waits(days=40)
         await sara.sees_nothing(within=60)
+
+
+async def test_a_late_parcel_is_searched_for(example: Example, autojump_clock: object) -> None:
+    """Days later, however often the warehouse posts and the customer clicks."""
+    site = example("existing_app")
+    orders = site.Orders()
+    async with drive(site.bot, provide(site.orders, orders), app=site.app) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.sees("The number of your order?")
+        await sara.says("7")
+        await sara.sees("You will hear of order 7 here.")
+        for _ in range(2):
+            await site.app.test_client().post("/orders/7/shipped")
+        await sara.sees("Order 7 is on its way.")
+        await world.waits(days=3)
+        await sara.sees_buttons("Yes", "No")
+        await sara.presses("No", times=2)
+        await sara.sees("We are looking for it.")
+
+        assert orders.lost == [7]
