@@ -112,6 +112,10 @@ async def test_a_pizza_in_spite_of_everything(browser: str, tmp_path: Path) -> N
 
 async def test_a_shop_pages_and_is_paid(browser: str, tmp_path: Path) -> None:
     async with developing(browser, tmp_path, "shop") as page:
+        await page.click(".rail .tab", "Bot")
+        await page.sees("running", within=".phase-line")
+        await page.sees("live conversations", within=".figure")
+        await page.wait("document.querySelector('.figure b').textContent === '1'")
         await page.click(".inline-button", "Bread")
         await page.sees("Bread is in the cart.", within=".toast")
         await page.sees("In the cart: 1", within=".bubble")

@@ -269,6 +269,9 @@ class Process:
     def view(self) -> dict[str, Any]:
         return {"phase": self.phase}
 
+    def runtime(self) -> dict[str, Any]:
+        return {"live": 3}
+
     def lines(self, after: int) -> list[tuple[int, str]]:
         return [line for line in self.said if line[0] > after]
 
@@ -288,6 +291,7 @@ async def test_the_bots_process_is_told(tmp_path: Path) -> None:
 
         told = follower.everything()
         assert (told["bot"], told["lines"]) == ({"phase": "running"}, ["one", "two"])
+        assert told["runtime"] == {"live": 3}
 
         process.phase = "failed"
         process.said.append((3, "three"))

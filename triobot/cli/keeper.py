@@ -51,6 +51,7 @@ class Keeper:
         self._since = 0
         self._starts = 0
         self._process: trio.Process | None = None
+        self._runtime: dict[str, JsonValue] = {}
         self._killed = False
         self._again = True
         self._changed = trio.Event()
@@ -70,6 +71,16 @@ class Keeper:
             "pid": self._process.pid if self._process is not None else None,
             "problem": "\n".join(self._problem) if self._phase == "failed" else "",
         }
+
+    def runtime(self) -> dict[str, JsonValue]:
+        """What the bot said of itself last."""
+        return self._runtime
+
+    def learn(self, runtime: dict[str, JsonValue]) -> None:
+        """Remember what the bot says of itself."""
+        if runtime != self._runtime:
+            self._runtime = runtime
+            self._tell()
 
     def lines(self, after: int) -> Sequence[tuple[int, str]]:
         """What was written behind this line."""
@@ -144,6 +155,7 @@ class Keeper:
             if process.returncode is None:
                 await self._bring_to_rest(process)
             self._process = None
+            self._runtime = {}
             self._enter(self._ended(process.returncode))
 
     def _ended(self, code: int | None) -> Phase:

@@ -15,6 +15,10 @@ class BotProcess(Protocol):
         """How it is: ``phase``, ``pid``, ``since``, ``starts``, ``problem``, ``target``."""
         ...
 
+    def runtime(self) -> dict[str, JsonValue]:
+        """What the bot says of itself: counts by name, and its ``alarms``; empty while it says nothing."""
+        ...
+
     def lines(self, after: int) -> Sequence[tuple[int, str]]:
         """What it wrote behind this line, as far as it is kept, with the lines' growing numbers."""
         ...

@@ -12,6 +12,7 @@ Each of the two is one JSON object; the keys are the same in both, and a page me
 ``machine``     faults, switches, the clock; only when something about it is new
 ``waiting``     how many events wait for the bot; only when that is new
 ``bot``         the bot's process, or null; only when something about it is new
+``runtime``     what the bot says of itself; only when that is new
 ``lines``       what the bot's process wrote
 ==============  ====================================================================================
 """
@@ -48,6 +49,7 @@ class Follower:
         self._chats = 0
         self._machine: JsonObject = {}
         self._bot: JsonValue = None
+        self._runtime: JsonObject = {}
         self._waiting = -1
 
     def everything(self) -> JsonObject:
@@ -57,7 +59,7 @@ class Follower:
         self._seq = self._world.seq
         self._people, self._chats = len(list(self._world.people)), len(list(self._world.chats()))
         self._calls = self._lines = 0
-        self._machine, self._bot, self._waiting = {}, None, -1
+        self._machine, self._bot, self._runtime, self._waiting = {}, None, {}, -1
         chats: list[JsonValue] = [
             {**_head(chat), **view_history(chat, None, NEWEST)} for chat in self._world.chats()
         ]
@@ -69,6 +71,7 @@ class Follower:
             "chats": chats,
             "bills": [view_bill(bill, now) for bill in self._world.till],
             "bot": None,
+            "runtime": {},
             **self._rest(),
         }
 
@@ -120,6 +123,9 @@ class Follower:
         bot = exchange.bot.view() if exchange.bot is not None else None
         if bot != self._bot:
             news["bot"] = self._bot = bot
+        runtime = exchange.bot.runtime() if exchange.bot is not None else {}
+        if runtime != self._runtime:
+            news["runtime"] = self._runtime = runtime
         if exchange.bot is not None and (lines := exchange.bot.lines(self._lines)):
             news["lines"] = [line for _, line in lines]
             self._lines = lines[-1][0]

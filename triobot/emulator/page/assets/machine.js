@@ -10,8 +10,9 @@ import { listen, world } from "./world.js";
 /** The panel with the process's own words. */
 export function machinePanel() {
   const head = h("div.process");
+  const runtime = h("div.runtime");
   const log = h("pre.log", { dir: "ltr", tabindex: 0 });
-  const element = h("div.panel-body.machine", {}, head, log);
+  const element = h("div.panel-body.machine", {}, head, runtime, log);
 
   function drawHead() {
     const bot = world.bot;
@@ -44,6 +45,16 @@ export function machinePanel() {
     );
   }
 
+  function drawRuntime() {
+    const facts = figures(world.runtime);
+    const alarms = world.runtime.alarms ?? [];
+    fill(
+      runtime,
+      facts.map(([name, value]) => h("div.figure", {}, h("b.digits", {}, value), h("span", {}, name))),
+      alarms.slice(-5).map((alarm) => h("div.alarm", { dir: "auto" }, alarmWords(alarm))),
+    );
+  }
+
   function drawLog() {
     const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
     fill(log, world.lines.join("\n"));
@@ -53,17 +64,34 @@ export function machinePanel() {
   listen((fresh) => {
     if (!element.isConnected) return;
     if (fresh.all || fresh.bot || fresh.waiting) drawHead();
+    if (fresh.all || fresh.runtime) drawRuntime();
     if (fresh.all || fresh.lines.length) drawLog();
   });
   return {
     element,
     draw() {
       drawHead();
+      drawRuntime();
       drawLog();
       log.scrollTop = log.scrollHeight;
     },
   };
 }
+
+// What a developer looks for; whatever else the bot tells of itself is for its operator.
+const FIGURES = ["live", "parked", "inbox", "intents"];
+const OUTBOX = ["queued", "in_flight", "done", "failed", "retries", "possible_repeats"];
+
+function figures(told) {
+  const shown = (from, names) =>
+    names
+      .filter((name) => typeof from[name] === "number")
+      .map((name) => [t(`figure_${name}`), number(from[name])]);
+  return [...shown(told, FIGURES), ...shown(told.outbox ?? {}, OUTBOX)];
+}
+
+const alarmWords = ({ text, times }) =>
+  times > 1 ? `${text} (${t("times", { count: number(times) })})` : text;
 
 /** What has to be seen wherever one looks: that the line is cut, or that the bot doesn't run, and why. */
 export function banner(openPanel) {

@@ -11,6 +11,7 @@ export const world = {
   lines: [],
   machine: { faults: [], switches: {}, ahead: 0 },
   waiting: 0,
+  runtime: {},
   bot: null,
   baseUrl: "",
   known: false,
@@ -41,6 +42,7 @@ export function merge(news) {
     machine: "machine" in news,
     bot: "bot" in news,
     waiting: "waiting" in news,
+    runtime: "runtime" in news,
     lines: news.lines ?? [],
   };
   if (news.all) startAnew(news);
@@ -58,6 +60,7 @@ export function merge(news) {
   }
   if (fresh.machine) world.machine = news.machine;
   if (fresh.bot) world.bot = news.bot;
+  if (fresh.runtime) world.runtime = news.runtime;
   if (fresh.waiting) world.waiting = news.waiting;
   world.lines = [...world.lines, ...fresh.lines].slice(-MOST_LINES);
   for (const hear of [...listeners]) hear(fresh);
