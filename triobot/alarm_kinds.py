@@ -13,6 +13,7 @@ AlarmKind: TypeAlias = Literal[
     "outbox_held",
     "store_unwritable",
     "inbox_half_full",
+    "store_restored",
     "amount_mismatch",
     "foreign_payment",
     "payment_unverified",
@@ -100,6 +101,11 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Events wait faster than they are handled; half of the room is used.",
         "When it is full, events are refused.",
         "Look for a slow resource or a flood: `triobot status`.",
+    ),
+    "store_restored": About(
+        "The bot runs on a backup that was restored.",
+        "What was done since the backup was made is not known: it may be done, or granted, again.",
+        "Look at `triobot payments --state delivered` and at what your other systems know.",
     ),
     "amount_mismatch": About(
         "The platform captured another amount than was asked for.",
