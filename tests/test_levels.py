@@ -15,8 +15,9 @@ MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
 SEAMS = WIRE | {"values", "resources", "seams", "secrets"}
+HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store"}
-BOT = SEAMS | L3 | {"clock", "alarms", "settings", "runtime"}
+BOT = HTTP | L3 | {"clock", "alarms", "settings", "runtime"}
 
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {
@@ -29,7 +30,10 @@ ALLOWED: dict[str, set[str]] = {
     "seams": WIRE,
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},
+    "http": {"errors"},
     **dict.fromkeys(L3, SEAMS),
+    "client": HTTP,
+    "webhook": HTTP,
     "emulator": SEAMS,
     "filters": {"conversations"},
     "runtime": BOT,
