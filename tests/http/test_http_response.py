@@ -56,6 +56,7 @@ GOOD: dict[str, tuple[bytes, bool, int, bytes, bool]] = {
         b"ok",
         True,
     ),
+    "blanks": (b"HTTP/1.1 200 OK\r\nX:  a b \t\r\nContent-Length: 2 \r\n\r\nok", False, 200, b"ok", True),
     "no reason": (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", False, 200, b"ok", True),
 }
 

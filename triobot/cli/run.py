@@ -85,7 +85,7 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
     Raises:
         ConfigError: there are several: nobody can tell which one is the webhook's.
     """
-    from ..webhook.binding import inherited_binds
+    from ..http.binding import inherited_binds
 
     binds = inherited_binds(environ, pid)
     if not binds:

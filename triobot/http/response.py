@@ -17,6 +17,8 @@ from .malformed import MalformedError
 LARGEST_HEAD: Final = 64 * 1024
 # A chunk's own line, with the extensions that nobody sends.
 _CHUNK_LINE: Final = 64
+# llhttp leaves them behind a value.
+_BLANKS: Final = b" \t"
 _CHANGED: Final = "it changed the protocol, which nobody asked for"
 
 
@@ -112,7 +114,7 @@ class ResponseReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; a trailer once the head is done, which nobody wants."""
         if not self.head_done:
-            self.headers.append((name, value))
+            self.headers.append((name, value.rstrip(_BLANKS)))
 
     def on_headers_complete(self) -> None:
         """The head is complete."""
