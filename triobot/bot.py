@@ -28,14 +28,16 @@ from .conversations.routes import Router
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
+from .http.binding import FdBind, TcpBind
 from .resources import Provided, Resource, find, open_resources
 from .runtime import Intake, Statistics, Work, open_intake, open_work
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
-from .webhook.app import build_app
-from .webhook.binding import FdBind, TcpBind
+from .webhook.endpoint import Endpoint
+from .webhook.limits import Limits
 from .webhook.serving import serve
+from .webhook.traffic import Traffic
 from .wire.content import Media
 from .wire.ids import ChatId, as_recipient
 from .wire.operations import Upload
@@ -218,8 +220,13 @@ class Bot(Router):
             open_intake(settings, self._clock, self._hook) as intake,
             trio.open_nursery() as listener,
         ):
-            app = build_app(intake.inbox, intake.secrets, readiness=intake.readiness)
-            bound: list[str] = await listener.start(partial(serve, app, [bind], shutdown=closing))
+            limits, traffic = Limits(), Traffic()
+            endpoint = Endpoint(
+                intake.inbox, intake.secrets, limits=limits, readiness=intake.readiness, traffic=traffic
+            )
+            bound: list[str] = await listener.start(
+                partial(serve, endpoint, [bind], shutdown=closing, limits=limits, traffic=traffic)
+            )
             async with self._working(intake, provided):
                 log.info("listening on %s", ", ".join(bound))
                 task_status.started(bound)
