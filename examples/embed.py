@@ -3,39 +3,40 @@
 Run it with `python examples/embed.py`.
 """
 
+from contextlib import suppress
 from datetime import datetime
 
 import trio
 
-from triobot import Bot, Chat, ChatId
+from triobot import Bot, Chat, Key
 from triobot.errors import ForbiddenError
 from triobot.filters import command
 
+LISTENS = Key("listens", bool)
+
 bot = Bot()
-listeners: set[ChatId] = set()
 
 
 @bot.conversation
 async def subscribe(chat: Chat) -> None:
-    listeners.add(chat.id)
+    chat.data[LISTENS] = True
     await chat.send("You will hear from me. /stop ends it.")
 
 
 @bot.interrupt(command("stop"))
 async def unsubscribe(chat: Chat) -> None:
-    listeners.discard(chat.id)
+    chat.data[LISTENS] = False
     await chat.send("Silence.")
 
 
 async def tell_time(interval: float) -> None:
     while True:
         await trio.sleep(interval)
-        for chat_id in list(listeners):
-            try:
-                # The door from outside: inside a conversation it would be chat.send.
-                await bot.chat(chat_id).send(f"It is {datetime.now().astimezone():%H:%M:%S}.")
-            except ForbiddenError:  # left, or blocked the bot
-                listeners.discard(chat_id)
+        async for chat_id, listens in bot.each(LISTENS):
+            if listens:
+                with suppress(ForbiddenError):  # left, or blocked the bot
+                    # The door from outside: inside a conversation it would be chat.send.
+                    await bot.chat(chat_id).send(f"It is {datetime.now().astimezone():%H:%M:%S}.")
 
 
 async def main(interval: float = 60) -> None:

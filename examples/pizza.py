@@ -6,7 +6,6 @@ from typing import Annotated
 
 import attrs
 import trio
-import trio.lowlevel
 
 from triobot import Bot, Chat, Field, Image, Location
 from triobot.filters import command
@@ -47,15 +46,18 @@ async def pizza(chat: Chat) -> None:
     where = await chat.ask("Where to?", Location)
     order = Order(name, size)
 
-    with chat.move_on_after(10 * 60) as limit:
-        details = await chat.fill(Details, "How do we find you?")
-        paid = await chat.charge(size.value, f"A {size.name.lower()} pizza", item=order)
-        async with chat.typing():
-            # What reaches the world outside the chat goes through a step.
-            minutes = await chat.step(submit, paid.item, where, details)
-        await chat.send(Image.open(PICTURE, caption=f"Thank you, {name}! Ready in {minutes} minutes."))
-    if limit.cancelled_caught:
+    try:
+        with chat.fail_after(10 * 60):
+            details = await chat.fill(Details, "How do we find you?")
+            paid = await chat.charge(size.value, f"A {size.name.lower()} pizza", item=order)
+    except trio.TooSlowError:
         await chat.send("Too slow, come back any time.")
+        return
+    # It is paid: from here on, time must not end it.
+    async with chat.typing():
+        # What reaches the world outside the chat goes through a step.
+        minutes = await chat.step(submit, paid.item, where, details)
+    await chat.send(Image.open(PICTURE, caption=f"Thank you, {name}! Ready in {minutes} minutes."))
 
 
 @bot.interrupt(command("cancel"))

@@ -1,4 +1,4 @@
-"""A shop: pages in one message, a search while they are shown, a cart, and orders that the staff takes."""
+"""A shop: pages in one message, a search while they are shown, a cart, and a button for the same again."""
 
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -45,9 +45,9 @@ def found(words: str) -> Sequence[Item]:
 
 
 async def pay(chat: Chat, cart: Sequence[Item]) -> None:
-    names = ", ".join(item.name for item in cart)
-    paid = await chat.charge(sum(item.price for item in cart), names, item=[item.id for item in cart])
-    again = Buttons({Repeat(tuple(paid.item)): "The same again"})
+    names, price = ", ".join(item.name for item in cart), sum(item.price for item in cart)
+    paid = await chat.charge(price, names, item=Repeat(tuple(item.id for item in cart)))
+    again = Buttons({paid.item: "The same again"})
     await chat.send(f"Thank you! On its way: {names}.", buttons=again)
 
 

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.wire.strategies import events
 from triobot.conversations.recorded import register_wire_values
 from triobot.errors import ConfigError, UnreadableRecordError, UnrecordableError
+from triobot.testing.strategies import events
 from triobot.values import decode_value, encode_value, expect, register
 
 T = TypeVar("T")

@@ -14,6 +14,7 @@ from .conversations.buttons import Buttons as Buttons
 from .conversations.buttons import Keyboard as Keyboard
 from .conversations.charging import Paid as Paid
 from .conversations.chat import Chat as Chat
+from .conversations.data import Data as Data
 from .conversations.data import Key as Key
 from .conversations.filters import Command as Command
 from .conversations.filters import fold as fold

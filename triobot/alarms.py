@@ -8,7 +8,7 @@ from typing import Final, final
 
 import trio
 
-from .seams import Alarm, OnAlarm
+from .seams import Alarm, OnAlarm, RaiseAlarm
 
 log: Final = logging.getLogger("triobot.alarms")
 
@@ -23,10 +23,15 @@ class AlarmBell:
 
     What goes wrong again next week is news; ten thousand forged callbacks are one. When more than 64 wait for
     the hook, further ones are only logged.
+
+    Args:
+        hook: the author's.
+        at_once: told before that, without waiting; must not raise.
     """
 
-    def __init__(self, hook: OnAlarm | None) -> None:
+    def __init__(self, hook: OnAlarm | None, at_once: RaiseAlarm | None = None) -> None:
         self._hook = hook
+        self._at_once = at_once
         self._rung: dict[tuple[str, str], float] = {}
         self._send, self._receive = trio.open_memory_channel[Alarm](_WAITING)
 
@@ -41,6 +46,8 @@ class AlarmBell:
             del self._rung[next(iter(self._rung))]
         self._rung[what] = now
         log.error("ALARM %s: %s", alarm.kind, alarm.text)
+        if self._at_once is not None:
+            self._at_once(alarm)
         if self._hook is not None:
             try:
                 self._send.send_nowait(alarm)

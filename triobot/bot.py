@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -21,19 +21,22 @@ import httpx
 import trio
 from quart_trio import QuartTrio
 
-from .address import Address
+from .address import INSTEAD, Address, OutsideDoor
 from .clock import SystemClock
+from .conversations.branches import refuse_conversations
 from .conversations.data import Key
 from .conversations.routes import Router
+from .conversations.speaking import Speech
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .http.binding import FdBind, TcpBind
 from .resources import Provided, Resource, find, open_resources
-from .runtime import Intake, Statistics, Work, open_intake, open_work
+from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
+from .watchdog import watched_loop
 from .webhook.endpoint import Endpoint
 from .webhook.limits import Limits
 from .webhook.serving import serve
@@ -73,7 +76,8 @@ class Bot(Router):
         base_url: where the platform is; else ``TRIOBOT_BASE_URL``, else the public one.
         store: ``sqlite:PATH`` or ``memory:``; else ``TRIOBOT_STORE``, else ``sqlite:triobot.db``.
         settings: all settings at once; then nothing is read from the environment.
-        texts: the runtime's own words; English by default.
+        texts: the runtime's own words, or a function that chooses them by what the chat keeps, such as
+            ``lambda data: WORDS[data[LANGUAGE]]``. English by default.
         transport: carries requests to the platform in place of the default: a proxy, or a test's double.
         clock: the time of day in place of this machine's.
 
@@ -93,7 +97,7 @@ class Bot(Router):
         base_url: str | None = None,
         store: str | None = None,
         settings: Settings | None = None,
-        texts: Texts | None = None,
+        texts: Speech | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         clock: WallClock | None = None,
     ) -> None:
@@ -110,6 +114,7 @@ class Bot(Router):
         self._hook: OnAlarm | None = None
         self._resources: list[Resource[object]] = []
         self._work: Work | None = None
+        self._around: Surroundings | None = None
         self._stop = trio.Event()
 
     # --- declaring
@@ -142,6 +147,7 @@ class Bot(Router):
         Raises:
             ConfigError: the bot isn't running, or doesn't declare it.
         """
+        refuse_conversations("bot.use()", "chat.use()")
         return find(self._running().resources, resource)
 
     def settings(self) -> Settings:
@@ -150,6 +156,8 @@ class Bot(Router):
         Raises:
             ConfigError: a variable can't be read.
         """
+        if self._around is not None:
+            return self._around.settings
         if self._settings is not None:
             return self._settings
         settings = read_environment(os.environ)
@@ -243,20 +251,42 @@ class Bot(Router):
 
         Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door.
         """
-        settings = settings or self.settings()
-        async with open_intake(settings, self._clock, self._hook) as intake, self._working(intake, provided):
+        settings, around = settings or self.settings(), self._around
+        clock = self._clock if around is None else around.clock
+        async with (
+            open_intake(settings, clock, self._hook, around=around) as intake,
+            self._working(intake, provided),
+        ):
+            if around is not None:
+                around.opened(intake)
             yield intake
+
+    @contextmanager
+    def within(self, around: Surroundings) -> Generator[None]:
+        """Let each run that begins in the block take these surroundings: `triobot.testing.drive` uses it."""
+        before, self._around = self._around, around
+        try:
+            yield
+        finally:
+            self._around = before
 
     @asynccontextmanager
     async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
-        table, texts, transport = self.table(), self._texts, self._transport
+        table, texts, transport, media = self.table(), self._texts, self._transport, None
+        if self._around is not None:
+            transport = media = self._around.transport
+            provided = (*self._around.provided, *provided)
         try:
             # Until it has come to rest: a step that is being done may still use the bot's doors.
             async with (
+                # Not in virtual time, which stands still for good reasons.
+                watched_loop() if self._around is None else nullcontext(),
                 open_resources(self._resources, provided) as resources,
-                open_work(intake, table, texts, transport=transport, resources=resources) as self._work,
+                open_work(
+                    intake, table, texts, transport=transport, media_transport=media, resources=resources
+                ) as self._work,
             ):
                 yield
         finally:
@@ -287,12 +317,11 @@ class Bot(Router):
 
         Raises:
             ConfigError: the bot isn't running.
-            ForeignTaskError: called from a conversation, where `chat.send` is the recorded door.
+            ForeignTaskError: called from a conversation, where `chat.to` is the recorded door.
             LocalProtocolError: this is no chat's id, phone number or group name.
         """
-        work = self._running()
-        work.dispatcher.refuse_conversations("bot.chat()")
-        return Address(work, as_recipient(chat_id))
+        refuse_conversations("bot.chat()", INSTEAD)
+        return Address(OutsideDoor(self._running()), as_recipient(chat_id))
 
     async def each(self, key: Key[T]) -> AsyncGenerator[tuple[ChatId, T]]:
         """Every chat that keeps something under a key, with the value: an audience, or an export.
@@ -304,8 +333,8 @@ class Bot(Router):
             ForeignTaskError: called from a conversation.
             UnreadableRecordError: a value is of another class.
         """
+        refuse_conversations("bot.each()", "chat.step() with a function that reads it")
         dispatcher = self._running().dispatcher
-        dispatcher.refuse_conversations("bot.each()")
         after: ChatId | None = None
         while page := await dispatcher.keyed(key.name, after):
             for chat_id, text in page:
@@ -313,12 +342,24 @@ class Bot(Router):
             after = page[-1][0]
 
     async def upload(self, media: M) -> M:
-        """Hand a file's bytes to the platform; what comes back may be sent any number of times."""
+        """Hand a file's bytes to the platform; what comes back may be sent any number of times.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, and not in a step.
+        """
+        refuse_conversations("bot.upload()", "chat.step(bot.upload, media)")
         descriptor = await self._running().platform.perform(Upload.of(media))
         return attrs.evolve(media, source=descriptor)
 
     async def download(self, media: Media, to: Path, *, limit: int = 100 * 1024 * 1024) -> Path:
-        """Fetch a received file to a path of your choice; see `PlatformClient.download`."""
+        """Fetch a received file to a path of your choice; see `PlatformClient.download`.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, and not in a step.
+        """
+        refuse_conversations("bot.download()", "chat.step(bot.download, media, path)")
         return await self._running().platform.download(media, to, limit=limit)
 
     def statistics(self) -> Statistics:
@@ -327,6 +368,7 @@ class Bot(Router):
         Raises:
             ConfigError: the bot isn't running.
         """
+        refuse_conversations("bot.statistics()", "chat.step() with a function that reads it")
         return self._running().statistics()
 
     def _running(self) -> Work:

@@ -13,7 +13,9 @@
       ConversationError
         ConversationEndedError   the conversation this handle belongs to is over
         ForeignTaskError         a chat operation from a task the conversation doesn't know
+        NonDurableCancelError    a cancel scope that isn't the chat's cancelled a chat operation
         StepError                a step failed with an error that can't be recorded as itself
+        NondeterminismError      the code does something else than its journal says
       RecordError
         UnrecordableError        no record can hold this value
         UnreadableRecordError    this program can't read a record
@@ -25,6 +27,8 @@
         StoreVersionError        made by another version of triobot
         StoreCorruptError        the file is damaged
         StoreFullError           a write did not reach the disk, and nothing of it is stored
+        LeaseLostError           another process has this chat now
+        JournalConflictError     a conversation isn't where its writer believes
       ConfigError                a setting or a declaration is wrong
 
 Each says whose fault it is and whether repeating helps. All are picklable; none carries the token, a
@@ -165,6 +169,47 @@ class ForeignTaskError(ConversationError):
 
 
 @final
+class NonDurableCancelError(ConversationError):
+    """A cancel scope that isn't the chat's cancelled a chat operation. Your program's fault.
+
+    A restart would not know of it. Use `Chat.move_on_after`, `fail_after` or `cancel_scope` instead.
+
+    Attributes:
+        id: the operation's number in its conversation.
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self.id = id
+
+    def __str__(self) -> str:
+        return (
+            f"operation {self.id} was cancelled by a scope that isn't the chat's, of which a restart would "
+            "know nothing; use chat.move_on_after, chat.fail_after or chat.cancel_scope"
+        )
+
+
+@final
+class NondeterminismError(ConversationError):
+    """A conversation's code does something else than what its journal says. Your program's fault.
+
+    It is never raised in the conversation: that is parked, with all that it has, until its code changes.
+
+    Attributes:
+        id: the operation's number in its conversation.
+        what: what was recorded, and what the code does.
+    """
+
+    def __init__(self, id: str, what: str) -> None:
+        super().__init__(id, what)
+        self.id = id
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"operation {self.id}: {self.what}"
+
+
+@final
 class StepError(ConversationError):
     """A step failed with an error that can't be recorded as itself.
 
@@ -279,6 +324,28 @@ class StoreCorruptError(StoreError):
 @final
 class StoreFullError(StoreError):
     """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
+
+
+@final
+class LeaseLostError(StoreError):
+    """Another process has this chat now; nothing was stored. Drop what is in memory of it."""
+
+
+@final
+class JournalConflictError(StoreError):
+    """Somebody else wrote this conversation, or it is gone; nothing was stored. Drop it, or read it anew.
+
+    Attributes:
+        conversation: its number.
+    """
+
+    def __init__(self, conversation: int, what: str) -> None:
+        super().__init__(conversation, what)
+        self.conversation = conversation
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"conversation {self.conversation}: {self.what}"
 
 
 @final

@@ -9,8 +9,8 @@ then does the listener close, and the store after it.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Final, final
 from urllib.parse import urlsplit
 
@@ -20,15 +20,16 @@ import trio
 
 from .alarms import AlarmBell
 from .client import PlatformClient
+from .conversations.advice import Advice
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
-from .conversations.texts import Texts
+from .conversations.speaking import Speech
 from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
-from .resources import Opened
-from .seams import InboxRow, OnAlarm, PutSetting, Quota, Store, StoreStatistics, WallClock
+from .resources import Opened, Provided
+from .seams import InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
 from .settings import Settings
-from .store import Stamp, open_store
+from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness
 from .webhook.inbox import Inbox
 from .webhook.secrets import Secrets
@@ -38,6 +39,30 @@ log: Final = logging.getLogger("triobot")
 
 _SECRET: Final = "webhook_secret"
 _SHARED: Final = frozenset({"ac", "co", "com", "edu", "gov", "id", "net", "org", "sch"})
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Surroundings:
+    """What a run takes in place of this machine's own: for tests and simulations.
+
+    Attributes:
+        settings: read in place of the environment.
+        clock: the time of day.
+        transport: carries requests to the platform, and downloads.
+        store: an open store, which stays open; `settings` names one otherwise.
+        on_alarm: told of each alarm at once, before the author's hook.
+        provided: values in place of resources.
+        opened: called with the intake once events can be accepted.
+    """
+
+    settings: Settings
+    clock: WallClock
+    transport: httpx.AsyncBaseTransport
+    store: Store
+    on_alarm: RaiseAlarm
+    provided: Sequence[Provided] = ()
+    opened: Callable[[Intake], None]
 
 
 @final
@@ -117,7 +142,11 @@ class Work:
 
 @asynccontextmanager
 async def open_intake(
-    settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
+    settings: Settings,
+    clock: WallClock,
+    on_alarm: OnAlarm | None = None,
+    *,
+    around: Surroundings | None = None,
 ) -> AsyncGenerator[Intake]:
     """Open the store and the inbox on top of it.
 
@@ -125,10 +154,10 @@ async def open_intake(
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
         StoreLockedError: another process has the store.
     """
-    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
-    async with open_store(settings.store, stamp=stamp, clock=clock) as store:
+    async with _opened_store(settings, clock, around) as store:
         secrets = await webhook_secrets(settings, store)
-        intake = Intake(settings, store, secrets, clock, AlarmBell(on_alarm))
+        bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
+        intake = Intake(settings, store, secrets, clock, bell)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(intake.bell.keep_telling)
             nursery.start_soon(intake.inbox.run)
@@ -136,6 +165,17 @@ async def open_intake(
                 yield intake
             finally:
                 nursery.cancel_scope.cancel()
+
+
+def _opened_store(
+    settings: Settings, clock: WallClock, around: Surroundings | None
+) -> AbstractAsyncContextManager[Store]:
+    if around is not None:
+        return nullcontext(around.store)
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+    kept_for = settings.retention_days * DAY
+    retention = Retention(crashed=kept_for, raw=kept_for)
+    return open_store(settings.store, stamp=stamp, clock=clock, retention=retention)
 
 
 async def webhook_secrets(settings: Settings, store: Store) -> Secrets:
@@ -153,9 +193,10 @@ async def webhook_secrets(settings: Settings, store: Store) -> Secrets:
 async def open_work(
     intake: Intake,
     table: Table,
-    texts: Texts,
+    texts: Speech,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
+    media_transport: httpx.AsyncBaseTransport | None = None,
     resources: Opened,
 ) -> AsyncGenerator[Work]:
     """Handle accepted events while the block runs; then come to rest, within the grace period."""
@@ -164,6 +205,7 @@ async def open_work(
         settings.base_url,
         settings.checked_token,
         transport=transport,
+        media_transport=media_transport,
         allow_insecure=settings.allow_insecure,
         # As many as the outbox has in flight: a chat that the platform keeps waiting holds one of each.
         connections=OutboxRules().parallel,
@@ -176,6 +218,7 @@ async def open_work(
             texts=texts,
             raise_alarm=bell.ring,
             resources=resources,
+            advice=Advice() if settings.development else None,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
         )
         dispatcher = Dispatcher(services, table, username=settings.username)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, IntEnum
+from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, final
 
 import attrs
 from typing_extensions import TypeVar
 
+from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
 from .wire.events import Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
@@ -146,6 +148,7 @@ class InboxRow:
 
     Attributes:
         group: two different senders have been seen in this chat.
+        parked: this chat has conversations, in memory or not, as of when the row was read.
     """
 
     seq: int
@@ -154,6 +157,7 @@ class InboxRow:
     content_type: str
     body: bytes = attrs.field(repr=False)
     group: bool = False
+    parked: bool = False
 
 
 @final
@@ -268,7 +272,7 @@ class PutData:
     value: str | None = attrs.field(repr=False)
 
 
-Write: TypeAlias = Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData
+Write: TypeAlias = Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData | JournalWrite
 
 
 @final
@@ -281,12 +285,28 @@ class StoreStatistics:
         inbox_bytes: their size.
         intents: effects whose outcome is not known yet.
         raw: unreadable requests kept.
+        conversations: those that have not ended, in memory or not.
+        parked: those of them that can't be revived by this code.
     """
 
     inbox: int
     inbox_bytes: int
     intents: int
     raw: int
+    conversations: int = 0
+    parked: int = 0
+
+
+@final
+@attrs.frozen
+class Forgotten:
+    """What was deleted of a chat, in numbers."""
+
+    events: int
+    conversations: int
+    records: int
+    values: int
+    others: int
 
 
 class Store(Protocol):
@@ -297,6 +317,8 @@ class Store(Protocol):
         StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
             may not be stored then. Every later call raises it too: the program should stop.
         LocalProtocolError: a value that no engine can hold; nothing of this call was stored.
+        LeaseLostError: a write under a lease that this process doesn't hold; nothing of this call was stored.
+        JournalConflictError: a conversation isn't where the writer believes; nothing of this call was stored.
         trio.ClosedResourceError: the store has been closed.
 
     Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.
@@ -308,9 +330,14 @@ class Store(Protocol):
         *,
         quota: Quota,
         also: Sequence[Write] = (),
+        taking: Callable[[InboxRow], Sequence[Write]] | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         """Store an event, with `also` in the same transaction, unless it is here or there is no room.
+
+        `taking` is for whoever deals with the event in the very transaction that accepts it: what it returns
+        for the new row is stored with it, and `Consume` of that row may be part of it. It is called inside
+        the transaction, maybe in another thread, maybe more than once: it must be pure, and quick.
 
         `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns,
         even when nobody waits any more. It must be quick and must not raise.
@@ -328,6 +355,67 @@ class Store(Protocol):
     async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
         """The rows of all chats behind `after`, in the order of acceptance."""
         ...
+
+    # --- conversations
+
+    def opening(self) -> Opening:
+        """What is known of this run of the program and of the one before."""
+        ...
+
+    def lease(self, chat_id: ChatId) -> Lease | None:
+        """The lease under which this process may write the chat's conversations; None: another's."""
+        ...
+
+    async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
+        """The chat's conversations that have not ended, oldest first."""
+        ...
+
+    async def journal(self, conversation: ConversationId) -> Journal | None:
+        """Everything of one conversation, ended and kept ones too; None if there is none."""
+        ...
+
+    async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        """The conversations behind the id `after` that had something under way, oldest first; none parked."""
+        ...
+
+    async def due(
+        self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
+    ) -> Sequence[ConversationRow]:
+        """The conversations to be woken by `now`, earliest first; none parked.
+
+        Args:
+            after: (wake_at, id) of the last one of the page before.
+        """
+        ...
+
+    async def next_wake(self, *, after: int = -1) -> int | None:
+        """The earliest wake time later than `after` of those that aren't parked."""
+        ...
+
+    async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        """The parked conversations behind the id `after`, oldest first."""
+        ...
+
+    async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        """All conversations behind the id `after`, ended and kept ones too, oldest first."""
+        ...
+
+    async def forget(self, chat_id: ChatId) -> Forgotten:
+        """Delete everything of a chat, so that no trace of it stays in the file.
+
+        Nothing of it may be running: what it would write then raises JournalConflictError.
+        """
+        ...
+
+    async def backup(self, path: Path) -> None:
+        """Copy the store as it is into a new file, while others go on writing.
+
+        Raises:
+            ConfigError: the file is there already, or this engine has tools of its own for that.
+        """
+        ...
+
+    # --- small things
 
     async def intents(self) -> Sequence[Intent]:
         """The effects whose outcome is not known, oldest first."""

@@ -23,6 +23,8 @@ _VARIABLES: Final = (
     "TRIOBOT_PORT",
     "TRIOBOT_PUBLIC_URL",
     "TRIOBOT_USERNAME",
+    "TRIOBOT_DEVELOPMENT",
+    "TRIOBOT_RETENTION_DAYS",
 )
 
 log: Final = logging.getLogger("triobot")
@@ -45,7 +47,11 @@ class Settings:
             ``triobot webhook-url``.
         username: the bot's own name, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).
         charge_hosts: hosts that a link to top up a wallet may lead to; by default the platform's own.
+        retention_days: how long the store keeps conversations that crashed, for a look at their journals, and
+            requests that nobody could read (``TRIOBOT_RETENTION_DAYS``).
         grace: seconds that a stop gives to what is being done.
+        development: tell a developer, in the log, of habits that hurt later (``TRIOBOT_DEVELOPMENT=1``);
+            on under ``triobot talk`` and in tests, off when a bot runs in earnest.
         allow_insecure: let the token travel over http:// to another machine.
 
     Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
@@ -61,12 +67,16 @@ class Settings:
     public_url: str | None = None
     username: str | None = None
     charge_hosts: tuple[str, ...] = ()
+    retention_days: int = 7
     grace: float = 10.0
     allow_insecure: bool = False
+    development: bool = False
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise ConfigError("the port must be from 0 to 65535")
+        if self.retention_days < 0:
+            raise ConfigError("retention_days must not be negative")
         if self.grace < 0:
             raise ConfigError("the grace period must not be negative")
 
@@ -106,6 +116,8 @@ def read_environment(environ: Mapping[str, str]) -> Settings:
         port=_port(_variable(environ, "TRIOBOT_PORT"), defaults.port),
         public_url=_variable(environ, "TRIOBOT_PUBLIC_URL"),
         username=_variable(environ, "TRIOBOT_USERNAME"),
+        development=_variable(environ, "TRIOBOT_DEVELOPMENT") not in (None, "0"),
+        retention_days=_days(_variable(environ, "TRIOBOT_RETENTION_DAYS"), defaults.retention_days),
     )
 
 
@@ -126,4 +138,12 @@ def _port(text: str | None, default: int) -> int:
         return default
     if not text.isascii() or not text.isdigit():
         raise ConfigError("TRIOBOT_PORT must be a number")
+    return int(text)
+
+
+def _days(text: str | None, default: int) -> int:
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 5:
+        raise ConfigError("TRIOBOT_RETENTION_DAYS must be a number of days")
     return int(text)

@@ -84,14 +84,18 @@ def expect(annotation: object, /) -> None:
     _expected.append(annotation)
 
 
-def _default_name(cls: type) -> str:
-    module = cls.__module__
+def lasting_module(module: str) -> str:
+    """The name of a module that is the same however the program was started."""
     if module == "__main__":
         # The same file may be run by name the next time.
         main = sys.modules["__main__"]
         spec = getattr(main, "__spec__", None)
-        module = spec.name if spec is not None else Path(getattr(main, "__file__", module)).stem
-    return f"{module}.{cls.__qualname__}"
+        return spec.name if spec is not None else Path(getattr(main, "__file__", module)).stem
+    return module
+
+
+def _default_name(cls: type) -> str:
+    return f"{lasting_module(cls.__module__)}.{cls.__qualname__}"
 
 
 def _claim(name: str, cls: type) -> str:

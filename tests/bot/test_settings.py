@@ -32,6 +32,8 @@ def test_every_variable_is_read() -> None:
             "TRIOBOT_PORT": "0",
             "TRIOBOT_PUBLIC_URL": "https://bot.example.org",
             "TRIOBOT_USERNAME": "pizza",
+            "TRIOBOT_DEVELOPMENT": "1",
+            "TRIOBOT_RETENTION_DAYS": "30",
         }
     )
 
@@ -44,6 +46,8 @@ def test_every_variable_is_read() -> None:
         port=0,
         public_url="https://bot.example.org",
         username="pizza",
+        development=True,
+        retention_days=30,
     )
 
 

@@ -247,7 +247,8 @@ class FakeStore:
             )
             self.rows[row.seq] = row
             if self.commit_lag:
-                await trio.sleep(self.commit_lag)
+                with trio.CancelScope(shield=True):  # it takes effect whether or not anyone waits
+                    await trio.sleep(self.commit_lag)
             if on_commit is not None:
                 on_commit(row)
             return Accepted(row)

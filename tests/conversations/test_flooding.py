@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 from doubles import FakeOutbox
@@ -22,6 +24,15 @@ async def say(chat: Chat) -> None:
     await chat.send("said")
 
 
+def another(name: str) -> Any:
+    """Each route has a function of its own."""
+
+    async def route(chat: Chat) -> None: ...
+
+    route.__qualname__ = name
+    return route
+
+
 def takes(bot: Router, event: Event) -> list[str]:
     """The kinds of the routes that take an event, and whether it is ignored."""
     table, setting = bot.table(), Setting()
@@ -33,12 +44,13 @@ def takes(bot: Router, event: Event) -> list[str]:
 def test_the_routes_of_a_router_share_a_filter() -> None:
     """Of each kind, and what it ignores; the routes beside it don't."""
     admin, bot = Router(when=by(71)), Router()
-    admin.interrupt(command("stop"))(say)
-    admin.aside(command("ban"))(say)
-    admin.conversation(say)
+    stop, ban, anything, start = (another(name) for name in ("stop", "ban", "anything", "start"))
+    admin.interrupt(command("stop"))(stop)
+    admin.aside(command("ban"))(ban)
+    admin.conversation(anything)
     admin.ignore(text("x"))
     bot.include(admin)
-    bot.conversation(command("start"))(say)
+    bot.conversation(command("start"))(start)
     for words, expected in {
         "/stop": ["interrupt", "conversation"],
         "/ban": ["aside", "conversation"],
@@ -66,8 +78,8 @@ def test_two_routers_with_a_bare_conversation_are_refused() -> None:
     """Even behind filters: which of them is tried last would be nobody's guess."""
     for when in (None, by(71)):
         one, two, bot = Router(when=when), Router(), Router()
-        one.conversation(say)
-        two.conversation(say)
+        one.conversation(another("first"))
+        two.conversation(another("second"))
         bot.include(one)
         bot.include(two)
         with pytest.raises(ConfigError, match="two conversations have no filter"):

@@ -10,6 +10,7 @@ from doubles import FakeOutbox
 from town import TEXTS, open_town
 from trio.testing import MockClock
 
+from triobot.conversations.branches import refuse_conversations
 from triobot.conversations.chat import Chat
 from triobot.conversations.filters import command, text
 from triobot.conversations.routes import Router
@@ -242,26 +243,25 @@ async def test_a_chat_that_outlives_its_conversation_is_refused() -> None:
 
 
 async def test_a_conversations_code_is_refused_other_doors(autojump_clock: MockClock) -> None:
-    """The dispatcher knows whose task it is, also a child's."""
+    """The dispatcher knows whose task it is, also a child's; what a step does is its own affair."""
     bot = Router()
     seen: list[str] = []
 
     async def child() -> None:
         try:
-            towns[0].dispatcher.refuse_conversations("bot.chat()")
+            refuse_conversations("bot.chat()", "chat.to()")
         except ForeignTaskError as error:
             seen.append(str(error))
 
     @bot.conversation
     async def work(chat: Chat) -> None:
         await child()
+        await chat.step(child)
         async with chat.open_nursery() as nursery:
             nursery.start_soon(child)
 
-    towns = []
     async with open_town(bot) as town:
-        towns.append(town)
-        town.dispatcher.refuse_conversations("bot.chat()")
+        refuse_conversations("bot.chat()", "chat.to()")
         await town.says("hi")
     assert len(seen) == 2
     assert "test_nursery.py" in seen[0]

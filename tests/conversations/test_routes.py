@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from triobot.conversations.buttons import Buttons, Keyboard, encode_key
@@ -12,12 +14,16 @@ from triobot.conversations.routes import Router
 from triobot.errors import ConfigError, LocalProtocolError
 
 
-async def one(chat: Chat) -> None:
-    """A route."""
+def a_route(name: str) -> Any:
+    """Each route has a function of its own."""
+
+    async def route(chat: Chat) -> None: ...
+
+    route.__qualname__ = name
+    return route
 
 
-async def two(chat: Chat) -> None:
-    """Another."""
+one, two = a_route("one"), a_route("two")
 
 
 def names(routes: object) -> list[str]:
@@ -27,20 +33,20 @@ def names(routes: object) -> list[str]:
 def test_the_order_is_that_of_the_lines_and_the_bare_one_comes_last() -> None:
     """Included routers stand where they are included."""
     bot, part = Router(), Router()
-    part.conversation(join())(two)
-    part.interrupt(command("stop"))(two)
-    bot.conversation(one)
-    bot.conversation(command("a"))(two)
-    bot.interrupt(command("cancel"))(one)
+    part.conversation(join())(a_route("joined"))
+    part.interrupt(command("stop"))(a_route("stop"))
+    bot.conversation(a_route("bare"))
+    bot.conversation(command("a"))(a_route("a"))
+    bot.interrupt(command("cancel"))(a_route("cancel"))
     bot.include(part)
-    bot.conversation(text("b"))(one)
-    bot.aside(text("help"))(one)
+    bot.conversation(text("b"))(a_route("b"))
+    bot.aside(text("help"))(a_route("help"))
     bot.ignore(text("x"))
     table = bot.table()
-    assert names(table.conversations) == ["two", "two", "one", "one"]
+    assert names(table.conversations) == ["a", "joined", "b", "bare"]
     assert [route.bare for route in table.conversations] == [False, False, False, True]
-    assert names(table.interrupts) == ["one", "two"]
-    assert names(table.asides) == ["one"]
+    assert names(table.interrupts) == ["cancel", "stop"]
+    assert names(table.asides) == ["help"]
     assert [taken.name for taken in table.ignored] == ["text(x)"]
 
 

@@ -13,9 +13,11 @@ import trio
 from doubles import FakeClock, FakeOutbox, FakeStore
 from trio.testing import wait_all_tasks_blocked
 
+from triobot.conversations.advice import Advice
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.routes import Router
+from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
 from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
@@ -36,6 +38,7 @@ from triobot.wire.operations import DeleteMessage, EditMessage, Operation, SendM
 
 ALI = Sender(71, "Ali", "ali")
 SARA = Sender(72, "Sara", "sara")
+REZA = Sender(73, "Reza", "reza")
 CHAT = ChatId(5)
 TEXTS = Texts.english()
 
@@ -44,7 +47,7 @@ class Town:
     """The people's side of one dispatcher; a restart gives it another one over the same store."""
 
     def __init__(
-        self, router: Router, outbox: FakeOutbox, store: FakeStore, texts: Texts, *, username: str | None
+        self, router: Router, outbox: FakeOutbox, store: FakeStore, texts: Speech, *, username: str | None
     ) -> None:
         self.outbox = outbox
         self.store = store
@@ -274,11 +277,15 @@ async def open_town(
     *,
     outbox: FakeOutbox | None = None,
     store: FakeStore | None = None,
-    texts: Texts = TEXTS,
+    texts: Speech = TEXTS,
     username: str | None = "pizzabot",
+    advice: Advice | None = None,
 ) -> AsyncGenerator[Town]:
     """A town whose dispatcher runs while the block runs, and is cut at its end."""
     town = Town(router, outbox or FakeOutbox(), store or FakeStore(), texts, username=username)
+    if advice is not None:
+        town.services = attrs.evolve(town.services, advice=advice)
+        town.new_dispatcher()
     async with trio.open_nursery() as nursery:
         await start(nursery, town)
         yield town

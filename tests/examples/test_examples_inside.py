@@ -70,14 +70,18 @@ async def test_a_program_s_own_task_writes_to_its_bot_s_chats(
         await sara.says("/stop")
         await sara.sees("Silence.")
 
-        assert program.listeners == {reza.chat_id}
+        heard = [await program.bot.chat(who.chat_id).get(program.LISTENS) for who in (sara, reza)]
+
+        assert heard == [False, True]
         assert f"The bot listens on http://127.0.0.1:{port}." in capsys.readouterr().out
 
 
 async def test_a_site_has_its_pages_and_its_bot_on_one_port(
     example: Example, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page of the site writes into a chat; the bot comes to rest with the site."""
+    """A page of the site tells a chat something, once; the bot comes to rest with the site."""
+    program = example("existing_app")
+    monkeypatch.setattr(program, "DAY", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         site = f"http://127.0.0.1:{listening.getsockname()[1]}"
         config = Config()
@@ -86,24 +90,30 @@ async def test_a_site_has_its_pages_and_its_bot_on_one_port(
         stop, stopped = trio.Event(), trio.Event()
 
         async def run_site(task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
-            program = cast("Any", example("existing_app").app)
-            await serve(program, config, shutdown_trigger=stop.wait, task_status=task_status)
+            await serve(cast("Any", program.app), config, shutdown_trigger=stop.wait, task_status=task_status)
             stopped.set()
 
         await nursery.start(run_site)
         sara = await app.user("Sara")
         await sara.joins()
-        await sara.sees("Under which name do you order?")
-        await sara.says("sara42")
-        await sara.sees("We will write to you here, sara42.")
+        await sara.sees("The number of your order?")
+        await sara.says("۷")
+        await sara.sees("You will hear of order 7 here.")
         async with httpx.AsyncClient(base_url=site, trust_env=False) as browser:
             page = await browser.get("/")
-            unknown = await browser.post("/orders/nobody/shipped")
-            known = await browser.post("/orders/sara42/shipped")
-        await sara.sees("Your order is on its way.")
+            unknown = await browser.post("/orders/8/shipped")
+            known = [await browser.post("/orders/7/shipped") for _ in range(2)]
+        await sara.sees("Order 7 is on its way.")
+        await sara.sees("Has order 7 arrived?")
+        await sara.presses("No", times=2)
+        await sara.sees("We are looking for it.")
+        lost = list(program.bot.use(program.orders).lost)
         stop.set()
         with trio.fail_after(5):
             await stopped.wait()
 
-        assert "1 customers" in page.text
-        assert (unknown.status_code, known.status_code) == (404, 204)
+        assert "follows 1 orders" in page.text
+        assert (unknown.status_code, *(answer.status_code for answer in known)) == (404, 204, 204)
+        assert lost == [7]
+        asked = [seen for seen in await sara.history() if seen.text.startswith("Has order")]
+        assert len(asked) == 1

@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import ClassVar
 
 from contract import SettableClock, StoreContract
+from journal_contract import JournalContract
 
 from triobot.seams import Store
-from triobot.store import Stamp, open_memory, open_store
+from triobot.store import MemoryRows, Stamp, open_memory, open_store
 
 
-class TestMemory(StoreContract):
+class Memory:
+    """One store after the other on the same rows, as a file would have them."""
+
+    left: ClassVar[dict[Path, MemoryRows]] = {}
+
     def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        return open_memory(clock=clock)
+        return open_memory(clock=clock, rows=self.left.setdefault(folder, MemoryRows()))
 
 
-class TestSqlite(StoreContract):
+class Sqlite:
     def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
         return open_store(f"sqlite:{folder}/bot.db", stamp=Stamp("https://platform.test", "t"), clock=clock)
+
+
+class TestMemory(Memory, StoreContract):
+    pass
+
+
+class TestSqlite(Sqlite, StoreContract):
+    pass
+
+
+class TestMemoryJournals(Memory, JournalContract):
+    pass
+
+
+class TestSqliteJournals(Sqlite, JournalContract):
+    pass

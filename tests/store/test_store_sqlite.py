@@ -11,6 +11,7 @@ import attrs
 import pytest
 import trio
 from contract import ALI, DAY, NOON, ROOMY, SARA, SECOND, SettableClock, accepted, arrival
+from journal_contract import begin, lease_of
 from sqlite_rig import STAMP, as_a_crash_leaves_it, fallible_disk, opened
 
 from triobot.errors import (
@@ -20,6 +21,7 @@ from triobot.errors import (
     StoreLockedError,
     StoreVersionError,
 )
+from triobot.journals import AppendRecords, ConversationId
 from triobot.seams import (
     Accepted,
     Acknowledge,
@@ -33,8 +35,9 @@ from triobot.seams import (
     Redelivered,
     Store,
 )
-from triobot.store import Stamp, open_store, rebind_sqlite, writer
-from triobot.store.schema import MIGRATIONS, Migration
+from triobot.store import Stamp, open_store, rebind_sqlite, restore_sqlite, writer
+from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration
+from triobot.store.stamp import sealed
 from triobot.wire.ids import ChatId
 
 
@@ -355,10 +358,23 @@ async def test_making_a_store_can_be_cut_short_and_done_again(path: Path) -> Non
 
 # --- versions
 
-NEXT_VERSION = Migration(
-    3, "0.2.0", min_reader=1, statements=("CREATE TABLE journal (chat_id INTEGER, n INTEGER)",)
-)
-BREAKING_VERSION = Migration(3, "0.3.0", min_reader=3, statements=("CREATE TABLE journal (n INTEGER)",))
+NEXT = len(MIGRATIONS) + 1
+NEXT_VERSION = Migration(NEXT, "0.2.0", 1, ("CREATE TABLE novelty (chat_id INTEGER, n INTEGER)",))
+BREAKING_VERSION = Migration(NEXT, "0.3.0", NEXT, ("CREATE TABLE novelty (n INTEGER)",))
+
+
+def make_older(path: Path, schema: int) -> None:
+    """A store as the code of an earlier schema left it, with one event in it."""
+    stored = sealed(STAMP)
+    connection = sqlite3.connect(path)
+    for migration in MIGRATIONS[:schema]:
+        run_migration(connection, migration, MIGRATIONS)
+    for name in ("base_url", "salt", "digest"):
+        put_meta(connection, name, getattr(stored, name))
+    put_meta(connection, "clean", str(NOON))
+    connection.execute("INSERT INTO inbox VALUES (41, 1, ?, 'text/plain', x'6f6c64')", (NOON,))
+    connection.commit()
+    connection.close()
 
 
 async def test_an_older_store_is_migrated_after_a_backup(path: Path) -> None:
@@ -369,27 +385,36 @@ async def test_an_older_store_is_migrated_after_a_backup(path: Path) -> None:
         assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
         await accepted(store, arrival())
 
-    backup = path.with_name("bot.db.schema-2.backup")
+    backup = path.with_name(f"bot.db.schema-{NEXT - 1}.backup")
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     assert not list(path.parent.glob("*.part*"))
-    async with opened(backup) as store:
-        assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
-
-
-async def test_a_store_without_chat_data_gains_it(path: Path) -> None:
-    """Schema 1 to 2: what was there stays, and the older triobot can still use it."""
-    async with opened(path, migrations=MIGRATIONS[:1]) as store:
-        row = await accepted(store, arrival())
-
+    with pytest.raises(ConfigError, match="store restore"):
+        async with opened(backup):
+            pytest.fail("ran on a backup")
+    await restore_sqlite(backup, path, stamp=STAMP, clock=SettableClock())
     async with opened(path) as store:
         assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
-        await store.commit(PutData(ChatId(1), "language", '"fa"'))
-    assert path.with_name("bot.db.schema-1.backup").exists()
 
-    async with opened(path, migrations=MIGRATIONS[:1]) as store:
-        assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]
+
+@pytest.mark.parametrize("schema", range(1, NEXT - 1))
+async def test_every_earlier_schema_is_brought_up_to_date(path: Path, schema: int) -> None:
+    """What was there stays, what is new works, and the store as it was lies beside it."""
+    make_older(path, schema)
+
+    async with opened(path) as store:
+        (row,) = await store.backlog(after=0, limit=10)
+        assert row == InboxRow(41, ChatId(1), NOON, "text/plain", b"old")
+        await store.commit(
+            PutData(ChatId(1), "language", '"fa"'),
+            begin(store, row.seq),
+            AppendRecords(lease_of(store), ConversationId(row.seq), 0, ("[]",)),
+        )
+
     async with opened(path) as store:
         assert await store.data(ChatId(1)) == {"language": '"fa"'}
+        assert store.statistics().conversations == 1
+        assert store.opening().unclean == 0
+    assert path.with_name(f"bot.db.schema-{schema}.backup").exists()
 
 
 async def test_a_store_that_is_up_to_date_is_not_backed_up(path: Path) -> None:
@@ -402,7 +427,7 @@ async def test_a_store_that_is_up_to_date_is_not_backed_up(path: Path) -> None:
 async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
     async with opened(path) as store:
         row = await accepted(store, arrival())
-    broken = Migration(3, "0.2.0", 1, ("DELETE FROM inbox", "CREATE NONSENSE"))
+    broken = Migration(NEXT, "0.2.0", 1, ("DELETE FROM inbox", "CREATE NONSENSE"))
 
     with pytest.raises(StoreCorruptError):
         async with opened(path, migrations=[*MIGRATIONS, broken]):

@@ -18,6 +18,7 @@ from triobot import (
     ChatId,
     Contact,
     Content,
+    Data,
     File,
     Image,
     Join,
@@ -30,10 +31,11 @@ from triobot import (
     Scope,
     Sender,
     Sent,
+    Texts,
     provide,
 )
 from triobot.client import PlatformClient
-from triobot.filters import Command, command, join, message, press, pressed, signal, text
+from triobot.filters import Command, by, command, join, message, press, pressed, signal, text
 from triobot.wire.operations import SendMessage, Upload, VerifyPayment
 from triobot.wire.results import PaymentState
 
@@ -189,3 +191,59 @@ async def client_alone(platform: PlatformClient) -> None:
     assert_type(await platform.perform(SendMessage(17, "hello")), Sent)
     assert_type(await platform.perform(VerifyPayment(17, "1000000000000000")), PaymentState)
     await platform.perform(Upload.of(File.open("a.pdf")))
+
+
+# --- other chats, and what code starts
+
+
+@bot.aside
+async def remind(chat: Chat, order: int, days: float = 3) -> None:
+    assert_type(chat.event, object)
+
+
+@bot.conversation(command("loop"), per="sender", version=2, durable=False)
+async def looping(chat: Chat[Command], rounds: int = 0) -> None:
+    assert_type(chat.to(17), Address)
+    assert_type(await chat.to(17).send("Hello."), Sent)
+    assert_type(await chat.to("17").get(DETAILS), Details)
+    assert_type(await chat.start(remind, 7, key="order-7"), bool)
+    assert_type(await chat.start(remind, 7, 1.5), bool)
+    assert_type(await chat.to(17).start(plain), bool)
+    assert_type(await chat.stop(remind, key="order-7"), bool)
+    assert_type(await bot.chat(17).start(remind, 7), bool)
+    await chat.start(remind, "7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await chat.start(remind)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await bot.chat(17).start(remind, "7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    # A route that insists on an event can't be started without one.
+    await chat.start(taken)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await chat.to(17).start(media)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    # It can go on as one that takes its own.
+    if rounds > 5:
+        await chat.continue_as(taken)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    if rounds > 4:
+        await chat.continue_as(looping, "x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    if rounds > 3:
+        name: str = await chat.continue_as(plain)
+        print(name)
+    await chat.continue_as(looping, rounds + 1)
+
+
+bot.conversation(per="everybody")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+@bot.conversation(per="sender")
+async def members(chat: Chat) -> None:
+    await looping(chat)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await plain(chat)
+
+
+def in_their_language(data: Data) -> Texts:
+    assert_type(data[DETAILS], Details)
+    data[DETAILS] = Details(1)  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+    return Texts.persian()
+
+
+Bot(texts=in_their_language)
+Bot(texts=Texts.english())
+Bot(texts=lambda data: "Sorry")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+by("sara")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -6,8 +6,8 @@ import json
 
 import pytest
 from hypothesis import given, settings
-from strategies import json_values
 
+from triobot.testing.strategies import json_values
 from triobot.wire.json_text import DEEPEST, LONGEST_INTEGER, read_json, read_object
 from triobot.wire.rules import JsonValue, compact_json
 

@@ -61,6 +61,7 @@ async def open_stage(bot: Bot, *, store: str, port: int = 0) -> AsyncGenerator[S
                 base_url=platform.base_url,
                 webhook_secret=Secret(secret),
                 store=store,
+                development=True,
                 fd=listening.detach(),
             )
             async with trio.open_nursery() as bots:

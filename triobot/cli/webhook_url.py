@@ -99,7 +99,7 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     if settings.webhook_secret is not None:
         return Secrets.parse(settings.webhook_secret.reveal()), settings
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
-    async with open_store(settings.store, stamp=stamp, clock=SystemClock()) as store:
+    async with open_store(settings.store, stamp=stamp, clock=SystemClock(), visit=True) as store:
         secrets = await webhook_secrets(settings, store)
     return secrets, attrs.evolve(settings, webhook_secret=Secret(secrets.current))
 

@@ -99,7 +99,8 @@ async def ask(
         raise ConfigError(
             "ask() takes str, a content class such as Location, or a parser of text such as int"
         )
-    texts = conversation.services.texts
+    check_by(by)
+    texts = conversation.texts
     shared = kind if isinstance(kind, type) and kind in SHARED else None
     hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
     wanted = shared or str
@@ -148,6 +149,7 @@ async def choose(
     otherwise: OtherwisePolicy | None,
 ) -> object:
     """Ask with buttons of this question only; the answer is the key of the pressed one, or what else fits."""
+    check_by(by)
     token = new_token()
     keys = {question_data(token, key): key for key in buttons.keys.values()}
     if not keys:
@@ -166,7 +168,7 @@ async def choose(
         value = also.look(event, setting) if also is not None and _is_by(event, by) else None
         return None if value is None else (value,)
 
-    said = policy(conversation, otherwise, conversation.services.texts.want_choice)
+    said = policy(conversation, otherwise, conversation.texts.want_choice)
     with (
         open_wait(conversation, look, said, question=True, token=token, also=look_also) as wait,
         ExitStack() as shown,
@@ -195,7 +197,7 @@ async def fill(
     otherwise: OtherwisePolicy | None,
 ) -> T:
     """Ask with a native form; the answer is a value of the class."""
-    texts = conversation.services.texts
+    texts = conversation.texts
     shape = FormOf(cls, texts, labels)
     shown: MessageId | None = None
     used: set[MessageId] = set()
@@ -250,6 +252,12 @@ def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
         return untidy.get(sent.id) is mark and untidy.pop(sent.id) is mark
 
     house.tidy(conversation.life.chat_id, EditMessage(sent.chat_id, sent.id, text), still=still)
+
+
+def check_by(by: object) -> None:
+    """Refuse what is no sender's id."""
+    if by is not None and (isinstance(by, bool) or not isinstance(by, int)):
+        raise ConfigError("by= takes a whole number, a sender's id, such as chat.sender.id")
 
 
 def _is_by(event: Event, by: int | None) -> bool:

@@ -114,7 +114,7 @@ async def charge(
 ) -> Paid[Any] | object:
     """Send a payment button and wait until it is paid, or another button is pressed."""
     chat_id = conversation.life.chat_id
-    texts = conversation.services.texts
+    texts = conversation.texts
     ref_id = new_ref_id()
     button = PayButton(texts.pay, amount, ref_id, currency, text)
     token = new_token()
@@ -157,7 +157,7 @@ async def invoice(
         mine = isinstance(event, InvoiceCallback) and (not known or event.invoice_id == known[0])
         return event if mine else None
 
-    said = policy(conversation, otherwise, conversation.services.texts.want_payment)
+    said = policy(conversation, otherwise, conversation.texts.want_payment)
     with open_wait(conversation, look, said, question=True) as wait:
         async with _intended(conversation, new_ref_id(), operation.path, amount, "IRR"):
             created = await conversation.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
@@ -210,7 +210,7 @@ class _Money:
 
 async def _settle(conversation: Conversation, wait: Wait, deal: _Deal) -> _Money | tuple[object]:
     """Wait until it is verified, or until another button was pressed."""
-    texts = conversation.services.texts
+    texts = conversation.texts
     with trio.fail_after(BUTTON_LIFE):
         while True:
             value = await answered(conversation, wait)
@@ -300,7 +300,7 @@ def _is_right(conversation: Conversation, deal: _Deal, state: PaymentState) -> b
 
 async def _offer_top_up(conversation: Conversation, url: str | None) -> None:
     """Tell the user that the wallet is too low, with a link only to where we know that it leads."""
-    texts = conversation.services.texts
+    texts = conversation.texts
     keyboard = None
     if url is not None and is_trusted(url, conversation.services.charge_hosts):
         keyboard = InlineKeyboard(((LinkButton(texts.top_up_button, url),),))

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime
-from math import inf
-from typing import TYPE_CHECKING, Any, Generic, Literal, cast, final, overload
+from typing import Any, Generic, Literal, NoReturn, cast, final, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
 
@@ -18,24 +16,21 @@ from ..resources import Resource, find
 from ..seams import OnUnknown
 from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
 from ..wire.events import Event, Sender
-from ..wire.ids import ChatId
+from ..wire.ids import ChatId, as_recipient
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
 from . import asking, charging
+from .address import Address
+from .blocks import Blocks
 from .buttons import Buttons, Keyboard, inline_of, reply_of
 from .charging import Currency, Paid
 from .data import ChatData
+from .doors import RecordedDoor
 from .filters import Filter
 from .live import Live, open_live
-from .nursery import ChatNursery, open_nursery
-from .scopes import FailScope, Scope, check_seconds, wall_time
 from .waits import OtherwisePolicy
 
-if TYPE_CHECKING:
-    from .conversation import Conversation
-
 E_co = TypeVar("E_co", covariant=True, default=object)
-E = TypeVar("E")
 R = TypeVar("R")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -44,11 +39,8 @@ Args = TypeVarTuple("Args")
 
 
 @final
-class Chat(Generic[E_co]):
+class Chat(Blocks, Generic[E_co]):
     """One chat, as one conversation sees it. `E_co` is what started that."""
-
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
 
     def __repr__(self) -> str:
         return f"<Chat {self.id} of {self._conversation.route.name}>"
@@ -385,72 +377,6 @@ class Chat(Generic[E_co]):
         """
         return await charging.invoice(self._conversation, amount, text, item, expires, otherwise)
 
-    # --- time, and things that end a block
-
-    def move_on_after(self, seconds: float) -> Scope[None]:
-        """A block that ends by itself after `seconds`; see its `cancelled_caught`."""
-        return Scope(self._conversation, seconds)
-
-    def move_on_at(self, when: datetime) -> Scope[None]:
-        """A block that ends by itself at a time of day; at once if that is over.
-
-        Args:
-            when: with a time zone. How long that is, is measured when the block begins.
-
-        Raises:
-            LocalProtocolError: `when` has no time zone. Your program's fault.
-        """
-        return Scope(self._conversation, inf, at=wall_time(when))
-
-    def move_on_when(self, taken: Filter[E]) -> Scope[E]:
-        """A block that ends when something comes that the filter takes; see its `event`.
-
-        Such an event goes to the block before interrupts and questions see it, whatever the conversation
-        does meanwhile; of several open blocks the innermost that takes it ends. What is queued when the
-        block begins may end it at once. An event that comes too late, when the block ends anyway, is
-        for whoever waits next.
-
-        The block is cancelled at its next chat operation: a question ends with its buttons, a send that is
-        queued is withdrawn. Verifying a payment is not cut short for some seconds.
-
-        Example:
-            >>> async def ask_twice(chat: Chat) -> None:
-            ...     with chat.move_on_when(text("back")) as back:
-            ...         await chat.ask("One?")
-            ...         await chat.ask("Two?")
-            ...     if back.event is not None:
-            ...         await chat.send("Back, then.")
-        """
-        return Scope(self._conversation, inf, until=taken)
-
-    def fail_after(self, seconds: float) -> FailScope:
-        """A block that raises `trio.TooSlowError` after `seconds`."""
-        return FailScope(self._conversation, seconds)
-
-    def cancel_scope(self) -> Scope[None]:
-        """A block that only its own `cancel` ends."""
-        return Scope(self._conversation, inf)
-
-    def shield(self) -> Scope[None]:
-        """A block that timeouts around it and interrupts have to wait for. Give it a timeout of its own."""
-        return Scope(self._conversation, inf, shield=True)
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait for `seconds`. The conversation is deaf meanwhile: what is sent waits in its mailbox."""
-        await self._conversation.sleep(check_seconds(seconds))
-
-    async def sleep_until(self, when: datetime) -> None:
-        """Wait until a time of day, which has a time zone; return at once if it is over. Else as `sleep`.
-
-        Raises:
-            LocalProtocolError: `when` has no time zone. Your program's fault.
-        """
-        await self._conversation.sleep_until(wall_time(when))
-
-    def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
-        """Open a nursery of children that may use the chat; they end with the block."""
-        return open_nursery(self._conversation)
-
     async def step(
         self,
         fn: Callable[[*Args], Awaitable[T]],
@@ -465,3 +391,51 @@ class Chat(Generic[E_co]):
         Cancellation: *ambiguous*: it may have reached the other side.
         """
         return await self._conversation.step(fn, args, raises)
+
+    # --- others, and what goes on beside or after this
+
+    def to(self, chat_id: int | str) -> Address:
+        """Another chat: send there, tell it something, start and stop its routes, read what it keeps.
+
+        Each call is an operation of this conversation.
+
+        Raises:
+            LocalProtocolError: this is no chat's id, phone number or group name.
+        """
+        return Address(RecordedDoor(self._conversation), as_recipient(chat_id))
+
+    async def start(
+        self,
+        fn: Callable[[Chat[object], *Args], Awaitable[None]],
+        *args: *Args,
+        key: str | None = None,
+    ) -> bool:
+        """Start a route in this chat; see `Address.start`."""
+        return await self.to(self.id).start(fn, *args, key=key)
+
+    async def stop(self, fn: Callable[..., Awaitable[None]], *, key: str | None = None) -> bool:
+        """End a route's runs in this chat; see `Address.stop`."""
+        return await self.to(self.id).stop(fn, key=key)
+
+    async def continue_as(self, fn: Callable[[Chat[E_co], *Args], Awaitable[None]], *args: *Args) -> NoReturn:
+        """End here, and go on as another route's function, in the same place with the same event.
+
+        For loops without an end: nothing of what was recorded so far is kept. The blocks around it are left
+        as by a cancellation.
+
+        Args:
+            fn: a function that a decorator of the bot has declared; this one, often.
+            args: what it gets besides the chat; each must be recordable, and arrives as a copy.
+
+        Raises:
+            ConfigError: `fn` is no route, or doesn't take these arguments; or a chat nursery is open.
+            UnrecordableError: an argument, or `event`, can't be recorded.
+
+        Example:
+            >>> @bot.aside
+            ... async def monthly(chat: Chat, months: int = 0) -> None:
+            ...     await chat.sleep(30 * 24 * 3600)
+            ...     await chat.send(f"Month {months + 1} is over.")
+            ...     await chat.continue_as(monthly, months + 1)
+        """
+        await self._conversation.continue_as(fn, args)

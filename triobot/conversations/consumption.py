@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final, final
+from typing import Final, cast, final
 
 import trio
 
@@ -17,6 +17,7 @@ from ..seams import Alarm, Consume, InboxRow, PutData, RaiseAlarm, Store
 from ..wire.decode import decode_event
 from ..wire.events import Event
 from ..wire.ids import ChatId
+from .calls import CALL, stored_call
 from .signals import SIGNAL, stored_signal
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -28,6 +29,9 @@ def stored_event(row: InboxRow) -> Event | None:
     """The event of a stored row; None if this version can't read what an earlier one could."""
     if row.content_type == SIGNAL:
         return stored_signal(row)
+    if row.content_type == CALL:
+        # As a signal's: the wire's own union stays closed.
+        return cast("Event | None", stored_call(row))
     try:
         return decode_event(row.content_type, row.body)
     except ProtocolError:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NewType, TypeVar, final
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, final
 
-import attrs
 import trio
 
 from ..errors import (
@@ -24,15 +23,20 @@ from ..errors import (
     ForeignTaskError,
     StepError,
 )
-from ..resources import Opened, Resource
-from ..seams import OnUnknown, Outbox, PutData, RaiseAlarm, Store, Urgency, WallClock
+from ..seams import OnUnknown, PutData, Urgency
 from ..wire.events import Event, Press
-from ..wire.ids import MessageId
+from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation
+from .advice import Copy, is_changed
+from .branches import Branch as Branch
+from .branches import OperationId as OperationId
+from .branches import OperationKind as OperationKind
+from .branches import enter_branch, leave_branch
 from .failures import apologize, report
 from .filters import Setting
 from .lines import calling_line
-from .routes import Route
+from .routing import Start
+from .services import Services as Services
 from .texts import Texts
 from .waits import Broken, Delivery, OtherwisePolicy, Taken, Unfit, Wait, Watch, is_payment
 
@@ -41,22 +45,6 @@ if TYPE_CHECKING:
     from .life import ChatLife
 
 T = TypeVar("T")
-OperationId = NewType("OperationId", str)
-
-
-class OperationKind(Enum):
-    """What an operation of a conversation is: it waits, it has an effect, or it shapes the code."""
-
-    RECEIVE = "receive"
-    SLEEP = "sleep"
-    SEND = "send"
-    ANSWER = "answer"
-    TYPING = "typing"
-    STEP = "step"
-    SCOPE = "scope"
-    NURSERY = "nursery"
-
-
 _WAITING: Final = (OperationKind.RECEIVE, OperationKind.SLEEP)
 # How wrong a sleep may be after somebody has set the machine's clock.
 _LOOK_AGAIN: Final = 60.0
@@ -69,50 +57,12 @@ class Ending(Enum):
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     LEFT = "left"
+    STOPPED = "stopped"
+    CONTINUED = "continued"
 
 
-@final
-@attrs.frozen
-class Services:
-    """What conversations use of the world around them.
-
-    Attributes:
-        charge_hosts: where links to top up a wallet may lead.
-        live_every: seconds between two edits of a live message.
-        memory: what filters remember.
-    """
-
-    outbox: Outbox
-    store: Store
-    clock: WallClock
-    texts: Texts
-    raise_alarm: RaiseAlarm
-    charge_hosts: Sequence[str] = ()
-    resources: Opened = attrs.field(factory=dict[Resource[object], object])
-    live_every: float = 1.0
-    memory: MutableMapping[object, object] = attrs.field(
-        factory=lambda: dict[object, object](), eq=False, repr=False
-    )
-
-
-@final
-@attrs.define(eq=False)
-class Branch:
-    """One task of a conversation.
-
-    Attributes:
-        path: empty for the coroutine itself, else the nursery's id and the child's number in it.
-        count: operations begun so far.
-        in_hand: inbox rows taken since the branch last waited.
-        in_step: a step's body is running.
-        timeouts: the open blocks around it that may end by time.
-    """
-
-    path: str
-    count: int = 0
-    in_hand: list[int] = attrs.Factory(lambda: list[int]())
-    in_step: bool = False
-    timeouts: list[trio.CancelScope] = attrs.Factory(lambda: list[trio.CancelScope]())
+class HandedOver(BaseException):
+    """Unwinds a conversation that goes on as another; no ``except Exception`` stops it."""
 
 
 @final
@@ -125,23 +75,36 @@ class Conversation:
         ending: None while it runs, and when the program stops: then it hasn't ended.
         shielded: the author's open shields.
         held: work that a timeout is being held for; an interrupt is not.
+        id: the same for this run after a crash, too: the chat, and the inbox row that started it.
+        owner: whose it is; None when it is the chat's.
+        key: with which code started it.
+        successor: what goes on in its place.
+        nurseries: the open nurseries of its branches.
     """
 
     def __init__(
         self,
         services: Services,
         life: ChatLife,
-        route: Route,
-        value: object,
+        start: Start,
         delivery: Delivery,
         interrupted: str | None = None,
+        owner: SenderId | None = None,
     ) -> None:
         self.services = services
         self.life = life
         self.house = life.house
-        self.route = route
-        self.value = value
+        self.route = start.route
+        self.value = start.value
+        self.args = () if start.call is None else start.call.args
+        self.key = None if start.call is None else start.call.key
+        self.id = f"{life.chat_id}/{delivery.seq}"
+        self.owner = owner
         self.interrupted = interrupted
+        self.successor: tuple[Start, Delivery] | None = None
+        self.nurseries = 0
+        self._operations = 0
+        self._copies: list[Copy] = []
         self.event: Event = delivery.event
         self.waits: list[Wait] = []
         self.watches: list[Watch] = []
@@ -166,6 +129,8 @@ class Conversation:
                 try:
                     await self.life.load_data()
                     await self._begun(chat)
+                except* HandedOver:
+                    pass
                 except* Exception as group:
                     failure = group
             # Reached after a normal end, a failure, or our own cancellation; not when the program stops.
@@ -180,7 +145,7 @@ class Conversation:
             await apologize(self)
 
     def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
-        begun = self.route.handler(chat)
+        begun: object = self.route.handler(chat, *self.args)
         if not inspect.isawaitable(begun):
             raise ConfigError(
                 f"{self.route.name} can't be awaited; declare it with `async def`, without `yield`"
@@ -196,6 +161,32 @@ class Conversation:
                 held.cancel()
         elif ending is Ending.LEFT:
             self.ending = ending
+
+    def succeed(self, start: Start, delivery: Delivery) -> None:
+        """End, and let this go on in the same place."""
+        self._main.in_hand = []
+        self._put = {}
+        self.successor = (start, delivery)
+        self.end(Ending.CONTINUED)
+
+    async def continue_as(self, fn: Callable[..., object], args: tuple[object, ...]) -> NoReturn:
+        """Go on as another route's function, in this one's place; see `Chat.continue_as`."""
+        self.enter(OperationKind.CONTINUE)
+        line = calling_line()
+        if self.nurseries or self.current_branch() is not self._main:
+            raise ConfigError(
+                f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
+                "nursery's block first"
+            )
+        elsewhere = self.house.elsewhere
+        route = elsewhere.table.route_of(fn, args, f"{line}: continue_as()")
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await elsewhere.hand_over(self, route.name, args)
+        raise HandedOver
+
+    def in_hand(self) -> tuple[list[int], list[PutData]]:
+        """The rows that the coroutine has in hand, and what it has put meanwhile."""
+        return list(self._main.in_hand), self._puts()
 
     @property
     def left(self) -> bool:
@@ -218,6 +209,9 @@ class Conversation:
         """
         branch = self.current_branch()
         branch.count += 1
+        if (advice := self.services.advice) is not None:
+            self._operations += 1
+            advice.operated(self._operations)
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
             self.services.outbox.press_due(press)
@@ -243,19 +237,17 @@ class Conversation:
             )
         return branch
 
-    def owns(self, task: trio.lowlevel.Task) -> bool:
-        """Whether this task runs the conversation's code."""
-        return task in self._branches
-
     @contextmanager
     def branch(self, branch: Branch) -> Generator[None]:
         """Make the current task a branch while the block runs. Whoever started it counted it as working."""
         task = trio.lowlevel.current_task()
         self._branches[task] = branch
+        enter_branch(task, branch)
         try:
             yield
         finally:
             del self._branches[task]
+            leave_branch(task)
             self.house.working(-1)
 
     @contextmanager
@@ -277,15 +269,23 @@ class Conversation:
         branch.in_hand = []
 
     def _consume(self, branch: Branch) -> None:
+        self.look_at_copies()
         if branch.in_hand or self._put:
-            # As the values are now: another conversation of the chat may have written since.
-            chat_id, data = self.life.chat_id, self.life.data or {}
-            puts = [PutData(chat_id, key, data.get(key)) for key in self._put]
-            self.house.consumed(branch.in_hand, puts)
+            self.house.consumed(branch.in_hand, self._puts())
             branch.in_hand = []
             self._put = {}
 
+    def _puts(self) -> list[PutData]:
+        # As the values are now: another conversation of the chat may have written since.
+        chat_id, data = self.life.chat_id, self.life.data or {}
+        return [PutData(chat_id, key, data.get(key)) for key in self._put]
+
     # --- what the chat keeps
+
+    @property
+    def texts(self) -> Texts:
+        """The runtime's own words, as this chat is to hear them."""
+        return self.life.texts
 
     def data(self) -> Mapping[str, str]:
         """What the chat keeps, by key.
@@ -298,9 +298,21 @@ class Conversation:
             raise ConfigError("a Key was declared too late: declare it at the top of its module")
         return self.life.data
 
+    def lent(self, copy: Copy) -> None:
+        """A copy of a value is out, which its reader may change; for a developer to be told of."""
+        self._copies.append(copy)
+
+    def look_at_copies(self) -> None:
+        """Tell of copies that were changed and not assigned."""
+        copies, self._copies = self._copies, []
+        for copy in copies:
+            if self.services.advice is not None and is_changed(copy):
+                self.services.advice.unassigned(copy)
+
     def put_data(self, key: str, value: str | None) -> None:
         """Keep a value; it is written down with the end of the event in hand."""
         self.data()
+        self._copies = [copy for copy in self._copies if copy.key != key]
         self.life.put_data(key, value)
         self._put[key] = None
 
@@ -346,7 +358,7 @@ class Conversation:
     ) -> Wait:
         """Begin to take events, before anything is sent; `close_wait` it however it ends."""
         self.current_branch()
-        wait = Wait(look, otherwise, question, token, self.house.working, also)
+        wait = Wait(look, otherwise, question, token, self.house.working, also, owner=self.owner)
         self.waits.append(wait)
         self.reopen_wait(wait)
         return wait
@@ -430,12 +442,16 @@ class Conversation:
     async def sleep(self, seconds: float) -> None:
         """Wait for a time."""
         self.enter(OperationKind.SLEEP)
+        if self.services.advice is not None:
+            self.services.advice.sleeps(self, seconds)
         with self.parked():
             await trio.sleep(seconds)
 
     async def sleep_until(self, at: int) -> None:
         """Wait until the time of day is `at`; a clock that is set, or stood still, is followed."""
         self.enter(OperationKind.SLEEP)
+        if self.services.advice is not None:
+            self.services.advice.sleeps(self, (at - self.services.clock.now()) / 1000)
         with self.parked():
             await trio.lowlevel.checkpoint()
             while (left := at - self.services.clock.now()) > 0:  # noqa: ASYNC110  # time is all we wait for

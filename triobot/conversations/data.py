@@ -7,7 +7,7 @@ events which the conversation had in hand: a crash takes back both or neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, final, get_origin
 
@@ -15,6 +15,7 @@ from ..errors import ConfigError, LocalProtocolError, UnreadableRecordError, Unr
 from ..seams import LARGEST_VALUE
 from ..values import decode_value, encode_value, expect
 from ..wire.rules import check_text
+from .advice import copied
 from .recorded import register_wire_values
 
 if TYPE_CHECKING:
@@ -118,6 +119,22 @@ class Key(Generic[T]):
 
 
 @final
+class Data:
+    """The values of one chat, to look at: what `Bot` hands to a function given as ``texts=``."""
+
+    def __init__(self, stored: Mapping[str, str]) -> None:
+        self._stored = stored
+
+    def __getitem__(self, key: Key[T]) -> T:
+        """A fresh copy of the value; raises as `ChatData` does."""
+        return key.load(self._stored.get(key.name))
+
+    def __contains__(self, key: Key[T]) -> bool:
+        """Whether the slot holds a value, its default aside."""
+        return key.name in self._stored
+
+
+@final
 class ChatData:
     """The values of one chat, as one conversation sees them; `Chat.data`.
 
@@ -136,7 +153,13 @@ class ChatData:
             KeyError: the slot is empty, and the key has no default.
             UnreadableRecordError: what is stored is of another class.
         """
-        return key.load(self._conversation.data().get(key.name))
+        text = self._conversation.data().get(key.name)
+        value = key.load(text)
+        if self._conversation.services.advice is not None:
+            copy = copied(key.name, key.dump(value), value)
+            if copy is not None:
+                self._conversation.lent(copy)
+        return value
 
     def __setitem__(self, key: Key[T], value: T) -> None:
         """Keep a value; it is durable together with the consumption of the event that caused it.

@@ -10,22 +10,24 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Final, final
 
 import trio
 
-from ..errors import ForeignTaskError, StoreFullError, TriobotError
-from ..seams import InboxRow, OverQuota, PutData, Quota
+from ..errors import TriobotError
+from ..seams import InboxRow, PutData
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
+from .calls import CALL, asked_of
 from .chat import Chat
 from .consumption import Consumption, stored_event
 from .conversation import Conversation, Services
+from .declarations import Table
+from .elsewhere import Elsewhere
 from .life import ChatLife
-from .lines import calling_line
-from .routes import Table
-from .signals import SIGNAL, SIGNALS, signal_arrival
+from .signals import SIGNAL
 from .waits import Delivery
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -67,6 +69,8 @@ class Dispatcher:
         self._cut = False
         self._house = trio.CancelScope(shield=True)
         self._nursery: trio.Nursery | None = None
+        self._handed_over: set[int] = set()
+        self.elsewhere: Final = Elsewhere(services, table, self)
 
     # --- from the inbox
 
@@ -92,6 +96,11 @@ class Dispatcher:
 
         Cancellation: *atomic*: no event is lost; what had been handled is flushed, with a deadline.
         """
+        advice = self._services.advice
+        with nullcontext() if advice is None else advice.watching():
+            await self._run_watched(task_status)
+
+    async def _run_watched(self, task_status: trio.TaskStatus[None]) -> None:
         async with trio.open_nursery() as guard:
             guard.start_soon(self._cut_when_cancelled)
             try:
@@ -171,7 +180,11 @@ class Dispatcher:
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self._stopping:
             return
-        if event is None:
+        if row.seq in self._handed_over:
+            self._handed_over.discard(row.seq)
+            return
+        self.elsewhere.came(row.seq)
+        if event is None or not self._knows(event):
             self._unreadable(row)
             return
         life = self._lives.get(row.chat_id)
@@ -190,29 +203,19 @@ class Dispatcher:
         if life.idle:
             self.over(life)
 
+    def _knows(self, event: Event) -> bool:
+        asked = asked_of(event)
+        return asked is None or self._table.named(asked.name) is not None
+
     def _unreadable(self, row: InboxRow) -> None:
-        if row.content_type == SIGNAL:
+        if row.content_type in (SIGNAL, CALL):
             # It is what another version of the bot understands: it waits in the inbox for that.
             self.count("unknown_signal")
-            log.warning("signal %d of chat %s has a class that this bot doesn't know", row.seq, row.chat_id)
+            what = "a class" if row.content_type == SIGNAL else "a class or a route"
+            log.warning("signal %d of chat %s has %s that this bot doesn't know", row.seq, row.chat_id, what)
         else:
             self.count("unreadable")
             self.consumed([row.seq])
-
-    async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
-        """Store a signal, and take it like an event; see `triobot.Address.signal`."""
-        store = self._services.store
-        arrival = signal_arrival(chat_id, value, key, self._services.clock.now())
-
-        def take(row: InboxRow) -> None:
-            event = stored_event(row)
-            if event is not None:
-                self.offer(row, event)
-
-        accepted = await store.accept(arrival, quota=Quota(events_per_chat=SIGNALS), on_commit=take)
-        if isinstance(accepted, OverQuota):
-            whose = "altogether" if accepted.whole else f"in chat {chat_id}"
-            raise StoreFullError(f"the signal was not stored: too much waits {whose}; repeat it later")
 
     # --- chats that are behind
 
@@ -260,7 +263,7 @@ class Dispatcher:
             life.jumped.discard(row.seq)
             return True
         event = stored_event(row)
-        if event is None:
+        if event is None or not self._knows(event):
             self._unreadable(row)
             return True
         return life.deliver(Delivery(row.seq, event, row.at), group=row.group, jumped=True)
@@ -281,6 +284,14 @@ class Dispatcher:
             await conversation.run(Chat(conversation))
         finally:
             self._running.discard(conversation)
+
+    def life(self, chat_id: ChatId) -> ChatLife | None:
+        """What goes on in a chat."""
+        return self._lives.get(chat_id)
+
+    def handed_over(self, seq: int) -> None:
+        """This row has its conversation already: pass it over."""
+        self._handed_over = {other for other in self._handed_over if other > self._cursor} | {seq}
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
         """These inbox rows have been dealt with, and this was kept meanwhile."""
@@ -407,17 +418,10 @@ class Dispatcher:
         """What happened so far, by word."""
         return dict(self._counts)
 
-    def refuse_conversations(self, what: str) -> None:
-        """Refuse a door that is not for a conversation's own code.
-
-        Raises:
-            ForeignTaskError: the current task is a conversation's.
-        """
-        task = trio.lowlevel.current_task()
-        if any(conversation.owns(task) for conversation in self._running):
-            raise ForeignTaskError(
-                f"{calling_line()}: {what} inside a conversation; use the chat's own methods"
-            )
+    @property
+    def behind(self) -> bool:
+        """Events wait in the inbox only."""
+        return self._behind
 
     @property
     def lag(self) -> int:

@@ -18,6 +18,7 @@ from ..errors import (
     ForbiddenError,
     ForeignTaskError,
     LocalProtocolError,
+    RecordError,
     TriobotError,
 )
 from ..seams import Alarm
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("triobot.conversations")
 
 # The author's mistakes: their texts say what is wrong, and never hold a value.
-_MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError)
+_MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
 
 def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> bool:
@@ -42,10 +43,11 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
         return False
     conversation.house.count("crashed")
     for error in errors:
-        kind, line = type(error).__name__, failing_line(error.__traceback__)
-        log.error("conversation %s of chat %s failed: %s at %s%s", name, chat_id, kind, line, _words(error))
+        line = failing_line(error.__traceback__)
+        what = f"{type(error).__name__} at {line}{_words(error)}"
+        log.error("conversation %s of chat %s failed: %s", name, chat_id, what)
         log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
-        text = f"conversation {name} failed with {kind} at {line}; users are told to start again"
+        text = f"conversation {name} failed with {what}; users are told to start again"
         conversation.services.raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
     return True
 
@@ -53,11 +55,12 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
 async def apologize(conversation: Conversation) -> None:
     """Say that something went wrong, once, in the words of the bot's texts."""
     services, chat_id = conversation.services, conversation.life.chat_id
-    if not services.texts.apology:
+    words = conversation.texts.apology
+    if not words:
         return
     conversation.house.working(1)
     try:
-        await services.outbox.perform(SendMessage(chat_id, services.texts.apology))
+        await services.outbox.perform(SendMessage(chat_id, words))
     except TriobotError as error:
         log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
     finally:

@@ -11,7 +11,7 @@ about what people do.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Hashable, MutableMapping
+from collections.abc import Callable, Hashable, MutableMapping, Sequence
 from typing import Final, Generic, TypeAlias, cast, final, overload
 
 import attrs
@@ -62,6 +62,11 @@ Look: TypeAlias = Callable[[Event, Setting], F | None]
 class Filter(Generic[E_co]):
     """Takes some events, each as an `E_co`; made by the functions of `triobot.filters`.
 
+    Attributes:
+        name: for logs and errors.
+        signals: it looks at signals, too.
+        same: equal for filters that take the same; None for what can't be compared.
+
     Example:
         >>> from triobot.filters import command, join, text
         >>> start = command("start") | join()
@@ -71,6 +76,7 @@ class Filter(Generic[E_co]):
     see: Look[E_co] = attrs.field(repr=False)
     name: str
     signals: bool = False
+    same: object = attrs.field(default=None, repr=False)
 
     def look(self, event: Event, setting: Setting) -> E_co | None:
         """What this makes of an event, or None; a signal is only for filters that name one."""
@@ -85,7 +91,9 @@ class Filter(Generic[E_co]):
             taken = first(event, setting)
             return second(event, setting) if taken is None else taken
 
-        return Filter(see, f"({self.name} | {other.name})", signals)
+        # Which of the two comes first makes no difference to who is asked after them.
+        same = _pair("|", self.same, other.same)
+        return Filter(see, f"({self.name} | {other.name})", signals, same)
 
     def __and__(self, other: Filter[object]) -> Filter[E_co]:
         check_filter(other, "&")
@@ -94,13 +102,18 @@ class Filter(Generic[E_co]):
             taken = self.see(event, setting)
             return None if taken is None or other.see(event, setting) is None else taken
 
-        return Filter(see, f"({self.name} & {other.name})", self.signals or other.signals)
+        same = _pair("&", self.same, other.same)
+        return Filter(see, f"({self.name} & {other.name})", self.signals or other.signals, same)
 
     def __invert__(self) -> Filter[Event]:
         def see(event: Event, setting: Setting) -> Event | None:
             return event if self.see(event, setting) is None else None
 
-        return Filter(see, f"~{self.name}")
+        return Filter(see, f"~{self.name}", same=None if self.same is None else ("~", self.same))
+
+
+def _pair(word: str, first: object, second: object) -> object:
+    return None if first is None or second is None else (word, frozenset({first, second}))
 
 
 def check_filter(taken: object, who: str) -> None:
@@ -110,9 +123,24 @@ def check_filter(taken: object, who: str) -> None:
         ConfigError: it isn't; `who` names what it was given to.
     """
     if not isinstance(taken, Filter):
+        refuse_uncalled(taken, who)
         name = getattr(taken, "__name__", "")
         what = f"{type(taken).__name__} {name}".rstrip()
         raise ConfigError(f"{who} takes a filter such as command('name'), not a {what}")
+
+
+def refuse_uncalled(taken: object, who: str) -> None:
+    """Refuse one of our functions that make filters, where what it makes was meant.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    name = str(getattr(taken, "__name__", ""))
+    if getattr(taken, "__module__", "") in _FILTERS and not isinstance(taken, type):
+        raise ConfigError(f"{who} takes a filter, and {name} makes one: call it, as in {name}()")
+
+
+_FILTERS: Final = (__name__, f"{__package__}.flooding")
 
 
 _DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
@@ -176,7 +204,9 @@ def message(kind: type[C]) -> Filter[Message[C]]: ...
 def message(kind: type[C] | None = None) -> Filter[Message[C]] | Filter[Message[Content]]:
     """Take messages; with `kind` only those whose content is of this class, such as `File`."""
     if kind is None:
-        return Filter(lambda event, _: event if isinstance(event, Message) else None, "message()")
+        return Filter(
+            lambda event, _: event if isinstance(event, Message) else None, "message()", same="message"
+        )
     if kind not in (*CONTENT_CLASSES, Media):
         raise ConfigError(f"message() takes a content class, not {kind!r}")
     wanted = kind
@@ -186,7 +216,7 @@ def message(kind: type[C] | None = None) -> Filter[Message[C]] | Filter[Message[
             return cast("Message[C]", event)
         return None
 
-    return Filter(look, f"message({kind.__name__})")
+    return Filter(look, f"message({kind.__name__})", same=("message", kind))
 
 
 def text(*words: str) -> Filter[Message[str]]:
@@ -199,7 +229,7 @@ def text(*words: str) -> Filter[Message[str]]:
         taken = cast("Message[str]", event)
         return taken if not folded or fold(event.content) in folded else None
 
-    return Filter(look, f"text({', '.join(words)})")
+    return Filter(look, f"text({', '.join(words)})", same=("text", frozenset(folded)))
 
 
 def command(*names: str) -> Filter[Command]:
@@ -210,38 +240,66 @@ def command(*names: str) -> Filter[Command]:
         found = as_command(event, setting)
         return found if found is not None and (not folded or found.name in folded) else None
 
-    return Filter(look, f"command({', '.join(names)})")
+    return Filter(look, f"command({', '.join(names)})", same=("command", frozenset(folded)))
 
 
 def join() -> Filter[Join]:
     """Take joins."""
-    return Filter(lambda event, _: event if isinstance(event, Join) else None, "join()")
+    return Filter(lambda event, _: event if isinstance(event, Join) else None, "join()", same="join")
 
 
 def leave() -> Filter[Leave]:
     """Take leaves."""
-    return Filter(lambda event, _: event if isinstance(event, Leave) else None, "leave()")
+    return Filter(lambda event, _: event if isinstance(event, Leave) else None, "leave()", same="leave")
 
 
 def by(*sender_ids: int) -> Filter[Event]:
-    """Take what these people sent."""
-    wanted = frozenset(sender_ids)
+    """Take what these people sent.
+
+    Args:
+        sender_ids: whole numbers, as in `Sender.id`; names are no ids, and nobody's id is known before they
+            have written.
+
+    Raises:
+        ConfigError: one of them is something else, or there is none.
+    """
+    wanted = check_ids(sender_ids, "by()", "a sender's id, such as chat.sender.id")
 
     def look(event: Event, setting: Setting) -> Event | None:
         return event if event.sender is not None and event.sender.id in wanted else None
 
-    return Filter(look, "by(...)")
+    return Filter(look, "by(...)", same=("by", wanted))
 
 
 def in_chat(*chat_ids: int) -> Filter[Event]:
-    """Take what happens in these chats."""
-    wanted = frozenset(chat_ids)
-    return Filter(lambda event, _: event if event.chat_id in wanted else None, "in_chat(...)")
+    """Take what happens in these chats.
+
+    Raises:
+        ConfigError: one of the ids is no whole number, or there is none.
+    """
+    wanted = check_ids(chat_ids, "in_chat()", "a chat's id, such as chat.id")
+
+    def look(event: Event, setting: Setting) -> Event | None:
+        return event if event.chat_id in wanted else None
+
+    return Filter(look, "in_chat(...)", same=("in_chat", wanted))
+
+
+def check_ids(ids: Sequence[object], who: str, what: str) -> frozenset[int]:
+    """Whole numbers, at least one; `who` takes them, and `what` they are.
+
+    Raises:
+        ConfigError: they are something else.
+    """
+    numbers = frozenset(id for id in ids if isinstance(id, int) and not isinstance(id, bool))
+    if not ids or len(numbers) < len(set(map(repr, ids))):
+        raise ConfigError(f"{who} takes whole numbers, each {what}")
+    return numbers
 
 
 def when(condition: Callable[[Event], bool]) -> Filter[Event]:
     """Take what `condition` says yes to. It must be quick and must not wait."""
-    return Filter(lambda event, _: event if condition(event) else None, "when(...)")
+    return Filter(lambda event, _: event if condition(event) else None, "when(...)", same=("when", condition))
 
 
 def press() -> Filter[Press[str]]:
@@ -249,6 +307,7 @@ def press() -> Filter[Press[str]]:
     return Filter(
         lambda event, _: cast("Press[str]", event) if isinstance(event, Press) else None,
         "press()",
+        same="press",
     )
 
 
@@ -282,7 +341,7 @@ def pressed(kind: type[V]) -> Filter[Press[V]]:
         key = decode_key(kind, text) if front == LASTING and dot else None
         return None if key is None else attrs.evolve(event, value=key)
 
-    return Filter(look, f"pressed({kind.__name__})")
+    return Filter(look, f"pressed({kind.__name__})", same=("pressed", kind))
 
 
 def signal(kind: type[S]) -> Filter[S]:
@@ -293,12 +352,17 @@ def signal(kind: type[S]) -> Filter[S]:
         found = cast("object", event)
         return found.value if isinstance(found, Signal) and isinstance(found.value, kind) else None
 
-    return Filter(see, f"signal({kind.__name__})", signals=True)
+    return Filter(see, f"signal({kind.__name__})", True, ("signal", kind))
 
 
 def starting() -> Filter[Message[Content] | Join]:
     """Take what starts a conversation without a filter of its own: any message, any join."""
     return message() | join()
+
+
+def nothing() -> Filter[Event]:
+    """Take nothing: only code starts what has this filter."""
+    return Filter(lambda event, _: None, "nothing")
 
 
 __all__ = [
@@ -312,6 +376,7 @@ __all__ = [
     "join",
     "leave",
     "message",
+    "nothing",
     "press",
     "pressed",
     "signal",

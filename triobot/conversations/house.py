@@ -11,11 +11,17 @@ from ..wire.operations import Operation
 
 if TYPE_CHECKING:
     from .conversation import Conversation
+    from .elsewhere import Elsewhere
     from .life import ChatLife
 
 
 class House(Protocol):
     """What a chat's life asks of the dispatcher."""
+
+    @property
+    def elsewhere(self) -> Elsewhere:
+        """Signals, and routes that code starts and stops."""
+        ...
 
     def start(self, conversation: Conversation) -> None:
         """Run a conversation as a task."""
@@ -23,6 +29,14 @@ class House(Protocol):
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
         """These inbox rows have been dealt with, and this was kept meanwhile."""
+        ...
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """What a chat keeps, as its conversations see it."""
+        ...
+
+    async def put_data(self, chat_id: ChatId, key: str, value: str) -> None:
+        """Keep a value in a chat; it is durable when this returns."""
         ...
 
     async def stored_data(self, chat_id: ChatId) -> Mapping[str, str]:

@@ -16,16 +16,17 @@ from typing import Final, final
 
 import trio
 
-from ..seams import Alarm
-from ..wire.events import Event, Leave, Press, Submission
-from ..wire.ids import ChatId, MessageId
-from ..wire.operations import SendMessage
-from .conversation import Conversation, Ending, Services
+from ..wire.events import Event, Leave
+from ..wire.ids import ChatId, MessageId, SenderId
+from .calls import Halt
+from .conversation import Conversation, Ending
 from .data import any_declared
+from .declarations import Table
 from .filters import Setting
 from .house import House
 from .lines import failing_line
-from .routes import RouteKind, Table
+from .places import Places, ends
+from .refusals import Refusals
 from .routing import (
     Break,
     Decision,
@@ -35,15 +36,18 @@ from .routing import (
     Give,
     Queue,
     Start,
+    Stop,
     Tell,
     decide,
     end,
     jump,
     offer,
-    token_of,
     unfit,
 )
+from .services import Services
 from .signals import is_signal
+from .speaking import words_for
+from .texts import Texts
 from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch, is_payment
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -88,14 +92,14 @@ class ChatLife:
         self._table = table
         self._username = username
         self._group = False
-        self._live: Conversation | None = None
-        self._asides: list[Conversation] = []
-        self._asides_due: deque[tuple[Start, Delivery]] = deque()
-        self._next: tuple[Start, Delivery] | None = None
-        self._ended_by = 0
+        self.places: Final = Places(table)
+        self._ended_by: dict[SenderId | None, int] = {}
+        self._left_by = 0
+        self._halts: list[tuple[int, Halt]] = []
         self._opened = 0
         self._mailbox: list[Delivery] = []
         self._put_early: dict[str, str | None] = {}
+        self._refusals = Refusals(self, services)
 
     @property
     def group(self) -> bool:
@@ -110,7 +114,21 @@ class ChatLife:
     @property
     def idle(self) -> bool:
         """Nothing goes on here."""
-        return self._live is None and not self._asides and not self._mailbox and not self.behind
+        return not (self.places.live or self.places.asides or self._mailbox or self.behind)
+
+    # --- what came too late
+
+    def _overtaken(self, delivery: Delivery) -> bool:
+        """An interrupt or a leave that came later has made it useless."""
+        owner, sender = self.places.owner_of(delivery.event), delivery.event.sender
+        ended_by = max(self._left_by, self._ended_by.get(owner, 0))
+        if sender is not None:
+            ended_by = max(ended_by, self._ended_by.get(sender.id, 0))
+        return delivery.seq < ended_by and not is_signal(delivery.event)
+
+    def runs(self, halt: Halt) -> bool:
+        """Whether there is something here that this stops."""
+        return self.places.runs(halt) or any(ends(halt, delivery) for delivery in self._mailbox)
 
     # --- what it keeps
 
@@ -122,6 +140,11 @@ class ChatLife:
                 self.data = dict(stored)
                 for key, value in self._put_early.items():
                     self.put_data(key, value)
+
+    @property
+    def texts(self) -> Texts:
+        """The runtime's own words, as this chat is to hear them."""
+        return words_for(self._services.texts, self.data)
 
     def put_data(self, key: str, value: str | None) -> None:
         """Keep this, or with None nothing, under a key."""
@@ -142,15 +165,21 @@ class ChatLife:
             jumped: `jump` refused it before.
         """
         self._group = self._group or group
-        if delivery.seq < self._ended_by and not is_signal(delivery.event):
+        if self._overtaken(delivery):
             self._drop(delivery, "interrupted")
             return True
-        if isinstance(delivery.event, Leave) and not self._group:
-            self._leave(delivery)
+        if any(delivery.seq < seq and ends(halt, delivery) for seq, halt in self._halts):
+            self._drop(delivery, "stopped")
             return True
+        if isinstance(delivery.event, Leave):
+            if not self._group:
+                self._leave(delivery)
+                return True
+            if not jumped:
+                self._member_left(delivery)
         decision = self._decide(delivery, jumped=jumped)
         if isinstance(decision, Queue) and is_signal(delivery.event):
-            if self._live is None:
+            if None not in self.places.live:
                 self.house.count("signal_kept")
         elif isinstance(decision, Queue) and not self._has_room():
             return False
@@ -164,6 +193,8 @@ class ChatLife:
         """
         self._group = self._group or group
         event = delivery.event
+        if isinstance(event, Leave) and self._group:
+            self._member_left(delivery)
         if isinstance(event, Leave) and not self._group:
             self._leave(delivery)
         elif is_payment(event):
@@ -176,19 +207,14 @@ class ChatLife:
         self._made_room()
 
     def _decide(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
-        waits = [wait for conversation in self._all() for wait in conversation.waits]
-        waits.sort(key=lambda wait: wait.opened, reverse=True)
-        live = None if self._live is None else [wait for wait in waits if wait in self._live.waits]
         event, setting, table = delivery.event, self.setting(delivery), self._table
-        watches, failed = self._watches(), self._filter_failed
+        waits, live = self.places.waits(event)
+        watches, failed = self.places.watches(event), self._filter_failed
         return decide(event, setting, table, waits, live, failed, jumped=jumped, watches=watches)
 
-    def _jump(self, delivery: Delivery) -> Drop | Start | End | None:
-        return jump(delivery.event, self.setting(delivery), self._table, self._filter_failed, self._watches())
-
-    def _watches(self) -> list[Watch]:
-        watches = [watch for conversation in self._all() for watch in conversation.watches]
-        return sorted(watches, key=lambda watch: watch.opened, reverse=True)
+    def _jump(self, delivery: Delivery) -> Drop | Start | End | Stop | None:
+        event, setting = delivery.event, self.setting(delivery)
+        return jump(event, setting, self._table, self._filter_failed, self.places.watches(event))
 
     def _filter_failed(self, name: str, error: Exception) -> None:
         self.house.count("filter_failed")
@@ -201,16 +227,12 @@ class ChatLife:
             line,
         )
 
-    def _all(self) -> list[Conversation]:
-        newest_asides = list(reversed(self._asides))
-        return [*newest_asides, self._live] if self._live is not None else newest_asides
-
     def _has_room(self) -> bool:
         # While somebody is parked on a wait, the event that it waits for may be the next; so all of them are
         # looked at, and what is kept is bounded by the inbox's quota of a chat.
         # Signals are bounded where they come in, and take nobody else's place.
         return sum(not is_signal(queued.event) for queued in self._mailbox) < MAILBOX or any(
-            wait.parked for conversation in self._all() for wait in conversation.waits
+            wait.parked for conversation in self.places.all() for wait in conversation.waits
         )
 
     def _act(self, decision: Decision, delivery: Delivery) -> None:
@@ -230,7 +252,9 @@ class ChatLife:
             case Queue():
                 insort(self._mailbox, delivery, key=lambda queued: queued.seq)
             case Expire():
-                self._expire(delivery)
+                self._refusals.expire(delivery)
+            case Stop(halt):
+                self._halt(halt, delivery)
 
     def _give(self, wait: Wait, answer: Taken) -> None:
         if wait.open:
@@ -246,90 +270,92 @@ class ChatLife:
             self.house.answered(question)
 
     def _start(self, start: Start, delivery: Delivery) -> None:
-        if start.route.kind is RouteKind.ASIDE:
-            if len(self._asides) < ASIDES:
+        if start.beside:
+            if len(self.places.asides) < ASIDES:
                 self._begin_aside(start, delivery)
             else:
                 self.house.count("aside_waits")
-                self._asides_due.append((start, delivery))
-        elif start.route.kind is RouteKind.INTERRUPT:
+                self.places.asides_due.append((start, delivery))
+            return
+        owner = self.places.owner_for(start, delivery.event)
+        if start.interrupts:
             # What came before it is of no use to anybody; what it overtook, too.
-            self._drop_earlier(delivery, "interrupted", signals=False)
-            if self._live is None:
-                self._begin(start, delivery, None)
-            else:
-                self._next = (start, delivery)
-                self._live.end(Ending.INTERRUPTED)
+            self._drop_earlier(delivery, owner)
+        live = self.places.live.get(owner)
+        if live is None:
+            self._begin(start, delivery, None, owner)
         else:
-            self._begin(start, delivery, None)
+            self.places.next[owner] = (start, delivery)
+            live.end(Ending.INTERRUPTED)
 
-    def _begin(self, start: Start, delivery: Delivery, interrupted: str | None) -> None:
-        self._live = Conversation(
-            self._services, self, start.route, start.value, delivery, interrupted=interrupted
-        )
-        self.house.start(self._live)
+    def _begin(
+        self, start: Start, delivery: Delivery, interrupted: str | None, owner: SenderId | None
+    ) -> None:
+        begun = Conversation(self._services, self, start, delivery, interrupted, owner)
+        self.places.live[owner] = begun
+        self.house.start(begun)
 
     def _begin_aside(self, start: Start, delivery: Delivery) -> None:
-        aside = Conversation(self._services, self, start.route, start.value, delivery)
-        self._asides.append(aside)
+        aside = Conversation(self._services, self, start, delivery)
+        self.places.asides.append(aside)
         self.house.start(aside)
+
+    def succeed(self, conversation: Conversation, start: Start, delivery: Delivery) -> None:
+        """A conversation goes on as another, unless it has been ended meanwhile."""
+        if self.house.cut:
+            return  # the row is in the inbox, and starts it the next time
+        if conversation.ending is not None:
+            self._drop(delivery, conversation.ending.value)
+            return
+        self.jumped = {seq for seq in self.jumped if seq > self.cursor} | {delivery.seq}
+        conversation.succeed(start, delivery)
+
+    def _halt(self, halt: Halt, delivery: Delivery) -> None:
+        """Code stops a route: where it runs, and where it waits for its place."""
+        self.house.consumed([delivery.seq])
+        if self.behind:
+            self._halts.append((delivery.seq, halt))
+        stopped = [queued for queued in self._mailbox if ends(halt, queued)]
+        self._mailbox = [queued for queued in self._mailbox if queued not in stopped]
+        for queued in [*stopped, *self.places.halt(halt)]:
+            self._drop(queued, "stopped")
 
     def _leave(self, delivery: Delivery) -> None:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""
         self._services.outbox.drop(self.chat_id)
-        self._drop_earlier(delivery, "left")
-        while self._asides_due:
-            self._drop(self._asides_due.popleft()[1], "left")
-        for conversation in self._all():
+        self._left_by = max(self._left_by, delivery.seq)
+        gone, self._mailbox = [*self._mailbox, *self.places.clear()], []
+        for earlier in gone:
+            self._drop(earlier, "left")
+        for conversation in self.places.all():
             conversation.end(Ending.LEFT)
         self._act(
             decide(delivery.event, self.setting(delivery), self._table, (), None, self._filter_failed),
             delivery,
         )
 
-    def _drop_earlier(self, delivery: Delivery, why: str, *, signals: bool = True) -> None:
-        self._ended_by = max(self._ended_by, delivery.seq)
-        kept = [queued for queued in self._mailbox if is_signal(queued.event) and not signals]
-        queued = [queued for queued in self._mailbox if queued not in kept]
-        self._mailbox = kept
-        if self._next is not None:
-            queued.append(self._next[1])
-            self._next = None
-        for earlier in queued:
+    def _member_left(self, delivery: Delivery) -> None:
+        """A member left the group: that ends the member's own conversation, and nobody else's."""
+        sender = delivery.event.sender
+        if sender is not None and sender.id in self.places.live:
+            self._drop_earlier(delivery, sender.id, "left")
+            self.places.live[sender.id].end(Ending.STOPPED)
+
+    def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
+        """What was queued for this owner's conversation is of no use any more; but signals are."""
+        self._ended_by[owner] = max(self._ended_by.get(owner, 0), delivery.seq)
+        mine = [e for e in self._mailbox if self.places.owner_of(e.event) == owner and not is_signal(e.event)]
+        self._mailbox = [queued for queued in self._mailbox if queued not in mine]
+        if owner in self.places.next:
+            mine.append(self.places.next.pop(owner)[1])
+        for earlier in mine:
             self._drop(earlier, why)
 
     def _drop(self, delivery: Delivery, why: str) -> None:
-        self.house.count(why)
-        self.house.consumed([delivery.seq])
-        event = delivery.event
-        if isinstance(event, Press):
-            self._services.outbox.refuse_press(event, "")
-        if is_payment(event):
-            self._services.raise_alarm(
-                Alarm(
-                    "payment_unverified",
-                    str(delivery.seq),
-                    f"a payment callback of chat {self.chat_id} has no charge that waits for it; if it was "
-                    "paid, the platform gives the money back within the hour",
-                )
-            )
-
-    def _expire(self, delivery: Delivery) -> None:
-        """Say that a button or a form is over; the second click of a double click needs no word."""
-        event = delivery.event
-        self.house.count("expired")
-        self.house.consumed([delivery.seq])
-        question = self._question_of(event)
-        said = (
-            "" if question is not None and self.house.was_answered(question) else self._services.texts.expired
-        )
-        if isinstance(event, Press):
-            self._services.outbox.refuse_press(event, said)
-        elif said:
-            self.house.tidy(self.chat_id, SendMessage(self.chat_id, said))
+        self._refusals.drop(delivery, why)
 
     def _question_of(self, event: Event) -> str | None:
-        return f"{self.chat_id}:{event.message_id}" if isinstance(event, Submission) else token_of(event)
+        return self._refusals.question_of(event)
 
     # --- the mailbox, seen from a conversation
 
@@ -341,17 +367,24 @@ class ChatLife:
         if not parking:
             wait.opened = self._opened = self._opened + 1
         if not _cancelled():
-            self._look_through(wait, parking=parking, signals_only=conversation is not self._live)
+            self._look_through(conversation, wait, parking=parking)
         if self.behind and parking:
             self.house.room(self)
         else:
             self._made_room()
 
-    def _look_through(self, wait: Wait, *, parking: bool, signals_only: bool) -> None:
+    def _is_for(self, delivery: Delivery, conversation: Conversation) -> bool:
+        """Whether a queued event waits for this conversation; a signal waits for whoever takes it."""
+        return (
+            is_signal(delivery.event)
+            or self.places.live.get(self.places.owner_of(delivery.event)) is conversation
+        )
+
+    def _look_through(self, conversation: Conversation, wait: Wait, *, parking: bool) -> None:
         queued, self._mailbox = deque(self._mailbox), []
         while queued and wait.open:
             delivery = queued.popleft()
-            mine = is_signal(delivery.event) or not signals_only
+            mine = self._is_for(delivery, conversation)
             decision: Decision | None = (
                 offer(delivery.event, self.setting(delivery), wait) if mine else Queue()
             )
@@ -363,9 +396,10 @@ class ChatLife:
     def open_watch(self, conversation: Conversation, watch: Watch) -> None:
         """A block that an event may end has opened: what is queued may end it, too."""
         watch.opened = self._opened = self._opened + 1
+        watch.owner = conversation.owner
         conversation.watches.append(watch)
         for delivery in self._mailbox:
-            if conversation is not self._live and not is_signal(delivery.event):
+            if not self._is_for(delivery, conversation):
                 continue
             if (
                 ended := end(delivery.event, self.setting(delivery), (watch,), self._filter_failed)
@@ -385,10 +419,11 @@ class ChatLife:
 
     def drain(self, conversation: Conversation) -> Sequence[Delivery]:
         """Take what is queued, without waiting."""
-        if conversation is not self._live or _cancelled():
+        if _cancelled():
             return ()
-        taken = [queued for queued in self._mailbox if not is_signal(queued.event)]
-        self._mailbox = [queued for queued in self._mailbox if is_signal(queued.event)]
+        mine = [queued for queued in self._mailbox if self._is_for(queued, conversation)]
+        taken = [queued for queued in mine if not is_signal(queued.event)]
+        self._mailbox = [queued for queued in self._mailbox if queued not in taken]
         self._made_room()
         return taken
 
@@ -399,10 +434,9 @@ class ChatLife:
         if (question := self._question_of(delivery.event)) is not None:
             self.house.answered(question, again=True)
         payment = is_payment(delivery.event)
-        overtaken = delivery.seq < self._ended_by and not (payment or is_signal(delivery.event))
-        if conversation.ending is not None and overtaken:
+        if conversation.ending is not None and not payment and self._overtaken(delivery):
             self._drop(delivery, conversation.ending.value)
-        elif conversation is self._live and not payment:
+        elif self._is_for(delivery, conversation) and conversation not in self.places.asides and not payment:
             self._act(Queue(), delivery)
         else:
             self._act(self._decide(delivery), delivery)
@@ -417,23 +451,32 @@ class ChatLife:
         """A conversation is over: its successor starts, or what is left is routed again from the top."""
         if conversation.ending is None or self.house.cut:
             return
-        if conversation in self._asides:
-            self._asides.remove(conversation)
-            if self._asides_due:
-                self._begin_aside(*self._asides_due.popleft())
-        elif conversation is self._live:
-            self._live = None
-            if self._next is not None:
-                (start, delivery), self._next = self._next, None
-                self._begin(start, delivery, conversation.route.name)
+        owner, successor = conversation.owner, conversation.successor
+        if conversation in self.places.asides:
+            self.places.asides.remove(conversation)
+            if successor is not None and conversation.ending is Ending.CONTINUED:
+                self._begin_aside(*successor)
+            elif self.places.asides_due:
+                self._begin_aside(*self.places.asides_due.popleft())
+        elif conversation is self.places.live.get(owner):
+            # While it is there to be asked whose they are.
+            queued = [other for other in self._mailbox if self.places.owner_of(other.event) == owner]
+            del self.places.live[owner]
+            name = conversation.route.name
+            if owner in self.places.next:
+                if successor is not None:
+                    self._drop(successor[1], "interrupted")
+                self._begin(*self.places.next.pop(owner), name, owner)
+            elif successor is not None and conversation.ending is Ending.CONTINUED:
+                self._begin(*successor, conversation.interrupted, owner)
             else:
-                self._route_again()
+                self._route_again(queued)
         self._made_room()
         if self.idle:
             self.house.over(self)
 
-    def _route_again(self) -> None:
-        queued, self._mailbox = self._mailbox, []
+    def _route_again(self, queued: Sequence[Delivery]) -> None:
+        self._mailbox = [other for other in self._mailbox if other not in queued]
         for delivery in queued:
             # There was room for it before, and nothing has been added since.
             self._act(self._decide(delivery), delivery)

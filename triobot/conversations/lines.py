@@ -23,7 +23,11 @@ _LIBRARIES: Final = _places("purelib", "platlib")
 
 def calling_line() -> str:
     """``file:line`` of the nearest caller in an author's code."""
-    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
+    return line_above(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
+
+
+def line_above(frame: FrameType | None) -> str:
+    """``file:line`` of the nearest frame in an author's code, from this one outwards."""
     callers: list[tuple[str, int]] = []
     while frame is not None:
         callers.append((frame.f_code.co_filename, frame.f_lineno))
@@ -38,6 +42,11 @@ def failing_line(traceback: TracebackType | None) -> str:
         frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
         traceback = traceback.tb_next
     return _authors_line(list(reversed(frames)))
+
+
+def is_authors(file: str) -> bool:
+    """Whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
+    return not file.startswith((*_BETWEEN, *_LIBRARIES, "<"))
 
 
 def _authors_line(innermost_first: Sequence[tuple[str, int]]) -> str:

@@ -51,7 +51,11 @@ class ChatNursery:
 async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery]:
     """Open a nursery of chat children; leaving the block waits for them."""
     own = conversation.enter(OperationKind.NURSERY)
-    with ExitStack() as parked:
-        async with trio.open_nursery() as nursery:
-            yield ChatNursery(conversation, nursery, own)
-            parked.enter_context(conversation.parked())
+    conversation.nurseries += 1
+    try:
+        with ExitStack() as parked:
+            async with trio.open_nursery() as nursery:
+                yield ChatNursery(conversation, nursery, own)
+                parked.enter_context(conversation.parked())
+    finally:
+        conversation.nurseries -= 1

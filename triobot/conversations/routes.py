@@ -3,48 +3,40 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Generic, TypeAlias, final, overload
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Concatenate, Generic, Literal, ParamSpec, TypeAlias, cast, final, overload
 
 import attrs
 from typing_extensions import TypeVar
 
 from ..errors import ConfigError
 from ..wire.events import Event
-from .filters import Filter, Setting, check_filter, starting
+from .declarations import Per as Per
+from .declarations import Route as Route
+from .declarations import RouteKind as RouteKind
+from .declarations import Table as Table
+from .declarations import check_arguments, check_version, per_of, route_name
+from .filters import Filter, Setting, check_filter, nothing, refuse_uncalled, starting
 
 if TYPE_CHECKING:
     from .chat import Chat
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
+P = ParamSpec("P")
 
-Handler: TypeAlias = "Callable[[Chat[E]], Awaitable[None]]"
-
-
-class RouteKind(Enum):
-    """What starting a route does to the chat's live conversation."""
-
-    CONVERSATION = "conversation"
-    """Starts when there is none."""
-
-    INTERRUPT = "interrupt"
-    """Ends it, then is the live one."""
-
-    ASIDE = "aside"
-    """Runs beside it and leaves it alone."""
+Handler: TypeAlias = "Callable[Concatenate[Chat[E], P], Awaitable[None]]"
+PerName: TypeAlias = Literal["chat", "sender"]
 
 
 @final
-@attrs.frozen(eq=False)
-class Route:
-    """One declared coroutine: its kind, what starts it, its name in logs."""
+@attrs.frozen
+class _Options:
+    """What a declaration says besides its filter."""
 
-    kind: RouteKind
-    handler: Callable[[Chat[Event]], Awaitable[None]] = attrs.field(repr=False)
-    filter: Filter[Event] = attrs.field(repr=False)
-    name: str
+    per: Per = Per.CHAT
+    version: int = 1
+    durable: bool = True
     bare: bool = False
 
 
@@ -52,22 +44,28 @@ class Route:
 class Declaration(Generic[E_co]):
     """A decorator for a coroutine function that takes a `Chat` of the filter's type; gives it back."""
 
-    def __init__(self, router: Router, kind: RouteKind, taken: Filter[E_co], *, bare: bool) -> None:
-        self._router, self._kind, self._filter, self._bare = router, kind, taken, bare
+    def __init__(
+        self, router: Router, kind: RouteKind, taken: Filter[E_co], options: _Options | None = None
+    ) -> None:
+        self._router, self._kind, self._filter = router, kind, taken
+        self._options = options or _Options()
 
     @overload
-    def __call__(self, handler: Handler[object], /) -> Handler[object]: ...
+    def __call__(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
     @overload
-    def __call__(self, handler: Handler[E_co], /) -> Handler[E_co]: ...
-    def __call__(self, handler: Handler[E_co] | Handler[object], /) -> Handler[E_co] | Handler[object]:
-        self._router.add(self._kind, handler, self._filter, bare=self._bare)
+    def __call__(self, handler: Handler[E_co, P], /) -> Handler[E_co, P]: ...
+    def __call__(
+        self, handler: Handler[E_co, P] | Handler[object, P], /
+    ) -> Handler[E_co, P] | Handler[object, P]:
+        self._router.add(self._kind, handler, self._filter, self._options)
         return handler
 
 
 class Router:
     """Collects routes, in the order of the lines; a bot includes the routers of other modules.
 
-    A declaration holds no state of a run.
+    A declaration holds no state of a run. Every function is declared once; what is declared in a way that
+    makes no sense is refused when it is read, or when the bot starts.
 
     Args:
         when: a filter that all routes of this router share, besides their own, and its `ignore`, too; also
@@ -88,28 +86,79 @@ class Router:
         self._ignored: list[Filter[object]] = []
 
     @overload
-    def conversation(self, handler: Handler[object], /) -> Handler[object]: ...
+    def conversation(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
     @overload
-    def conversation(self, taken: Filter[E], /) -> Declaration[E]: ...
-    def conversation(self, taken: Handler[object] | Filter[E], /) -> Handler[object] | Declaration[E]:
+    def conversation(
+        self, taken: Filter[E], /, *, per: PerName = "chat", version: int = 1, durable: bool = True
+    ) -> Declaration[E]: ...
+    @overload
+    def conversation(
+        self, /, *, per: PerName = "chat", version: int = 1, durable: bool = True
+    ) -> Declaration[object]: ...
+    def conversation(
+        self,
+        taken: Handler[object, P] | Filter[E] | None = None,
+        /,
+        *,
+        per: PerName = "chat",
+        version: int = 1,
+        durable: bool = True,
+    ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
         """Declare a conversation: it starts when the chat has no live one.
 
         Without a filter: on any message or join, and always tried last.
+
+        Args:
+            per: whose it is: with ``"sender"`` each member of a group has one of their own, which sees what
+                that member does and nothing of what others do.
+            version: of its code, from 1; a higher one says that what is stored of older ones doesn't fit.
+            durable: whether its place is meant to survive the process.
+
+        Raises:
+            ConfigError: one of these is something else.
         """
+        options = _Options(per_of(per), check_version(version), bool(durable))
         if isinstance(taken, Filter):
-            return Declaration(self, RouteKind.CONVERSATION, taken, bare=False)
-        self.add(RouteKind.CONVERSATION, taken, starting(), bare=True)
+            return Declaration(self, RouteKind.CONVERSATION, taken, options)
+        bare = attrs.evolve(options, bare=True)
+        if taken is None:
+            return Declaration(self, RouteKind.CONVERSATION, starting(), bare)
+        self.add(RouteKind.CONVERSATION, taken, starting(), bare)
         return taken
 
-    def interrupt(self, taken: Filter[E], /) -> Declaration[E]:
-        """Declare an interrupt: it ends the live conversation, then is the live one."""
-        check_filter(taken, "@interrupt")
-        return Declaration(self, RouteKind.INTERRUPT, taken, bare=False)
+    def interrupt(self, taken: Filter[E], /, *, version: int = 1, durable: bool = True) -> Declaration[E]:
+        """Declare an interrupt: it ends the live conversation, then is the live one.
 
-    def aside(self, taken: Filter[E], /) -> Declaration[E]:
-        """Declare an aside: it runs beside the live conversation and leaves it alone."""
-        check_filter(taken, "@aside")
-        return Declaration(self, RouteKind.ASIDE, taken, bare=False)
+        Args:
+            version, durable: as for `conversation`.
+        """
+        check_filter(taken, "@interrupt")
+        options = _Options(version=check_version(version), durable=bool(durable))
+        return Declaration(self, RouteKind.INTERRUPT, taken, options)
+
+    @overload
+    def aside(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
+    @overload
+    def aside(self, taken: Filter[E], /, *, version: int = 1, durable: bool = True) -> Declaration[E]: ...
+    def aside(
+        self, taken: Handler[object, P] | Filter[E], /, *, version: int = 1, durable: bool = True
+    ) -> Handler[object, P] | Declaration[E]:
+        """Declare an aside: it runs beside the live conversation and leaves it alone.
+
+        Without a filter only code starts it, with `Chat.start` or `Address.start`; then its function may
+        take arguments besides the chat.
+
+        Args:
+            version, durable: as for `conversation`.
+        """
+        options = _Options(version=check_version(version), durable=bool(durable))
+        # A function that makes filters isn't a coroutine's; that is a mistake worth a word.
+        if isinstance(taken, Filter) or not inspect.iscoroutinefunction(taken):
+            check_filter(taken, "@aside")
+            return Declaration(self, RouteKind.ASIDE, cast("Filter[E]", taken), options)
+        handler = cast("Handler[object, P]", taken)
+        self.add(RouteKind.ASIDE, handler, nothing(), attrs.evolve(options, bare=True))
+        return handler
 
     def ignore(self, taken: Filter[object], /) -> None:
         """Count and drop what this takes, before anything else sees it."""
@@ -125,20 +174,32 @@ class Router:
     def add(
         self,
         kind: RouteKind,
-        handler: Handler[E] | Handler[object],
+        handler: Handler[E, P] | Handler[object, P],
         taken: Filter[E],
-        *,
-        bare: bool,
+        options: _Options,
     ) -> None:
         """Add a route; the decorators do."""
         if not callable(handler):
             raise ConfigError(f"@{kind.value} decorates an async function, not {handler!r}")
-        name = f"{handler.__module__}.{getattr(handler, '__qualname__', repr(handler))}"
-        if not _takes_a_chat(handler):
-            raise ConfigError(f"@{kind.value} decorates a function of one argument, the chat; {name} isn't")
+        refuse_uncalled(handler, f"@{kind.value}")
+        name = route_name(handler)
+        only_code = kind is RouteKind.ASIDE and options.bare
+        if not only_code:
+            check_arguments(handler, (), f"@{kind.value} decorates a function of one argument, the chat")
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
         behind = self._behind(taken)
-        self._routes.append(Route(kind, handler, behind, name, bare))  # type: ignore[arg-type]
+        self._routes.append(
+            Route(
+                kind,
+                handler,
+                behind,  # type: ignore[arg-type]
+                name,
+                options.bare,
+                options.per,
+                options.version,
+                options.durable,
+            )
+        )
 
     def _behind(self, taken: Filter[E]) -> Filter[E]:
         """Look at what all routes share first: a filter that counts counts only what is this router's."""
@@ -149,48 +210,16 @@ class Router:
         def see(event: Event, setting: Setting) -> E | None:
             return None if shared.see(event, setting) is None else taken.see(event, setting)
 
-        return Filter(see, f"({shared.name} & {taken.name})", taken.signals)
+        return Filter(see, f"({shared.name} & {taken.name})", taken.signals, _both(shared, taken))
 
     def table(self) -> Table:
         """The routes as the dispatcher reads them.
 
         Raises:
-            ConfigError: two conversations without a filter, or nothing at all.
+            ConfigError: declarations that contradict one another, or nothing at all; says what to do.
         """
-        bare = [route.name for route in self._routes if route.bare]
-        if len(bare) > 1:
-            raise ConfigError(f"two conversations have no filter: {bare[0]} and {bare[1]}; give one a filter")
-        if not self._routes:
-            raise ConfigError("the bot has no route; declare one with @bot.conversation")
-        return Table(
-            ignored=tuple(self._ignored),
-            interrupts=self._of(RouteKind.INTERRUPT),
-            asides=self._of(RouteKind.ASIDE),
-            conversations=tuple(
-                sorted(self._of(RouteKind.CONVERSATION), key=lambda route: route.bare),
-            ),
-        )
-
-    def _of(self, kind: RouteKind) -> tuple[Route, ...]:
-        return tuple(route for route in self._routes if route.kind is kind)
+        return Table.of(self._routes, self._ignored)
 
 
-def _takes_a_chat(handler: Callable[..., object]) -> bool:
-    try:
-        inspect.signature(handler).bind(None)
-    except TypeError:
-        return False
-    except ValueError:  # it has no signature to look at
-        pass
-    return True
-
-
-@final
-@attrs.frozen
-class Table:
-    """All routes, by kind, in the order in which they are tried."""
-
-    ignored: Sequence[Filter[object]]
-    interrupts: Sequence[Route]
-    asides: Sequence[Route]
-    conversations: Sequence[Route]
+def _both(shared: Filter[object], taken: Filter[object]) -> object:
+    return None if shared.same is None or taken.same is None else ("&", shared.same, taken.same)

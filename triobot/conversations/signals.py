@@ -15,6 +15,7 @@ from ..seams import Arrival, InboxRow
 from ..values import decode_value, encode_value
 from ..wire.events import Event, Sender
 from ..wire.ids import ChatId
+from .calls import Call, Halt
 from .recorded import register_wire_values
 
 T = TypeVar("T")
@@ -42,8 +43,8 @@ class Signal:
 
 
 def is_signal(event: object) -> bool:
-    """Whether this is a signal and no event of the platform."""
-    return isinstance(event, Signal)
+    """Whether this is a signal, or what code asks for, and no event of the platform."""
+    return isinstance(event, Signal | Call | Halt)
 
 
 def signal_arrival(chat_id: ChatId, value: object, key: str | None, now: int) -> Arrival:

@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from ..wire.events import Event, InvoiceCallback, PayCallback
+from ..wire.ids import SenderId
 from .filters import Setting
 
 
@@ -84,6 +85,7 @@ class Wait:
         also: what a question takes besides its own buttons, as any wait does.
         working: told how many more or fewer tasks are at work: one fewer while the task is parked here.
         opened: grows with each opening in the chat: the newest wait goes first.
+        owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
         sleeper: the parked task; None while the question is still being sent.
         answer: what came; a wait takes one event, then is closed until it is opened again.
         hints: payment callbacks that came while it was closed; they are looked at one by one.
@@ -96,6 +98,7 @@ class Wait:
     working: Callable[[int], None] = attrs.field(default=_nobody_counts, repr=False)
     also: Callable[[Event, Setting], object | None] | None = attrs.field(default=None, repr=False)
     opened: int = 0
+    owner: SenderId | None = attrs.field(default=None, kw_only=True)
     sleeper: trio.lowlevel.Task | None = attrs.field(default=None, init=False, repr=False)
     answer: Answer | None = attrs.field(default=None, init=False)
     hints: deque[Taken] = attrs.field(factory=lambda: deque[Taken](), init=False)
@@ -150,6 +153,7 @@ class Watch:
         name: the filter's, for the log.
         end: cancels the block.
         opened: grows with each opening in the chat: the newest goes first.
+        owner: as a wait's.
         taken: what ended it; it takes one event only.
     """
 
@@ -157,6 +161,7 @@ class Watch:
     name: str
     end: Callable[[], None] = attrs.field(repr=False)
     opened: int = 0
+    owner: SenderId | None = attrs.field(default=None, kw_only=True)
     taken: Taken | None = attrs.field(default=None, init=False)
 
     def take(self, taken: Taken) -> None:

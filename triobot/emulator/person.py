@@ -1,4 +1,4 @@
-"""A person in the app, for demos and for tests of whole processes: a small client of the control API.
+"""A person in the app, for demos and for tests: a small client of the control API.
 
 async with connect(emulator.control_url, emulator.control_token) as app:
     ali = await app.user("Ali", irr=500_000)
@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Literal, TypeAlias, TypeVar, cast, final
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar, cast, final
 
 import attrs
 import httpx
@@ -251,6 +251,27 @@ class Person:
             raise await self._not_seen(f"no such answer to a press came within {within:g} s")
         return found
 
+    async def sees_buttons(self, *labels: str, within: float = PATIENCE) -> None:
+        """Wait until these are the labels to press: those of the newest buttons, or of the keys below.
+
+        Args:
+            labels: in the order in which they are shown; none at all: there is nothing to press.
+
+        Raises:
+            NotSeenError: others were shown all the time.
+        """
+        wanted, position, deadline = list(labels), 0, trio.current_time() + within
+        while True:
+            left = deadline - trio.current_time()
+            patience = max(0, min(LONGEST_WAIT, math.ceil(left))) if position else 0
+            screen = await self._look(position, patience)
+            shown = _labels(screen)
+            if (wanted in shown) if wanted else shown == ([], []):
+                return
+            position = cast("int", screen["seq"])
+            if left <= 0:
+                raise await self._not_seen(f"the buttons {wanted} were not shown, but {shown[0] or shown[1]}")
+
     async def sees_nothing(self, *, within: float) -> None:
         """Make sure that the bot sends nothing for this long.
 
@@ -302,6 +323,14 @@ class Person:
         await self._app.post(f"users/{self.id}/{name}", {"chat": self.chat_id, **given})
 
 
+def _labels(screen: JsonObject) -> tuple[list[str], list[str]]:
+    """The labels of the newest message that has buttons, and of the keys below the chat."""
+    shown = [Seen.of(message) for message in cast("list[JsonObject]", screen["messages"])]
+    buttons = next((seen.buttons for seen in reversed(shown) if seen.buttons), ())
+    keys = cast("list[list[JsonObject]]", screen["reply_keyboard"] or [])
+    return [label for row in buttons for label in row], [str(key["label"]) for row in keys for key in row]
+
+
 def _wanted(expected: Expected) -> str:
     match expected:
         case None:
@@ -314,12 +343,33 @@ def _wanted(expected: Expected) -> str:
             return f"a message of {expected.__name__}"
 
 
+class Control(Protocol):
+    """The way to the control API."""
+
+    async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
+        """Look at something.
+
+        Raises:
+            AppError: it was refused.
+        """
+        ...
+
+    async def post(self, path: str, given: JsonObject) -> JsonValue:
+        """Do something; `control` lists what there is.
+
+        Raises:
+            AppError: it was refused.
+        """
+        ...
+
+
 @final
 class App:
     """The app on everybody's phone, and the machine room behind it."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self._client = client
+    def __init__(self, control: Control) -> None:
+        self.get = control.get
+        self.post = control.post
 
     async def user(
         self, name: str, *, irr: int = 0, coin: int = 0, phone: str | None = None, username: str | None = None
@@ -339,21 +389,21 @@ class App:
         """Put the platform's clock forward."""
         await self.post("clock", {"seconds": seconds})
 
-    async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
-        """Ask the control API.
 
-        Raises:
-            AppError: it refused.
-        """
+@final
+class HttpControl:
+    """The control API over HTTP."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
+        """Look at something."""
         # A long look waits for up to its own limit, and then for the answer.
         return _read(await self._client.get(path, params=query, timeout=LONGEST_WAIT + 30))
 
     async def post(self, path: str, given: JsonObject) -> JsonValue:
-        """Do something through the control API; `control` lists what there is.
-
-        Raises:
-            AppError: it refused.
-        """
+        """Do something."""
         return _read(await self._client.post(path, json=given))
 
 
@@ -380,4 +430,4 @@ async def connect(
         transport=transport,
         trust_env=False,
     ) as client:
-        yield App(client)
+        yield App(HttpControl(client))

@@ -13,19 +13,30 @@ from contextlib import asynccontextmanager
 from ..errors import ConfigError
 from ..seams import Store, WallClock
 from .memory import open_memory as open_memory
+from .memory_rows import MemoryRows as MemoryRows
+from .retention import DAY as DAY
+from .retention import RETENTION
+from .retention import Retention as Retention
+from .sqlite import back_up_sqlite as back_up_sqlite
+from .sqlite import examine_sqlite as examine_sqlite
 from .sqlite import open_sqlite as open_sqlite
 from .sqlite import rebind_sqlite as rebind_sqlite
+from .sqlite import restore_sqlite as restore_sqlite
 from .stamp import Stamp as Stamp
 
 
 @asynccontextmanager
-async def open_store(url: str, *, stamp: Stamp, clock: WallClock) -> AsyncGenerator[Store, None]:
+async def open_store(
+    url: str, *, stamp: Stamp, clock: WallClock, retention: Retention = RETENTION, visit: bool = False
+) -> AsyncGenerator[Store, None]:
     """Open the store that this address names, for as long as the block runs.
 
     Args:
         url: ``sqlite:PATH``, the path absolute or relative to the working directory; or ``memory:``.
         stamp: platform and bot; a file is bound to them when it is made.
         clock: the time of day.
+        retention: how long what nothing needs any more is kept.
+        visit: open it with a tool, not to run the bot.
 
     Raises:
         ConfigError: the address names no store; and as `open_sqlite`.
@@ -35,10 +46,10 @@ async def open_store(url: str, *, stamp: Stamp, clock: WallClock) -> AsyncGenera
     engine, colon, place = url.partition(":")
     # The address may hold a password, so no error repeats more of it than the engine's name.
     if engine == "memory" and colon and not place:
-        async with open_memory(clock=clock) as store:
+        async with open_memory(clock=clock, retention=retention) as store:
             yield store
     elif engine == "sqlite" and place and not place.startswith("//"):
-        async with open_sqlite(place, stamp=stamp, clock=clock) as store:
+        async with open_sqlite(place, stamp=stamp, clock=clock, retention=retention, visit=visit) as store:
             yield store
     elif engine == "sqlite":
         raise ConfigError("a store's address is sqlite:PATH, such as sqlite:bot.db or sqlite:/var/lib/bot.db")

@@ -8,7 +8,7 @@ it is refused at the door, alone, with the field's name and without its content.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, assert_never
+from typing import Final
 
 from ..errors import LocalProtocolError
 from ..seams import (
@@ -24,13 +24,13 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId
-from ..wire.rules import LARGEST_INTEGER, check_integer, check_text
+from ..wire.rules import LARGEST_INTEGER, check_integer
+from .columns import LARGEST_CHAT, check_chat, check_column
+from .journal_admission import admit_journal_write, journal_size
 from .ring import as_kept
 
 LARGEST_BODY: Final = 32 * 1024 * 1024
 """One request's bytes; the webhook's own limit is far lower."""
-
-_LARGEST_CHAT: Final = 10**18 - 1
 
 
 def admit_arrival(arrival: Arrival) -> None:
@@ -39,27 +39,22 @@ def admit_arrival(arrival: Arrival) -> None:
     Raises:
         LocalProtocolError: names the field. Repeating never helps.
     """
-    admit_chat(arrival.chat_id)
+    check_chat(arrival.chat_id)
     if arrival.sender_id is not None:
-        check_integer("sender_id", arrival.sender_id, least=-_LARGEST_CHAT, most=_LARGEST_CHAT)
+        check_integer("sender_id", arrival.sender_id, least=-LARGEST_CHAT, most=LARGEST_CHAT)
     check_integer("at", arrival.at, least=0)
-    _text("content_type", arrival.content_type, empty=True)
+    check_column("content_type", arrival.content_type, empty=True)
     if arrival.key is not None:
-        _text("key", arrival.key)
+        check_column("key", arrival.key)
     if len(arrival.body) > LARGEST_BODY:
         raise LocalProtocolError("body", f"must be at most {LARGEST_BODY} bytes")
 
 
-def admit_chat(chat_id: ChatId) -> None:
-    """Refuse a chat id that is none."""
-    check_integer("chat_id", chat_id, least=-_LARGEST_CHAT, most=_LARGEST_CHAT)
-
-
 def admit_keyed(key: str, after: ChatId | None, limit: int) -> None:
     """Refuse bounds of a page over the chats that have a key."""
-    _text("key", key)
+    check_column("key", key)
     if after is not None:
-        admit_chat(after)
+        check_chat(after)
     check_integer("limit", limit, least=0)
 
 
@@ -70,6 +65,14 @@ def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
         LocalProtocolError: one of them can't be; names the field.
     """
     return tuple(_admitted(write) for write in writes)
+
+
+def admit_due(now: int, after: tuple[int, int], limit: int) -> None:
+    """Refuse bounds of a page over what is due."""
+    check_integer("now", now, least=0)
+    check_integer("after", after[0], least=-1)
+    check_integer("after", after[1], least=-1)
+    check_integer("limit", limit, least=0)
 
 
 def admit_page(after: int, limit: int) -> None:
@@ -89,8 +92,10 @@ def _size(write: Write) -> int:
             return len(body)
         case PutData(value=str(value)):
             return 256 + len(value)
-        case _:
+        case Consume() | Acknowledge() | Intent() | Settle() | PutSetting() | PutData():
             return 256
+        case _:
+            return journal_size(write)
 
 
 def _admitted(write: Write) -> Write:
@@ -100,34 +105,29 @@ def _admitted(write: Write) -> Write:
                 check_integer("seq", seq, least=0)
         case Acknowledge(keys):
             for key in keys:
-                _text("key", key)
+                check_column("key", key)
         case Intent(id=id_, recipient=recipient, kind=kind, at=at, detail=detail):
-            _text("id", id_)
-            _text("recipient", recipient)
-            _text("kind", kind)
-            _text("detail", detail)
+            check_column("id", id_)
+            check_column("recipient", recipient)
+            check_column("kind", kind)
+            check_column("detail", detail)
             check_integer("at", at, least=0)
         case Settle(ids):
             for id_ in ids:
-                _text("id", id_)
+                check_column("id", id_)
         case KeepRaw():
             check_integer("at", write.at, least=0, most=LARGEST_INTEGER)
             return as_kept(write)
         case PutSetting(name, value):
-            _text("name", name)
-            _text("value", value, empty=True)
+            check_column("name", name)
+            check_column("value", value, empty=True)
         case PutData(chat_id, key, value):
-            admit_chat(chat_id)
-            _text("key", key)
+            check_chat(chat_id)
+            check_column("key", key)
             if value is not None:
-                _text("value", value)
+                check_column("value", value)
                 if len(value) > LARGEST_VALUE:
                     raise LocalProtocolError("value", f"must be at most {LARGEST_VALUE} characters")
         case _:
-            assert_never(write)
+            admit_journal_write(write)
     return write
-
-
-def _text(field: str, value: str, *, empty: bool = False) -> None:
-    if "\0" in check_text(field, value, empty=empty):
-        raise LocalProtocolError(field, "must not hold U+0000")

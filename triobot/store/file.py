@@ -10,18 +10,23 @@ or in somebody's shell, could corrupt the log of SQLite before 3.51.3.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, final
 
-from ..errors import ConfigError, StoreCorruptError
+import trio
+
+from ..errors import ConfigError
+from ..journals import Lease, Opening
+from .backups import copy_store
 from .faults import for_the_opener
-from .lock import OWNER_ONLY, FileLock, check_filesystem, take_lock
+from .identity import check_identity, check_original, put_stamp, stored_stamp
+from .lock import FileLock, check_filesystem, take_lock
+from .private_files import checked_path, make_private
+from .retention import RETENTION, Retention
 from .schema import (
-    APPLICATION_ID,
     Migration,
     SchemaVersion,
     drop_meta,
@@ -31,30 +36,83 @@ from .schema import (
     read_version,
     run_migration,
 )
-from .stamp import Stamp, StoredStamp, check_stamp, sealed
+from .stamp import Stamp, check_stamp
 from .statements import Tables
-from .transactions import Transactions
+from .transactions import Transactions, Work
 
-_MAGIC: Final = b"SQLite format 3\0"
 _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 
 
 @final
 class StoreFile:
-    """An open store file: its lock, its connection, its rows."""
+    """An open store file: its lock, its connection, its rows.
+
+    Attributes:
+        opening: what is known of this run and of the one before.
+        visited: a tool has it, and leaves it as if it had not been there.
+    """
 
     def __init__(self, path: Path, lock: FileLock, connection: sqlite3.Connection) -> None:
         self.path = path
+        self.opening = Opening(boot=0, at=0)
+        self.visited = False
         self.tables = Tables(connection)
         self.transactions = Transactions(connection, self.tables, path)
         self._lock = lock
         self._sql = connection
+        # The writer's batches and the steps of a copy use the connection in turn.
+        self._turn = threading.Lock()
+        self._copying = threading.Lock()
+        self._closed = False
+
+    def run(self, batch: Sequence[Work]) -> list[Exception | None]:
+        """Run a batch; see `Transactions.run`."""
+        with self._turn:
+            return self.transactions.run(batch)
+
+    def checkpoint(self, *, erase: bool = False) -> None:
+        """Move what is in the log into the file; see `Transactions.checkpoint`."""
+        with self._turn:
+            self._check_open()
+            self.transactions.checkpoint(erase=erase)
+
+    def copy(self, target: Path, now: int, *, between: Callable[[], None]) -> None:
+        """Make a backup, in a thread of its own, while others run batches.
+
+        Writes by this connection go into the copy as well, so that it is as of its end, and whole.
+
+        Args:
+            between: called while it is others' turn; what it raises ends the copying.
+        """
+
+        def let_others() -> None:
+            self._turn.release()
+            try:
+                between()
+            finally:
+                self._turn.acquire()
+            self._check_open()
+
+        with self._copying, self._turn:
+            self._check_open()
+            copy_store(self._sql, target, now, between=let_others)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise trio.ClosedResourceError("the store is closed")
 
     def close(self, *, clean: bool, now: int) -> None:
         """Close the file and let the next process in; `clean` when nothing that was handed over is undone."""
+        with self._turn:
+            self._closed = True
+        with self._copying:  # a copy that is being made notices, and gives up
+            self._close(clean=clean, now=now)
+
+    def _close(self, *, clean: bool, now: int) -> None:
         try:
             if clean and self.transactions.broken is None:
-                put_meta(self._sql, "clean", str(now))
+                if not self.visited:
+                    put_meta(self._sql, "clean", str(now))
                 self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
             try:
@@ -69,25 +127,35 @@ def open_file(
     *,
     migrations: Sequence[Migration],
     any_filesystem: bool,
+    now: int,
+    retention: Retention = RETENTION,
+    visit: bool = False,
     rebind: bool = False,
 ) -> StoreFile:
     """Lock, check, create or migrate, and open the store at `path`.
 
     Raises: as `triobot.store.open_sqlite`.
     """
-    path = _checked_path(path)
+    path = checked_path(path)
     if not any_filesystem:
         check_filesystem(path)
     lock = take_lock(path)
     try:
-        _make_private(path)
+        make_private(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
     except BaseException:
         lock.release()
         raise
     try:
         file = StoreFile(path, lock, connection)
-        _prepare(file, connection, stamp, migrations, rebind=rebind)
+        _prepare(file, connection, stamp, migrations, now=now, rebind=rebind)
+        file.visited = visit
+        file.opening = _take_over(connection, file.tables, now=now, visit=visit)
+        file.tables.retention = retention
+        file.tables.journals.lease = Lease(0, file.opening.boot)
+        file.tables.journals.epoch = file.opening.epoch
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        file.tables.count_everything()
     except BaseException as error:
         connection.close()
         lock.release()
@@ -97,76 +165,34 @@ def open_file(
     return file
 
 
-def _checked_path(path: Path) -> Path:
-    path = path.resolve()
-    if not path.parent.is_dir():
-        raise ConfigError(f"the store's folder {path.parent} doesn't exist")
-    if path.exists() and not path.is_file():
-        raise ConfigError(f"the store {path} is not a file")
-    return path
-
-
-def _make_private(path: Path) -> None:
-    """Create the file if need be, readable by its owner only; SQLite gives its companions the same mode."""
-    try:
-        _check_and_restrict(path)
-        for suffix in ("-wal", "-shm", "-journal"):
-            companion = path.with_name(path.name + suffix)
-            if companion.exists():
-                companion.chmod(OWNER_ONLY)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise ConfigError(f"the store {path} can't be used: {error.strerror}") from None
-
-
-def _check_and_restrict(path: Path) -> None:
-    # No connection exists yet: closing a second descriptor later would drop SQLite's own locks.
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
-    try:
-        head = os.read(fd, len(_MAGIC))
-        if head and head != _MAGIC:
-            raise StoreCorruptError(f"{path} is not a store, and was left alone")
-        if stat.S_IMODE(os.fstat(fd).st_mode) != OWNER_ONLY:
-            os.fchmod(fd, OWNER_ONLY)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def _prepare(
     file: StoreFile,
     connection: sqlite3.Connection,
     stamp: Stamp,
     migrations: Sequence[Migration],
     *,
+    now: int,
     rebind: bool,
 ) -> None:
     _set(connection, "locking_mode", "exclusive")
-    _check_identity(connection, file.path)
+    check_identity(connection, file.path)
     found = read_version(connection)
+    if found is not None:
+        check_original(connection, file.path)
     due = due_migrations(found, migrations)
     if found is not None and not rebind:
-        check_stamp(_stored_stamp(connection, file.path), stamp)
+        check_stamp(stored_stamp(connection, file.path), stamp)
     _set(connection, "journal_mode", "wal")
     _set(connection, "synchronous", "2")
     _set(connection, "foreign_keys", "1")
     # The writer checkpoints by itself: SQLite's own would pass over a failed fsync.
     _set(connection, "wal_autocheckpoint", "0")
+    # What was deleted is no longer there, in whatever copy of the file. The pages are written anyway.
+    _set(connection, "secure_delete", "1")
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))
     if found is not None and due:
-        _back_up(connection, file.path, found)
+        _back_up(connection, file.path, found, now)
     _migrate(connection, due, migrations, stamp if found is None or rebind else None)
-    _take_over(connection, file.tables)
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    file.tables.count_everything()
 
 
 def _set(connection: sqlite3.Connection, name: str, value: str) -> None:
@@ -174,28 +200,6 @@ def _set(connection: sqlite3.Connection, name: str, value: str) -> None:
     answer: tuple[object] | None = connection.execute(f"PRAGMA {name}").fetchone()
     if answer is None or str(answer[0]) != value:
         raise ConfigError(f"SQLite can't have {name}={value} here; put the store on a local disk")
-
-
-def _check_identity(connection: sqlite3.Connection, path: Path) -> None:
-    identity: tuple[int] = connection.execute("PRAGMA application_id").fetchone()
-    tables: tuple[int] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    # Neither id nor tables: a store whose making was cut short.
-    if identity[0] != APPLICATION_ID and (identity[0] or tables[0]):
-        raise StoreCorruptError(f"{path} is a database of another program, and was left alone")
-
-
-def _stored_stamp(connection: sqlite3.Connection, path: Path) -> StoredStamp:
-    base_url, salt, digest = (get_meta(connection, name) for name in ("base_url", "salt", "digest"))
-    if base_url is None or salt is None or digest is None:
-        raise StoreCorruptError(f"the store {path} doesn't say which platform it belongs to")
-    return StoredStamp(base_url, salt, digest)
-
-
-def _put_stamp(connection: sqlite3.Connection, stamp: Stamp) -> None:
-    stored = sealed(stamp)
-    put_meta(connection, "base_url", stored.base_url)
-    put_meta(connection, "salt", stored.salt)
-    put_meta(connection, "digest", stored.digest)
 
 
 def _migrate(
@@ -206,7 +210,7 @@ def _migrate(
         try:
             run_migration(connection, migration, known)
             if stamp is not None:
-                _put_stamp(connection, stamp)
+                put_stamp(connection, stamp)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -214,29 +218,39 @@ def _migrate(
             raise
     if stamp is not None and not due:
         connection.execute("BEGIN IMMEDIATE")
-        _put_stamp(connection, stamp)
+        put_stamp(connection, stamp)
         connection.execute("COMMIT")
 
 
-def _take_over(connection: sqlite3.Connection, tables: Tables) -> None:
-    """Take the mark of a clean stop away, until this process has stopped cleanly itself."""
+def _take_over(connection: sqlite3.Connection, tables: Tables, *, now: int, visit: bool) -> Opening:
+    """Count this run, and take the mark of a clean stop away until it has stopped cleanly itself.
+
+    A visit leaves the mark as it is: how the bot stopped is for the bot's next run to know.
+    """
     connection.execute("BEGIN IMMEDIATE")
-    if get_meta(connection, "clean") is None:
+    boot, unclean, epoch = (int(get_meta(connection, name) or 0) for name in ("boot", "unclean", "epoch"))
+    previous = get_meta(connection, "opened_at")
+    if get_meta(connection, "clean") is not None:
+        unclean = 0
+    else:
         tables.doubt_last_acknowledgements()
-    drop_meta(connection, "clean")
+        # Before the first run that counted, nothing was under way that could have been cut.
+        unclean = unclean + 1 if boot else 0
+    # Visits count, too: what one run has read, no other may write.
+    put_meta(connection, "boot", str(boot + 1))
+    if not visit:
+        drop_meta(connection, "clean")
+        put_meta(connection, "opened_at", str(now))
+        put_meta(connection, "unclean", str(unclean))
+    elif not boot:
+        put_meta(connection, "clean", str(now))
     connection.execute("COMMIT")
+    return Opening(boot + 1, now, unclean, None if previous is None else int(previous), epoch)
 
 
-def _back_up(connection: sqlite3.Connection, path: Path, found: SchemaVersion) -> None:
+def _back_up(connection: sqlite3.Connection, path: Path, found: SchemaVersion, now: int) -> None:
     """Copy the store as it is, beside it, before a migration touches it."""
-    final_path = path.with_name(f"{path.name}.schema-{found.number}.backup")
-    part = final_path.with_name(f"{final_path.name}.part")
-    part.unlink(missing_ok=True)
-    os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY))
-    copy = sqlite3.connect(part, isolation_level=None)
-    try:
-        connection.backup(copy)
-    finally:
-        copy.close()
-    part.replace(final_path)
-    _sync_folder(path.parent)
+    target = path.with_name(f"{path.name}.schema-{found.number}.backup")
+    # One of an earlier attempt: the migration failed, and the store is what it was, or newer.
+    target.unlink(missing_ok=True)
+    copy_store(connection, target, now)

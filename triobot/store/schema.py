@@ -97,6 +97,61 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             "CREATE INDEX data_key ON data (key, chat_id)",
         ),
     ),
+    Migration(
+        number=3,
+        release="0.1.0",
+        # Code that knows nothing of journals would start new conversations over those that are kept.
+        min_reader=3,
+        statements=(
+            # The number is the inbox's; what it means is written at `triobot.journals.ConversationRow`.
+            """CREATE TABLE conversations (
+                id INTEGER PRIMARY KEY,
+                chat_id INTEGER NOT NULL,
+                route TEXT NOT NULL,
+                kind TEXT NOT NULL,
+                version TEXT NOT NULL,
+                sender_id INTEGER,
+                key TEXT,
+                run INTEGER NOT NULL DEFAULT 1,
+                unfinished INTEGER NOT NULL,
+                wake_at INTEGER,
+                parked TEXT,
+                error TEXT,
+                in_hand INTEGER NOT NULL DEFAULT 0,
+                epoch INTEGER NOT NULL,
+                started_at INTEGER NOT NULL,
+                updated_at INTEGER NOT NULL,
+                ended_at INTEGER
+            )""",
+            # Partial, so that a conversation at rest is in one of them only: a million of them are at rest.
+            "CREATE INDEX conversations_chat ON conversations (chat_id) WHERE ended_at IS NULL",
+            """CREATE INDEX conversations_unfinished ON conversations (id)
+                WHERE unfinished = 1 AND parked IS NULL AND ended_at IS NULL""",
+            """CREATE INDEX conversations_due ON conversations (wake_at)
+                WHERE wake_at IS NOT NULL AND parked IS NULL AND ended_at IS NULL""",
+            """CREATE INDEX conversations_parked ON conversations (id)
+                WHERE parked IS NOT NULL AND ended_at IS NULL""",
+            """CREATE INDEX conversations_ended ON conversations (ended_at, chat_id)
+                WHERE ended_at IS NOT NULL""",
+            # One row an append: `size` records from position `n` on, a line each.
+            """CREATE TABLE journal (
+                conversation INTEGER NOT NULL,
+                n INTEGER NOT NULL,
+                size INTEGER NOT NULL,
+                records TEXT NOT NULL,
+                PRIMARY KEY (conversation, n)
+            ) WITHOUT ROWID""",
+            """CREATE TABLE effects (
+                conversation INTEGER NOT NULL,
+                operation TEXT NOT NULL,
+                intended_at INTEGER,
+                intent TEXT,
+                resulted_at INTEGER,
+                result TEXT,
+                PRIMARY KEY (conversation, operation)
+            ) WITHOUT ROWID""",
+        ),
+    ),
 )
 
 

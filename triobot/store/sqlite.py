@@ -8,6 +8,8 @@ opened (`file`).
 from __future__ import annotations
 
 import logging
+import sqlite3
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,11 +19,13 @@ from typing import Final, final
 
 import trio
 
-from ..errors import StoreError
+from ..errors import ConfigError, StoreError, StoreFullError
+from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..seams import (
     Acceptance,
     Accepted,
     Arrival,
+    Forgotten,
     InboxRow,
     Intent,
     KeepRaw,
@@ -32,8 +36,13 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId
-from .admission import admit_arrival, admit_chat, admit_keyed, admit_page, admit_writes, size_of
+from ..wire.rules import check_integer
+from .admission import admit_arrival, admit_due, admit_keyed, admit_page, admit_writes, size_of
+from .backups import back_up_file, examine_file, restore_file
+from .columns import check_chat
 from .file import StoreFile, open_file
+from .journal_admission import admit_conversation
+from .retention import RETENTION, Retention
 from .schema import MIGRATIONS, Migration
 from .stamp import Stamp
 from .statements import Tables
@@ -49,7 +58,9 @@ async def open_sqlite(
     stamp: Stamp,
     clock: WallClock,
     migrations: Sequence[Migration] = MIGRATIONS,
+    retention: Retention = RETENTION,
     any_filesystem: bool = False,
+    visit: bool = False,
 ) -> AsyncGenerator[Store, None]:
     """Open the store in this file, making it if it isn't there, for as long as the block runs.
 
@@ -64,7 +75,9 @@ async def open_sqlite(
         stamp: platform and bot; the store is bound to them when it is made.
         clock: the time of day.
         migrations: the schema; for tests.
+        retention: how long what nothing needs any more is kept.
         any_filesystem: accept a network or user-space filesystem, whose promises nobody has checked.
+        visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
 
     Raises:
         StoreLockedError: another process has it open. Names the file.
@@ -76,7 +89,16 @@ async def open_sqlite(
     Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
     """
     file = await trio.to_thread.run_sync(
-        partial(open_file, Path(path), stamp, migrations=migrations, any_filesystem=any_filesystem)
+        partial(
+            open_file,
+            Path(path),
+            stamp,
+            migrations=migrations,
+            any_filesystem=any_filesystem,
+            now=clock.now(),
+            retention=retention,
+            visit=visit,
+        )
     )
     body = trio.CancelScope()
     raised: BaseException | None = None
@@ -87,7 +109,7 @@ async def open_sqlite(
         # caller's errors to come back in a group.
         try:
             with body:
-                yield _SqliteStore(writer, clock)
+                yield _SqliteStore(file, writer, clock)
         except BaseException as error:
             raised = error
         finally:
@@ -110,10 +132,54 @@ async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallC
     Raises: as `open_sqlite`, but for the stamp.
     """
     file = await trio.to_thread.run_sync(
-        partial(open_file, Path(path), stamp, migrations=MIGRATIONS, any_filesystem=True, rebind=True)
+        partial(
+            open_file,
+            Path(path),
+            stamp,
+            migrations=MIGRATIONS,
+            any_filesystem=True,
+            now=clock.now(),
+            visit=True,
+            rebind=True,
+        )
     )
     with trio.CancelScope(shield=True):  # it is open: a file left open would keep its lock
         await trio.to_thread.run_sync(partial(_close, file, clean=True, now=clock.now()))
+
+
+async def back_up_sqlite(path: str | PathLike[str], target: str | PathLike[str], *, clock: WallClock) -> None:
+    """Copy a store that no program has open into a new file.
+
+    Raises:
+        ConfigError: there is no store, or `target` is there already.
+        StoreLockedError: a program has it; ask that for a backup.
+        StoreCorruptError: it is damaged.
+    """
+    await trio.to_thread.run_sync(back_up_file, Path(path), Path(target), clock.now())
+
+
+async def restore_sqlite(
+    backup: str | PathLike[str], path: str | PathLike[str], *, stamp: Stamp, clock: WallClock
+) -> Path | None:
+    """Make a backup the store at `path` again, in the next epoch; nothing is lost of the one before it.
+
+    Returns: where that is kept now, or None if there was none.
+
+    Raises:
+        ConfigError: it is no backup, or another bot's.
+        StoreLockedError: a program has the store or the backup.
+        StoreVersionError: a newer triobot made it.
+        StoreCorruptError: the backup is damaged, and nothing was changed.
+    """
+    return await trio.to_thread.run_sync(restore_file, Path(backup), Path(path), stamp, clock.now())
+
+
+async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
+    """What is wrong in a store, or a backup, that no program has open: lines for a person, or none.
+
+    Raises: as `back_up_sqlite`.
+    """
+    return await trio.to_thread.run_sync(examine_file, Path(path))
 
 
 def _close(file: StoreFile, *, clean: bool, now: int) -> None:
@@ -124,12 +190,21 @@ def _close(file: StoreFile, *, clean: bool, now: int) -> None:
         _log.warning("the store %s could not be closed cleanly: %s", file.path, error)
 
 
+def _let_others_write() -> None:
+    """Between two steps of a copy: long enough for whoever waits, and a copy isn't in a hurry."""
+    trio.from_thread.check_cancelled()
+    time.sleep(0.002)
+
+
 @final
 class _SqliteStore:
     """`triobot.seams.Store` over a writer."""
 
-    def __init__(self, writer: Writer, clock: WallClock) -> None:
+    def __init__(self, file: StoreFile, writer: Writer, clock: WallClock) -> None:
+        self._file = file
         self._writer = writer
+        self._opening = file.opening
+        self._lease = Lease(0, file.opening.boot)
         self._clock = clock
 
     async def accept(
@@ -138,6 +213,7 @@ class _SqliteStore:
         *,
         quota: Quota,
         also: Sequence[Write] = (),
+        taking: Callable[[InboxRow], Sequence[Write]] | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         admit_arrival(arrival)
@@ -145,7 +221,7 @@ class _SqliteStore:
         now = self._clock.now()
 
         def work(tables: Tables) -> Acceptance:
-            return tables.accept(arrival, quota, writes, now)
+            return tables.accept(arrival, quota, writes, taking, now)
 
         def announce(acceptance: Acceptance) -> None:
             if on_commit is not None and isinstance(acceptance, Accepted):
@@ -172,6 +248,62 @@ class _SqliteStore:
         admit_page(after, limit)
         return await self._writer.ask(lambda tables: tables.backlog(after, limit), writes=False)
 
+    # --- conversations
+
+    def opening(self) -> Opening:
+        return self._opening
+
+    def lease(self, chat_id: ChatId) -> Lease | None:
+        return self._lease
+
+    async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
+        check_chat(chat_id)
+        return await self._writer.ask(lambda tables: tables.journals.conversations(chat_id), writes=False)
+
+    async def journal(self, conversation: ConversationId) -> Journal | None:
+        admit_conversation(conversation)
+        return await self._writer.ask(lambda tables: tables.journals.journal(conversation), writes=False)
+
+    async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        admit_page(after, limit)
+        return await self._writer.ask(lambda tables: tables.journals.unfinished(after, limit), writes=False)
+
+    async def due(
+        self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
+    ) -> Sequence[ConversationRow]:
+        admit_due(now, after, limit)
+        return await self._writer.ask(lambda tables: tables.journals.due(now, after, limit), writes=False)
+
+    async def next_wake(self, *, after: int = -1) -> int | None:
+        check_integer("after", after, least=-1)
+        return await self._writer.ask(lambda tables: tables.journals.next_wake(after), writes=False)
+
+    async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        admit_page(after, limit)
+        return await self._writer.ask(lambda tables: tables.journals.parked(after, limit), writes=False)
+
+    async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        admit_page(after, limit)
+        return await self._writer.ask(lambda tables: tables.journals.every(after, limit), writes=False)
+
+    async def forget(self, chat_id: ChatId) -> Forgotten:
+        check_chat(chat_id)
+        told = await self._writer.ask(lambda tables: tables.forget(chat_id), writes=True)
+        await self._writer.erase_log()
+        return told
+
+    async def backup(self, path: Path) -> None:
+        try:
+            await trio.to_thread.run_sync(
+                partial(self._file.copy, path, self._clock.now(), between=_let_others_write)
+            )
+        except FileExistsError:
+            raise ConfigError(f"{path} is there already; name a new file") from None
+        except (OSError, sqlite3.Error) as error:
+            raise StoreFullError(f"the backup {path} could not be written: {error}") from error
+
+    # --- small things
+
     async def intents(self) -> Sequence[Intent]:
         return await self._writer.ask(lambda tables: tables.intents(), writes=False)
 
@@ -179,7 +311,7 @@ class _SqliteStore:
         return await self._writer.ask(lambda tables: tables.setting(name), writes=False)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        admit_chat(chat_id)
+        check_chat(chat_id)
         return await self._writer.ask(lambda tables: tables.data(chat_id), writes=False)
 
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:

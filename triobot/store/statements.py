@@ -1,4 +1,4 @@
-"""The store's rows: every SQL statement that reads or writes them.
+"""The store's rows: every SQL statement that reads or writes them, but for those of conversations.
 
 Runs in the worker thread, inside the transaction that `Transactions` has opened, and knows nothing of it.
 Whatever changes a count changes the tally as well, which the transaction takes back if it fails. A new
@@ -8,8 +8,8 @@ kind of write is one method here and one line in `apply`.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from typing import assert_never, final
+from collections.abc import Callable, Sequence
+from typing import final
 
 from ..seams import (
     Acceptance,
@@ -17,6 +17,7 @@ from ..seams import (
     Acknowledge,
     Arrival,
     Consume,
+    Forgotten,
     InboxRow,
     Intent,
     KeepRaw,
@@ -28,7 +29,10 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId
+from .admission import admit_writes
 from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
+from .journal_tables import LIVE, JournalTables
+from .retention import Retention
 from .ring import overflows
 from .schema import put_meta
 from .tally import Tally
@@ -36,15 +40,28 @@ from .tally import Tally
 
 @final
 class Tables:
-    """The rows of one store file, and their counts."""
+    """The rows of one store file, and their counts.
+
+    Attributes:
+        retention: how long what is left over is kept.
+    """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._sql = connection
         self.tally = Tally()
+        self.retention = Retention()
+        self.journals = JournalTables(connection, self.tally)
 
     # --- writing
 
-    def accept(self, arrival: Arrival, quota: Quota, also: Sequence[Write], now: int) -> Acceptance:
+    def accept(
+        self,
+        arrival: Arrival,
+        quota: Quota,
+        also: Sequence[Write],
+        taking: Callable[[InboxRow], Sequence[Write]] | None,
+        now: int,
+    ) -> Acceptance:
         """Take an event in, unless it is here already or there is no room."""
         if is_redelivery(arrival, self._last_delivery(arrival.key)):
             return Redelivered()
@@ -62,8 +79,14 @@ class Tables:
         self.tally.count_event(arrival.chat_id, len(arrival.body), sign=1)
         self._note_delivery(arrival)
         self._note_sender(arrival)
-        group = self._is_group(arrival.chat_id)
-        return Accepted(InboxRow(seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, group))
+        group, parked = self._what_chat(arrival.chat_id)
+        row = InboxRow(
+            seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, group=group, parked=parked
+        )
+        if taking is not None:
+            for write in admit_writes(taking(row)):
+                self.apply(write, now)
+        return Accepted(row)
 
     def apply(self, write: Write, now: int) -> None:
         """Do one write."""
@@ -83,10 +106,10 @@ class Tables:
             case PutData():
                 self._put_data(write)
             case _:
-                assert_never(write)
+                self.journals.apply(write)
 
-    def forget_old_deliveries(self, now: int, *, most: int = 5_000) -> None:
-        """Delete deliveries that decide nothing any more; at most so many, to keep the batch short."""
+    def sweep(self, now: int, *, most: int = 5_000) -> None:
+        """Delete what was kept for long enough; at most so many of each, to keep the batch short."""
         old = cutoff(now)
         for once, before in ((0, old.repeatable), (1, old.once)):
             self._sql.execute(
@@ -94,6 +117,11 @@ class Tables:
                 " (SELECT key FROM deliveries WHERE once = ? AND at < ? LIMIT ?)",
                 (once, before, most),
             )
+        raw: list[tuple[int]] = self._sql.execute(
+            "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)
+        ).fetchall()
+        self._lost_raw(raw)
+        self.journals.drop_ended(now - self.retention.crashed, most=most // 50)
 
     def note_check(self, now: int) -> None:
         """Write something of no consequence."""
@@ -149,11 +177,14 @@ class Tables:
         self.tally.add("raw", 1)
         self.tally.add("raw_bytes", len(write.body))
         while overflows(self.tally["raw"], self.tally["raw_bytes"]):
-            gone: tuple[int] = self._sql.execute(
+            first: list[tuple[int]] = self._sql.execute(
                 "DELETE FROM raw WHERE n = (SELECT min(n) FROM raw) RETURNING length(body)"
-            ).fetchone()
-            self.tally.add("raw", -1)
-            self.tally.add("raw_bytes", -gone[0])
+            ).fetchall()
+            self._lost_raw(first)
+
+    def _lost_raw(self, sizes: Sequence[tuple[int]]) -> None:
+        self.tally.add("raw", -len(sizes))
+        self.tally.add("raw_bytes", -sum(size for (size,) in sizes))
 
     def _put_setting(self, write: PutSetting) -> None:
         self._sql.execute(
@@ -192,6 +223,24 @@ class Tables:
                 (arrival.chat_id, arrival.sender_id),
             )
 
+    def forget(self, chat_id: ChatId) -> Forgotten:
+        """Delete everything of a chat."""
+        seqs: list[tuple[int]] = self._sql.execute(
+            "SELECT seq FROM inbox WHERE chat_id = ?", (chat_id,)
+        ).fetchall()
+        self._consume(Consume(tuple(seq for (seq,) in seqs)))
+        conversations, records = self.journals.forget(chat_id)
+        values = self._sql.execute("DELETE FROM data WHERE chat_id = ?", (chat_id,)).rowcount
+        others = self._sql.execute("DELETE FROM senders WHERE chat_id = ?", (chat_id,)).rowcount
+        intents = self._sql.execute("DELETE FROM intents WHERE recipient = ?", (str(chat_id),)).rowcount
+        self.tally.add("intents", -intents)
+        # Nobody could read those, so nobody knows whose they are: what names the chat goes.
+        raw: list[tuple[int]] = self._sql.execute(
+            "DELETE FROM raw WHERE instr(body, CAST(? AS BLOB)) RETURNING length(body)", (str(chat_id),)
+        ).fetchall()
+        self._lost_raw(raw)
+        return Forgotten(len(seqs), conversations, records, values, others + intents + len(raw))
+
     # --- reading
 
     def pending(self, chat_id: ChatId, after: int, limit: int) -> list[InboxRow]:
@@ -203,19 +252,23 @@ class Tables:
         return self._rows("WHERE seq > ?", (after,), limit)
 
     def _rows(self, where: str, values: tuple[int, ...], limit: int) -> list[InboxRow]:
-        rows: list[tuple[int, int, int, str, bytes, int | None]] = self._sql.execute(
-            "SELECT seq, inbox.chat_id, at, content_type, body, several FROM inbox"
+        rows: list[tuple[int, int, int, str, bytes, int | None, int]] = self._sql.execute(
+            "SELECT seq, inbox.chat_id, at, content_type, body, several,"
+            f" {LIVE.format(chat='inbox.chat_id')} FROM inbox"
             f" LEFT JOIN senders ON senders.chat_id = inbox.chat_id {where} ORDER BY seq LIMIT ?",
             (*values, limit),
         ).fetchall()
-        return [InboxRow(row[0], ChatId(row[1]), *row[2:5], group=bool(row[5])) for row in rows]
+        return [
+            InboxRow(row[0], ChatId(row[1]), *row[2:5], group=bool(row[5]), parked=bool(row[6]))
+            for row in rows
+        ]
 
-    def _is_group(self, chat_id: ChatId) -> bool:
-        """Whether two different senders were ever seen in this chat."""
-        found: tuple[int] | None = self._sql.execute(
-            "SELECT several FROM senders WHERE chat_id = ?", (chat_id,)
+    def _what_chat(self, chat_id: ChatId) -> tuple[bool, bool]:
+        """Whether two different senders were ever seen in this chat, and whether it has conversations."""
+        found: tuple[int | None, int] = self._sql.execute(
+            f"SELECT (SELECT several FROM senders WHERE chat_id = ?1), {LIVE.format(chat='?1')}", (chat_id,)
         ).fetchone()
-        return found is not None and bool(found[0])
+        return bool(found[0]), bool(found[1])
 
     def intents(self) -> list[Intent]:
         """Effects whose outcome is not known, in the order in which they were first meant."""
@@ -268,4 +321,5 @@ class Tables:
         self.tally.add("intents", intents[0])
         self.tally.add("raw", raw[0])
         self.tally.add("raw_bytes", raw[1])
+        self.journals.count()
         self.tally.settle()

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, final
 from ..seams import OverQuota, Quota, StoreStatistics
 from ..wire.ids import ChatId
 
-Total: TypeAlias = Literal["inbox", "inbox_bytes", "intents", "raw", "raw_bytes"]
+Total: TypeAlias = Literal["inbox", "inbox_bytes", "intents", "raw", "raw_bytes", "conversations", "parked"]
 
 
 @final
@@ -25,6 +25,8 @@ class Tally:
             "intents": 0,
             "raw": 0,
             "raw_bytes": 0,
+            "conversations": 0,
+            "parked": 0,
         }
         self._chats: dict[ChatId, int] = {}
         self._changes: list[tuple[Total | ChatId, int]] = []
@@ -72,7 +74,12 @@ class Tally:
     def statistics(self) -> StoreStatistics:
         """Where the store stands."""
         return StoreStatistics(
-            inbox=self["inbox"], inbox_bytes=self["inbox_bytes"], intents=self["intents"], raw=self["raw"]
+            inbox=self["inbox"],
+            inbox_bytes=self["inbox_bytes"],
+            intents=self["intents"],
+            raw=self["raw"],
+            conversations=self["conversations"],
+            parked=self["parked"],
         )
 
     def _change(self, key: Total | ChatId, amount: int) -> None:

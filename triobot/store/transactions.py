@@ -64,10 +64,14 @@ class Transactions:
                 pass
         return [self._alone(work) for work in batch]
 
-    def checkpoint(self) -> None:
-        """Move what is in the log into the file; here, so that a failed fsync is seen and not passed over."""
+    def checkpoint(self, *, erase: bool = False) -> None:
+        """Move what is in the log into the file; here, so that a failed fsync is seen and not passed over.
+
+        Args:
+            erase: leave nothing in the log.
+        """
         try:
-            self._sql.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            self._sql.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if erase else 'PASSIVE'})").fetchone()
         except sqlite3.Error as error:
             if ends_the_store(error, writing=False):
                 self._break(error)

@@ -16,6 +16,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar, final
 
 import attrs
@@ -105,6 +106,11 @@ class Writer:
             raise job.error
         return answers[0]
 
+    async def erase_log(self) -> None:
+        """Leave nothing of what was written, and deleted since, in the log."""
+        await trio.to_thread.run_sync(partial(self._file.checkpoint, erase=True), limiter=self._thread)
+        self._stop_if_broken()
+
     def close(self) -> None:
         """Take no more jobs; `run` returns when those that were taken are done."""
         self._give_up_at = time.monotonic() + GRACE
@@ -134,7 +140,7 @@ class Writer:
     async def _serve(self, batch: list[_Job]) -> None:
         work = batch + self._housekeeping(batch)
         try:
-            verdicts = await trio.to_thread.run_sync(self._file.transactions.run, work, limiter=self._thread)
+            verdicts = await trio.to_thread.run_sync(self._file.run, work, limiter=self._thread)
         except Exception as error:
             # No thread to be had, or a mistake of ours; either way nobody knows what was done.
             self._crashed(error)
@@ -149,7 +155,10 @@ class Writer:
         self._in_log += sum(job.size + _ROW_OVERHEAD for job in work if job.writes)
         if self._in_log >= _CHECKPOINT_AT and self._file.transactions.broken is None:
             self._in_log = 0
-            await trio.to_thread.run_sync(self._file.transactions.checkpoint, limiter=self._thread)
+            await trio.to_thread.run_sync(self._file.checkpoint, limiter=self._thread)
+        self._stop_if_broken()
+
+    def _stop_if_broken(self) -> None:
         if self._file.transactions.broken is not None:
             self._crashed(self._file.transactions.broken)
 
@@ -159,7 +168,7 @@ class Writer:
         if abs(now - self._swept_at) < _SWEEP_EVERY or not any(job.writes for job in batch):
             return []
         self._swept_at = now
-        return [_Job(lambda tables: tables.forget_old_deliveries(now), writes=True)]
+        return [_Job(lambda tables: tables.sweep(now), writes=True)]
 
     def _announce(self, announce: Callable[[], None]) -> None:
         try:

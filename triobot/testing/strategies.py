@@ -1,5 +1,7 @@
 """Hypothesis strategies for every value of the wire: ids, content, markup, events, operations, results.
 
+Needs hypothesis, so it is imported by name only: `from triobot.testing.strategies import events`.
+
 What they make is valid, travels, and comes back equal; what they make often is what breaks readers:
 Persian text, emoji, control characters, percent signs, plus signs, JSON inside text.
 """
@@ -11,7 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from triobot.wire.content import (
+from ..wire.content import (
     MEDIA,
     Audio,
     Blob,
@@ -24,7 +26,7 @@ from triobot.wire.content import (
     Video,
     Voice,
 )
-from triobot.wire.events import (
+from ..wire.events import (
     Event,
     InvoiceCallback,
     Join,
@@ -36,7 +38,7 @@ from triobot.wire.events import (
     Submission,
     UnknownEvent,
 )
-from triobot.wire.forms import (
+from ..wire.forms import (
     Checkbox,
     Form,
     FormField,
@@ -48,7 +50,7 @@ from triobot.wire.forms import (
     TextArea,
     TextField,
 )
-from triobot.wire.ids import (
+from ..wire.ids import (
     CallbackId,
     ChatId,
     GroupName,
@@ -59,7 +61,7 @@ from triobot.wire.ids import (
     RefId,
     SenderId,
 )
-from triobot.wire.markup import (
+from ..wire.markup import (
     CallbackButton,
     InlineButton,
     InlineKeyboard,
@@ -68,7 +70,7 @@ from triobot.wire.markup import (
     PayButton,
     ReplyKeyboard,
 )
-from triobot.wire.operations import (
+from ..wire.operations import (
     AnswerCallback,
     CreateInvoice,
     DeleteMessage,
@@ -82,9 +84,9 @@ from triobot.wire.operations import (
     VerifyInvoice,
     VerifyPayment,
 )
-from triobot.wire.results import Answer, InvoiceCreated, PaymentState, Sent
-from triobot.wire.rules import LARGEST_INTEGER, JsonValue
-from triobot.wire.undocumented import (
+from ..wire.results import Answer, InvoiceCreated, PaymentState, Sent
+from ..wire.rules import LARGEST_INTEGER, JsonValue
+from ..wire.undocumented import (
     GetGameConfig,
     GetGameData,
     GetLeaderBoard,
@@ -98,7 +100,7 @@ from triobot.wire.undocumented import (
 _LIKE_JSON = ["123", "null", "true", '{"a":1}', "[1]"]
 _LIKE_FORM = ["a+b c%20&=?", "%", "+98"]
 _AWKWARD = [*_LIKE_JSON, *_LIKE_FORM, "\n", "\x00", "سلام دنیا", "می\u200cشود", "👩\u200d🚀", "\ufeff"]
-_characters = st.characters(exclude_categories=("Cs",))
+_characters = st.characters(codec="utf-8")
 
 
 def texts(*, max_size: int = 20) -> st.SearchStrategy[str]:
@@ -196,7 +198,11 @@ def descriptors() -> st.SearchStrategy[Descriptor]:
         },
     )
     unknown = st.dictionaries(words(), json_values(), max_size=3)
-    return st.builds(lambda fields, more: Descriptor.from_object({**more, **fields}), known, unknown)
+
+    def described(fields: dict[str, JsonValue], more: dict[str, JsonValue]) -> Descriptor:
+        return Descriptor.from_object({**more, **fields})
+
+    return st.builds(described, known, unknown)
 
 
 def media() -> st.SearchStrategy[Image | Video | Audio | Voice | File]:

@@ -1,0 +1,114 @@
+"""Book a taxi: the fleet's own updates come into the chat, and a ride that fell through is given back."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import attrs
+import trio
+
+from triobot import Bot, Chat, ChatId, Location
+from triobot.filters import command, join, signal
+
+PATIENCE = 5 * 60.0  # seconds
+
+bot = Bot()
+
+
+# --- the fleet: yours would be another company's service
+
+
+class NoCar(Exception):
+    """No car is free."""
+
+
+@attrs.frozen
+class Driver:
+    name: str
+    plate: str
+
+
+@attrs.frozen
+class Moved:
+    minutes: int
+
+
+@attrs.frozen
+class Arrived:
+    pass
+
+
+@attrs.define
+class Fleet:
+    cars: int = 2
+    booked: dict[str, ChatId] = attrs.field(factory=dict[str, ChatId])
+
+    async def price(self, start: Location, end: Location) -> int:
+        await trio.lowlevel.checkpoint()
+        return 80_000
+
+    async def book(self, chat_id: ChatId, key: str) -> None:
+        await trio.lowlevel.checkpoint()
+        if len(self.booked) == self.cars:
+            raise NoCar
+        self.booked[key] = chat_id
+
+    async def release(self, key: str) -> None:
+        """Give a car back; without one this does nothing, so it may be repeated."""
+        await trio.lowlevel.checkpoint()
+        self.booked.pop(key, None)
+
+
+@bot.resource
+@asynccontextmanager
+async def fleet() -> AsyncGenerator[Fleet]:
+    yield Fleet()
+
+
+# --- the conversation
+
+
+@bot.conversation(command("start", "taxi") | join())
+async def taxi(chat: Chat) -> None:
+    cars = chat.use(fleet)
+    start = await chat.ask("Where are you?", Location)
+    end = await chat.ask("Where to?", Location)
+    rials = await chat.step(cars.price, start, end)
+    how = await chat.choose(f"{rials:,} rials", {"cash": "Cash", "app": "Pay now", "no": "No, thanks"})
+    if how == "no":
+        return
+    key, driver = await chat.step(new_key), None
+    try:
+        with chat.fail_after(PATIENCE), chat.move_on_when(command("cancel")):
+            await chat.step(cars.book, chat.id, key, raises=NoCar)
+            found = await chat.receive(signal(Driver), otherwise="Looking for a driver...")
+            await chat.send(f"{found.name} is coming, {found.plate}.")
+            if how == "app":
+                # The last thing that can fail: verified money can't be given back.
+                await chat.charge(rials, "Taxi", item=key)
+            driver = found
+    except (trio.TooSlowError, NoCar):
+        pass
+    if driver is None:
+        # By key: a step that was cut short may have reached the fleet all the same.
+        await chat.step(cars.release, key)
+        await chat.send("Cancelled, or no car was found.")
+        return
+    async with chat.live("The driver is on the way.") as live:
+        while isinstance(update := await chat.receive(signal(Moved) | signal(Arrived)), Moved):
+            live.show(f"{update.minutes} min away")
+    await chat.choose("The car is here. How was it?", {n: "★" * n for n in range(1, 6)})
+    await chat.send("Thank you!")
+
+
+async def new_key() -> str:
+    return str(uuid4())
+
+
+async def tell(chat_id: ChatId, update: Driver | Moved | Arrived, event_id: str) -> None:
+    """For the route of your site to which the fleet posts; it may post twice."""
+    await bot.chat(chat_id).signal(update, key=event_id)
+
+
+if __name__ == "__main__":
+    bot.run()

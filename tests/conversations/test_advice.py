@@ -1,0 +1,153 @@
+"""Habits that hurt later: each names the author's line, once, and only while developing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from town import open_town
+from trio.testing import MockClock
+
+from triobot.conversations import data as data_module
+from triobot.conversations.advice import Advice
+from triobot.conversations.chat import Chat
+from triobot.conversations.data import Key
+from triobot.conversations.filters import text
+from triobot.conversations.routes import Router
+
+SCORES: Key[dict[str, int]] = Key("scores", dict, default={})
+data_module._declared.clear()
+Work = Callable[[Chat], Awaitable[object]]
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    caplog.set_level(logging.WARNING, "triobot.development")
+    return lambda: [r.getMessage() for r in caplog.records if r.name == "triobot.development"]
+
+
+async def run(work: Work, *, aside: bool = False, advice: Advice | None = None) -> None:
+    """Let a conversation do this twice."""
+    router = Router()
+    declare = router.aside(text()) if aside else router.conversation(text())
+
+    @declare
+    async def route(chat: Chat) -> None:
+        for _ in range(2):
+            await work(chat)
+
+    async with open_town(router, advice=advice or Advice()) as town:
+        await town.says("go")
+        await trio.sleep(100_000)
+
+
+async def long_sleep(chat: Chat) -> None:
+    await chat.sleep(600)
+
+
+async def foreign_sleep(chat: Chat) -> None:
+    await trio.sleep(5)
+
+
+async def foreign_children(chat: Chat) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep, 5)
+
+
+async def many(chat: Chat) -> None:
+    for _ in range(600):
+        await chat.sleep(0)
+
+
+async def changed_copy(chat: Chat) -> None:
+    scores = chat.data[SCORES]
+    scores["ali"] = 1
+    await chat.sleep(1)
+
+
+@pytest.mark.parametrize(
+    ("work", "words", "offset"),
+    [
+        (long_sleep, "is deaf meanwhile", 1),
+        (foreign_sleep, "not a chat operation", 1),
+        (foreign_children, "not a chat operation", 1),
+        (many, "chat.continue_as()", 2),
+        (changed_copy, "assign it back", 1),
+    ],
+)
+async def test_a_habit_is_told_once_with_its_line(
+    work: Work,
+    words: str,
+    offset: int,
+    said: Callable[[], list[str]],
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(data_module, "_declared", {"scores"})
+    await run(work)
+    [told] = said()
+    assert words in told
+    line = work.__code__.co_firstlineno + offset  # type: ignore[attr-defined]
+    assert f"test_advice.py:{line}: " in told
+
+
+async def in_a_block(chat: Chat) -> None:
+    with chat.move_on_when(text("stop")):
+        await chat.sleep(600)
+
+
+async def in_a_step(chat: Chat) -> None:
+    await chat.step(trio.sleep, 600)
+    await trio.lowlevel.checkpoint()
+
+
+async def with_children(chat: Chat) -> None:
+    async with chat.open_nursery() as nursery:
+        nursery.start_soon(chat.sleep, 5)
+    with chat.move_on_after(5):
+        await chat.receive(text("never"))
+    async with chat.typing():
+        await chat.send("hm")
+
+
+async def assigned(chat: Chat) -> None:
+    scores = chat.data[SCORES]
+    scores["ali"] = 1
+    chat.data[SCORES] = scores
+    _ = chat.data[SCORES]
+    await chat.sleep(1)
+
+
+@pytest.mark.parametrize("work", [in_a_block, in_a_step, with_children, assigned])
+async def test_what_is_right_is_not_told(
+    work: Work,
+    said: Callable[[], list[str]],
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(data_module, "_declared", {"scores"})
+    await run(work)
+    assert said() == []
+
+
+async def test_an_aside_may_sleep(said: Callable[[], list[str]], autojump_clock: MockClock) -> None:
+    await run(long_sleep, aside=True)
+    assert said() == []
+
+
+async def test_a_bot_in_earnest_is_told_nothing(
+    said: Callable[[], list[str]], autojump_clock: MockClock
+) -> None:
+    router = Router()
+
+    @router.conversation
+    async def route(chat: Chat) -> None:
+        await trio.sleep(5)
+        await chat.sleep(600)
+
+    async with open_town(router) as town:
+        await town.says("go")
+        await trio.sleep(1000)
+    assert said() == []

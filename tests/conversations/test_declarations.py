@@ -1,0 +1,166 @@
+"""Declarations that make no sense are refused before the first event, with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from triobot.conversations.chat import Chat
+from triobot.conversations.declarations import Per
+from triobot.conversations.filters import (
+    Filter,
+    by,
+    command,
+    in_chat,
+    join,
+    message,
+    press,
+    pressed,
+    signal,
+    text,
+    when,
+)
+from triobot.conversations.routes import Router
+from triobot.errors import ConfigError
+
+
+def route(name: str) -> Any:
+    """A function of its own."""
+
+    async def handler(chat: Chat) -> None: ...
+
+    handler.__qualname__ = name
+    return handler
+
+
+def refusal(declare: Callable[[Router], object]) -> str:
+    """What the bot says when it starts."""
+    router = Router()
+    with pytest.raises(ConfigError) as caught:
+        declare(router)
+        router.table()
+    return str(caught.value)
+
+
+def test_the_same_function_twice() -> None:
+    def declare(router: Router) -> None:
+        both = route("both")
+        router.conversation(command("a"))(both)
+        router.interrupt(command("b"))(both)
+
+    said = refusal(declare)
+    assert "both is declared twice, as conversation and as interrupt" in said
+    assert "join the filters with |" in said
+
+
+def test_two_functions_of_one_name() -> None:
+    """What is stored could belong to either."""
+
+    def declare(router: Router) -> None:
+        router.aside(command("a"))(route("same"))
+        router.aside(command("b"))(route("same"))
+
+    assert "rename one" in refusal(declare)
+
+
+SAME: list[Callable[[], Filter[Any]]] = [
+    lambda: command("Cancel", "stop"),
+    lambda: text("ﻻ", "b"),
+    lambda: message(),
+    lambda: join() | command("a"),
+    lambda: by(1, 2) & in_chat(5) & ~text("x"),
+    lambda: press(),
+    lambda: pressed(int),
+    lambda: signal(int),
+]
+
+
+@pytest.mark.parametrize("same", SAME)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("ignore", "interrupt"),
+        ("ignore", "conversation"),
+        ("interrupt", "interrupt"),
+        ("interrupt", "aside"),
+        ("aside", "conversation"),
+        ("conversation", "conversation"),
+    ],
+)
+def test_a_filter_behind_an_equal_one(first: str, second: str, same: Callable[[], Filter[Any]]) -> None:
+    """It could never start; in whatever order they were declared."""
+
+    def declare(router: Router) -> None:
+        for number, kind in enumerate((second, first)):
+            if kind == "ignore":
+                router.ignore(same())
+            else:
+                getattr(router, kind)(same())(route(f"route{number}"))
+
+    said = refusal(declare)
+    assert "can never start" in said
+    assert "change its filter" in said
+
+
+def test_filters_that_differ_are_no_mistake() -> None:
+    router = Router()
+    yes: Callable[[object], bool] = lambda event: True  # noqa: E731
+    filters = [
+        command("a"),
+        command("a", "b"),
+        command(),
+        text("a"),
+        text("a") & by(1),
+        text("a") | by(1),
+        ~text("a"),
+        when(yes),
+        when(lambda event: True),
+        by(1),
+        in_chat(1),
+        pressed(str),
+    ]
+    for number, taken in enumerate(filters):
+        router.conversation(taken)(route(str(number)))
+    first, second = Router(when=by(1)), Router(when=by(2))
+    first.interrupt(command("x"))(route("x1"))
+    second.interrupt(command("x"))(route("x2"))
+    router.include(first)
+    router.include(second)
+    assert len(router.table().routes) == len(filters) + 2
+
+
+@pytest.mark.parametrize(
+    ("declare", "says"),
+    [
+        (lambda router: router.conversation(text(), per="everybody"), '"chat" or "sender"'),
+        (lambda router: router.conversation(text(), version=0), "from 1"),
+        (lambda router: router.interrupt(text(), version=True), "from 1"),
+        (lambda router: router.aside(text(), version="2"), "from 1"),
+        (lambda router: by("sara"), "by() takes whole numbers"),
+        (lambda router: by("me"), "a sender's id"),
+        (lambda router: by(), "by() takes whole numbers"),
+        (lambda router: by(1, True), "by() takes whole numbers"),
+        (lambda router: in_chat("5"), "in_chat() takes whole numbers"),
+        (lambda router: router.aside(command), "takes a filter"),
+        (lambda router: router.conversation(text())(lambda: None), "one argument, the chat"),
+    ],
+)
+def test_arguments_that_are_something_else(declare: Callable[[Router], object], says: str) -> None:
+    assert says in refusal(declare)
+
+
+def test_what_a_route_remembers_of_its_declaration() -> None:
+    router = Router()
+    router.conversation(text("a"), per="sender", version=3, durable=False)(route("a"))
+    router.conversation(per="sender")(route("bare"))
+    router.aside(route("job"))
+    table = router.table()
+    first, bare = table.conversations
+    assert (first.per, first.version, first.durable, first.bare) == (Per.SENDER, 3, False, False)
+    assert (bare.per, bare.version, bare.durable, bare.bare) == (Per.SENDER, 1, True, True)
+    assert [aside.bare for aside in table.asides] == [True]
+    assert table.per_sender
+    assert table.named(first.name) is first
+    assert table.named("nobody") is None

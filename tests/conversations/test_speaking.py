@@ -1,0 +1,98 @@
+"""The runtime's own words follow what a chat keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from doubles import FakeStore
+from town import TEXTS, open_town
+
+from triobot.conversations import data as data_module
+from triobot.conversations.chat import Chat
+from triobot.conversations.data import Data, Key
+from triobot.conversations.routes import Router
+from triobot.conversations.texts import Texts
+from triobot.errors import StoreError
+
+PERSIAN = Key("persian", bool, default=False)
+data_module._declared.clear()
+
+
+@pytest.fixture(autouse=True)
+def declared() -> Iterator[None]:
+    """Other tests' bots have no keys, and read nothing."""
+    data_module._declared.add("persian")
+    yield
+    data_module._declared.clear()
+
+
+def words(data: Data) -> Texts:
+    return Texts.persian() if data[PERSIAN] else Texts.english()
+
+
+def asking() -> Router:
+    """Asks twice; the language is changed in between."""
+    router = Router()
+
+    @router.conversation
+    async def ask(chat: Chat) -> None:
+        await chat.ask("How many?", int)
+        chat.data[PERSIAN] = True
+        await chat.ask("How many more?", int)
+        await chat.choose("Sure?", {"y": "Yes"})
+
+    return router
+
+
+async def test_hints_follow_what_the_chat_keeps() -> None:
+    async with open_town(asking(), texts=words) as town:
+        for said in ("hi", "x", "1", "x"):
+            await town.says(said)
+        assert town.sent() == [
+            "How many?",
+            TEXTS.want_number,
+            "How many more?",
+            Texts.persian().want_number,
+        ]
+
+
+async def test_a_button_that_is_long_over_is_answered_in_the_chats_language() -> None:
+    """Nothing goes on there any more: what the chat keeps is read for it."""
+    async with open_town(asking(), texts=words) as town:
+        for said in ("hi", "1", "2"):
+            await town.says(said)
+        await town.presses("Yes")
+        await town.presses_data("qabcdefgh.sy", on=town.messages()[-1][0])
+        await town.rest()
+        assert [said for what, _, said in town.outbox.presses if what == "refused"][-1:] == [
+            Texts.persian().expired
+        ]
+
+
+async def test_a_choice_of_words_that_fails_costs_the_language_only(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(data: Data) -> Texts:
+        raise KeyError("a name")
+
+    async with open_town(asking(), texts=broken) as town:
+        await town.says("hi")
+        await town.says("x")
+        assert town.sent() == ["How many?", TEXTS.want_number]
+    assert "the bot's texts= failed with KeyError at" in caplog.text
+    assert "a name" not in caplog.text
+
+
+async def test_a_store_that_fails_costs_the_language_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+
+    async def fail(chat_id: object) -> object:
+        raise StoreError("no")
+
+    async with open_town(asking(), texts=words, store=store) as town:
+        await town.says("hi")
+        await town.says("1")
+        monkeypatch.setattr(store, "data", fail)
+        await town.leaves()
+        await town.presses_data("qabcdefgh.sy", on=town.messages()[-1][0])
+        await town.rest()
+        assert [said for what, _, said in town.outbox.presses if what == "refused"] == [TEXTS.expired]

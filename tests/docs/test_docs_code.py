@@ -1,0 +1,112 @@
+"""The code in docs/ is code: it is formatted, fits its types, and does what it says.
+
+A page's first block is what all others of the page follow. Each of them is imported as a module of its own;
+its bot's declarations are read, and its tests are run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import pytest
+
+from triobot import Bot, Chat
+from triobot.testing import DrivenWorld, run
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = sorted((ROOT / "docs").glob("*.md"))
+
+# Attributes of instances, files, and what grammY has.
+OTHERS: Final = {"alarms", "py", "hears", "catch"}
+
+
+def blocks(page: Path) -> list[str]:
+    """A page's modules."""
+    found = re.findall(r"(?ms)^```python\n(.*?)^```", page.read_text(encoding="utf-8"))
+    return [f"{found[0]}\n\n{block}" for block in found[1:]]
+
+
+MODULES: Final = {
+    f"docs_{page.stem.replace('-', '_')}_{number}": block
+    for page in PAGES
+    for number, block in enumerate(blocks(page), 1)
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the blocks are files."""
+    for name, block in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(block, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def imported(folder: Path, name: str) -> ModuleType:
+    """A block, as a module."""
+    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_is_python(page: Path) -> None:
+    """Also that of a page that has one block only."""
+    for block in re.findall(r"(?ms)^```python\n(.*?)^```", page.read_text(encoding="utf-8")):
+        compile(block, page.name, "exec")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_code_runs(folder: Path, name: str) -> None:
+    module = imported(folder, name)
+    bot = module.bot
+    assert isinstance(bot, Bot)
+    if "@bot." in MODULES[name] and "@bot.on_alarm" not in MODULES[name]:
+        bot.table()
+    for test in [test for name, test in vars(module).items() if name.startswith("test_")]:
+        run(test)
+
+
+def test_the_code_fits_its_types(folder: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    arguments = ["--strict", "--python-version=3.11", "--cache-dir", str(ROOT / ".mypy_cache" / "docs")]
+    said, failed, status = api.run([*arguments, *(f"{name}.py" for name in MODULES)])
+
+    assert (status, failed) == (0, ""), said
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        headings = {
+            re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for heading in re.findall(r"(?m)^#+ (.*)$", text)
+        }
+        for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
+            path, _, anchor = link.partition("#")
+            assert (page.parent / path).exists(), (page.name, link)
+            assert path or anchor in headings, (page.name, link)
+
+
+def test_what_is_named_in_passing_exists() -> None:
+    """Such as `chat.send` in a sentence or a table."""
+    for page in (*PAGES, ROOT / "README.md"):
+        text = page.read_text(encoding="utf-8")
+        for name, cls in (("chat", Chat), ("bot", Bot), ("world", DrivenWorld)):
+            named = set(re.findall(rf"(?<![\w/.\"']){name}\.([a-z_]+)", text))
+            assert {one for one in named if not hasattr(cls, one)} <= OTHERS, page.name
+
+
+def test_there_is_code() -> None:
+    assert len(MODULES) > 15

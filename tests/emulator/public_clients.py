@@ -1,0 +1,162 @@
+"""Bots written with other people's clients of the platform, against the emulator.
+
+    python -m tests.emulator.public_clients
+
+Installs npm's gap_api and PyPI's GapBot into a folder of their own, starts a small bot with each, and lets a
+person talk to it: what their authors tried against the real platform has to work here, too. Prints what
+did. Needs node, pip and npm; not run by the tests.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from triobot.emulator.person import AppError, NotSeenError, connect
+from triobot.emulator.server import Emulator, serve_emulator
+from triobot.emulator.switches import Switches
+
+TOKEN = "a" * 64
+Step = Callable[[], Awaitable[object]]
+
+NODE = """
+const GapApi = require('gap_api');
+const gap = new GapApi(process.argv[2], {port: Number(process.argv[4])});
+gap.apiUrl = process.argv[3] + '/';
+gap.onJoin(e => gap.sendText(e.chat_id, 'welcome', [[{a: 'A key'}]],
+    [[{text: 'Press', cb_data: 'pressed'}]], [{type: 'text', name: 'city', label: 'City'},
+    {type: 'submit', name: 's', label: 'Go'}]));
+gap.onText(e => { if (e.type === 'text') gap.sendText(e.chat_id, 'you said ' + e.data); });
+gap.onTriggerButton(e => { const d = JSON.parse(e.data);
+    gap.answerCallback(e.chat_id, d.callback_id, 'tooltip', false)
+    .then(() => gap.editText(e.chat_id, d.message_id, 'edited ' + d.data)); });
+gap.onSubmitForm(e => gap.sendText(e.chat_id, 'form ' + JSON.parse(e.data).data));
+gap.onPaid(d => gap.sendText(process.argv[5], 'paid ' + d.ref_id));
+"""
+
+PYTHON = """
+import sys, json, logging
+logging.disable(logging.CRITICAL)
+from gapbot.ext import BaseClient
+BaseClient.BASE_URL = sys.argv[2]
+from gapbot import Gap
+gap = Gap(host='127.0.0.1', port=int(sys.argv[3]), bot_token=sys.argv[1])
+def handle(client, e):
+    one = lambda v: v[0] if isinstance(v, list) else v
+    chat, kind, data = one(e['chat_id']), one(e['type']), one(e.get('data'))
+    if kind == 'join':
+        client.send_text(chat, 'welcome', inline_keyboard=[[{'text': 'Press', 'cb_data': 'pressed'},
+            {'text': 'Buy', 'amount': 1000, 'currency': 'IRR', 'ref_id': '77', 'desc': 'Tea'}]])
+    elif kind == 'text':
+        client.send_text(chat, 'you said ' + str(data))
+    elif kind == 'triggerButton':
+        d = data if isinstance(data, dict) else json.loads(data)
+        print(client.answer_callback(chat, d['callback_id'], 'tooltip').status_code, flush=True)
+        client.edit_message(chat, d['message_id'], 'edited ' + d['data'])
+    elif kind.lower() == 'paycallback':
+        d = data if isinstance(data, dict) else json.loads(data)
+        client.send_text(chat, 'paid ' + client.verify_payment(chat, d['ref_id']).json()['status'])
+gap.handler = handle
+gap.run()
+"""
+
+
+def install(folder: Path) -> tuple[list[str], list[str]]:
+    """Install both; the commands that start their bots, without arguments."""
+
+    def run(*command: str) -> None:
+        subprocess.run(command, check=True, capture_output=True)
+
+    run("npm", "install", "--prefix", str(folder), "gap_api@1.3.0")
+    (folder / "bot.js").write_text(NODE)
+    run(sys.executable, "-m", "venv", str(folder / "py"))
+    python = str(folder / "py/bin/python")
+    pip = [python, "-m", "pip", "install", "-q"]
+    # It asks for a Flask of 2019, which works with its own contemporaries only.
+    old = ["GapBot==0.1.0", "Flask==2.2.5", "Werkzeug==2.2.3", "requests==2.31.0", "urllib3<2", "chardet<4"]
+    needs = ["jinja2", "itsdangerous", "click", "idna", "certifi", "charset-normalizer"]
+    run(*pip, "--no-deps", *old)
+    run(*pip, *needs)
+    (folder / "bot.py").write_text(PYTHON)
+    return ["node", str(folder / "bot.js"), TOKEN], [python, str(folder / "bot.py"), TOKEN]
+
+
+async def try_one(name: str, command: list[str], port: int, path: str, *, lower: bool, node: bool) -> None:
+    """Start a bot, and talk to it."""
+    print(f"{name}:")
+    async with trio.open_nursery() as nursery:
+        emulator: Emulator = await nursery.start(
+            partial(
+                serve_emulator,
+                port=0,
+                bot_url=f"http://127.0.0.1:{port}{path}",
+                token=TOKEN,
+                control_token="control",
+                switches=Switches(lower_case_callbacks=lower),
+            )
+        )
+        base = emulator.base_url
+        arguments = [*command, base, str(port), "13601"]
+        process = await nursery.start(partial(trio.run_process, arguments, check=False))
+        await wait_for_port(port)
+        async with connect(emulator.control_url, "control") as app:
+            ali = await app.user("Ali", irr=10_000)
+
+            async def tried(what: str, act: Step, seen: Step) -> None:
+                try:
+                    await act()
+                    await seen()
+                except (AppError, NotSeenError) as error:
+                    print(f"  {what}: NO ({str(error).splitlines()[0]})")
+                else:
+                    print(f"  {what}: yes")
+
+            await tried("join and text out", partial(ali.joins), partial(ali.sees, "welcome"))
+            await tried("text in", partial(ali.says, "hi"), partial(ali.sees, "you said hi"))
+            await tried("press, answer", partial(ali.presses, "Press"), partial(ali.sees_answer, "tooltip"))
+            await tried("edit", partial(trio.sleep, 0), partial(ali.sees, "edited pressed"))
+            if node:
+                await tried(
+                    "form", partial(ali.submits, {"city": "Rasht"}), partial(ali.sees, "form city=Rasht")
+                )
+                await tried("key", partial(ali.presses, "A key"), partial(ali.sees, "you said a"))
+            else:
+                await ali.leaves()
+                await ali.joins()
+                await ali.sees("welcome")
+                await tried("payment, verify", partial(ali.pays, "Buy"), partial(ali.sees, "paid verified"))
+        refused = [(entry.path, entry.status) for entry in emulator.exchange.requests if entry.status != 200]
+        print(f"  refused requests: {refused or 'none'}")
+        process.kill()
+        nursery.cancel_scope.cancel()
+
+
+async def wait_for_port(port: int) -> None:
+    """Wait until somebody listens."""
+    with trio.fail_after(20):
+        while True:
+            try:
+                stream = await trio.open_tcp_stream("127.0.0.1", port)
+            except OSError:
+                await trio.sleep(0.1)
+            else:
+                await stream.aclose()
+                return
+
+
+async def main() -> None:
+    """Install and try both."""
+    with tempfile.TemporaryDirectory() as folder:
+        node, python = await trio.to_thread.run_sync(install, Path(folder))
+        await try_one("npm gap_api 1.3.0", node, 18093, "/", lower=True, node=True)
+        await try_one("PyPI GapBot 0.1.0", python, 18094, "/webhook", lower=False, node=False)
+
+
+if __name__ == "__main__":
+    trio.run(main)

@@ -1,0 +1,288 @@
+"""A world of lists: a disk that survives crashes, an inbox, a transcript of what people saw, and a killer.
+
+A crash comes at a random *action* of the engine: an append, a commit, just before or after an effect. From
+then on nothing that the dead process does counts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import attrs
+import trio
+
+from triobot.journal.incarnation import Incarnation
+from triobot.journal.records import decode_record, encode_record
+from triobot.journal.world import Entry, Waiting
+from triobot.seams import Consume
+
+EPOCH = 1_000_000
+
+
+def wall() -> int:
+    """Trio's virtual time as wall milliseconds: one of its seconds is one, so no float is rounded."""
+    return EPOCH + int(trio.current_time())
+
+
+@attrs.define
+class Disk:
+    """What survives: lines, as a store would keep them."""
+
+    journal: list[str] = attrs.Factory(list)
+    rows: list[str] = attrs.Factory(list)
+    data: dict[str, str] = attrs.Factory(dict)
+    consumed: set[int] = attrs.Factory(set)
+
+    def keep(self, entry: Entry) -> None:
+        self.journal += [encode_record(record) for record in entry.records]
+        self.rows += [encode_record(row) for row in entry.rows]
+        for key, value in entry.data.items():
+            if value is None:
+                self.data.pop(key, None)
+            else:
+                self.data[key] = value
+        for move in entry.moves:
+            self.consumed.update(move.seqs)
+
+    def records(self) -> list[Any]:
+        return [decode_record(line) for line in self.journal]
+
+    def rows_read(self) -> list[Any]:
+        return [decode_record(line) for line in self.rows]
+
+
+@attrs.define
+class People:
+    """What outlives the process besides the disk: the platform's side.
+
+    Attributes:
+        events: what was said, when, and whether it is an interrupt; accepted once its time has come.
+        seen: what was sent, with the operation's id, in order.
+    """
+
+    events: list[tuple[int, str]]
+    seen: list[tuple[str, str]] = attrs.Factory(list)
+    texts: dict[str, str] = attrs.Factory(dict)
+    contradictions: list[str] = attrs.Factory(list)
+    repeats: int = 0
+
+    def see(self, id: str, text: str) -> None:
+        if id in self.texts:
+            self.repeats += 1
+            if self.texts[id] != text:
+                self.contradictions.append(f"{id}: {self.texts[id]!r}, then {text!r}")
+        else:
+            self.texts[id] = text
+            self.seen.append((id, text))
+
+
+class Dead(BaseException):
+    """The process is no more: nothing goes on from here, shielded or not."""
+
+
+class ListWorld:
+    """The world of one incarnation."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        people: People,
+        nursery: trio.Nursery,
+        *,
+        crash_at: int | None,
+        race: random.Random | None,
+        write_behind: bool = False,
+    ) -> None:
+        self.disk = disk
+        self.people = people
+        self.incarnation: Incarnation | None = None
+        self.dead = False
+        self.actions = 0
+        self.problems: list[str] = []
+        self.snapshots: dict[int, object] = {}
+        self.state: Callable[[], object] = lambda: None
+        self.came = -1
+        self.write_behind = write_behind
+        self.race = race
+        self._nursery = nursery
+        self._crash_at = crash_at
+        self._pending: list[Entry] = []
+        self._armed: dict[str, Waiting] = {}
+        self._taken: set[int] = set()
+        self._some = trio.Event()
+        self._timer: trio.CancelScope | None = None
+        self._appended = len(disk.journal)
+
+    # --- crashes
+
+    def action(self) -> None:
+        """Something that a crash may come at."""
+        self.actions += 1
+        if self.actions == self._crash_at:
+            self.die()
+
+    def die(self) -> None:
+        if not self.dead:
+            self.dead = True
+            assert self.incarnation is not None
+            self.incarnation.evict()
+            self._nursery.cancel_scope.cancel()
+
+    # --- World
+
+    def now(self) -> int:
+        return wall()
+
+    def append(self, entry: Entry) -> None:
+        if self.dead:
+            return
+        self._appended += len(entry.records)
+        self._pending.append(entry)
+        self._some.set()
+        if entry.records and self.incarnation is not None:
+            self.snapshots[self._appended] = (self.incarnation.standing(), self.state())
+        self.action()
+
+    async def commit(self) -> None:
+        if self.write_behind:
+            return
+        await self.flush()
+
+    async def flush(self) -> None:
+        self.action()
+        batch = list(self._pending)
+        if self.race is not None:
+            await trio.sleep(3)
+        else:
+            await trio.lowlevel.checkpoint()
+        for entry in batch:
+            if self.dead:
+                break
+            if self._pending and self._pending[0] is entry:
+                self.disk.keep(self._pending.pop(0))
+        self.action()
+        if self.dead:
+            raise Dead
+
+    def live(self) -> None:
+        if self.dead:
+            return
+        known = self.snapshots.get(len(self.disk.journal))
+        assert self.incarnation is not None
+        now = (self.incarnation.standing(), self.state())
+        if known is not None and known != now:
+            self.problems.append(f"before the crash {known}, after replay {now}")
+
+    def arm(self, waiting: Waiting) -> None:
+        self._armed[waiting.id] = waiting
+        self.route()
+
+    def disarm(self, waiting: Waiting) -> None:
+        self._armed.pop(waiting.id, None)
+
+    def wake_at(self, when: int | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if when is not None and not self.dead:
+            scope = self._timer = trio.CancelScope()
+
+            async def wake() -> None:
+                with scope:
+                    await trio.sleep(max(0, when - wall()))
+                    if self._timer is scope:
+                        self._timer = None
+                    self._tick()
+
+            self._nursery.start_soon(wake)
+
+    def _tick(self) -> None:
+        if self.incarnation is not None:
+            self.incarnation.tick()
+
+    def all_came(self, before: int) -> bool:
+        return all(number <= self.came for number, (at, _) in enumerate(self.people.events) if at <= before)
+
+    def start_soon(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._nursery.start_soon(work)
+
+    def repeated(self, kind: str) -> None:
+        pass
+
+    def reworded(self, id: str, kind: str) -> None:
+        self.problems.append(f"{kind} {id} has other arguments on replay")
+
+    def swallowed(self, id: str) -> None:
+        self.problems.append(f"swallowed in {id}")
+
+    # --- what happens
+
+    async def feed(self) -> None:
+        """Bring the events, each when its time has come."""
+        for number, (at, _) in enumerate(self.people.events):
+            if at > wall():
+                await trio.sleep(at - wall())
+            if self.dead:
+                return
+            self.came = number
+            self.route()
+            self._tick()
+
+    async def keep_flushing(self) -> None:
+        """Write behind: what nobody waits for becomes durable a little later."""
+        while True:
+            await self._some.wait()
+            self._some = trio.Event()
+            await trio.sleep(0 if self.race is None else self.race.randrange(1000))
+            if self._pending:
+                with suppress(Dead):
+                    await self.flush()
+
+    def route(self) -> None:
+        """Offer what has come to the wait that was armed first."""
+        if self.dead or self.incarnation is None or not self.incarnation.live:
+            return
+        for number in range(self.came + 1):
+            if number in self.disk.consumed or number in self._taken:
+                continue
+            at, text = self.people.events[number]
+            moves = (Consume((number,)),)
+            if text == "!":
+                self._taken.add(number)
+                self.incarnation.interrupt(stamp=at, event=number, moves=moves)
+                continue
+            for waiting in list(self._armed.values()):
+                if waiting.subject in ("", text[0]):
+                    del self._armed[waiting.id]
+                    self._taken.add(number)
+
+                    def withdraw(number: int = number) -> None:
+                        self._taken.discard(number)
+                        self._nursery.start_soon(self._route_again)
+
+                    if not self.incarnation.complete(
+                        waiting.id, text, stamp=at, event=number, moves=moves, withdraw=withdraw
+                    ):
+                        self._taken.discard(number)
+                    break
+
+    async def _route_again(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.route()
+
+    async def send(self, id: str, text: str) -> int:
+        self.action()
+        if self.dead:
+            raise Dead
+        if self.race is not None:
+            if self.race.random() < 0.5:
+                await trio.sleep(self.race.randrange(2000))
+            if self.dead:
+                raise Dead
+        self.people.see(id, text)
+        self.action()
+        await trio.lowlevel.checkpoint()
+        return len(text)

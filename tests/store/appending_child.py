@@ -1,0 +1,90 @@
+"""A process that begins conversations, appends to their journals and ends them until it is killed, and says
+line by line, after each commit, where each stands."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from triobot.journals import (
+    AppendRecords,
+    BeginConversation,
+    ContinueConversation,
+    ConversationId,
+    EndConversation,
+    KeepResult,
+    Lease,
+    PutStanding,
+)
+from triobot.seams import Accepted, Arrival, Consume, InboxRow, Quota, Store, Write
+from triobot.store import Stamp, open_sqlite
+from triobot.wire.ids import ChatId
+
+STAMP = Stamp("https://platform.test/api", "token-one")
+
+
+class _Now:
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+def say(conversation: int, records: int) -> None:
+    os.write(1, f"{conversation} {records}\n".encode())
+
+
+def begin(lease: Lease, row: InboxRow) -> list[Write]:
+    id_ = ConversationId(row.seq)
+    return [
+        BeginConversation(lease, id_, row.chat_id, "pizza", "v1", 0),
+        AppendRecords(lease, id_, 0, ("0",)),
+        Consume((row.seq,)),
+    ]
+
+
+def take(lease: Lease, id_: ConversationId, n: int, row: InboxRow) -> list[Write]:
+    return [
+        AppendRecords(lease, id_, n, (str(n),)),
+        PutStanding(lease, id_, 0, unfinished=bool(n % 2), wake_at=n),
+        KeepResult(lease, id_, 1, str(n), 0, "done"),
+        Consume((row.seq,)),
+    ]
+
+
+async def accept(store: Store, chat: ChatId, taking: Callable[[InboxRow], list[Write]]) -> ConversationId:
+    arrival = Arrival(chat, None, _Now().now(), "text/plain", b"x")
+    answer = await store.accept(arrival, quota=Quota(events_per_chat=10**9), taking=taking)
+    assert isinstance(answer, Accepted)
+    return ConversationId(answer.row.seq)
+
+
+async def converse(store: Store, chat: ChatId) -> None:
+    lease = store.lease(chat)
+    assert lease is not None
+    for round_ in range(1_000_000):
+        id_ = await accept(store, chat, partial(begin, lease))
+        say(id_, 1)
+        for n in range(1, 12):
+            if round_ % 3 == 0 and n == 6:
+                # Position 12 at the end as well, but the first six records are gone.
+                await store.commit(ContinueConversation(lease, id_, n, (str(n),), "pizza", "v1", 0))
+            else:
+                await accept(store, chat, partial(take, lease, id_, n))
+            say(id_, n + 1)
+        if round_ % 2:
+            await store.commit(EndConversation(lease, id_, 0))
+            say(id_, -1)
+
+
+async def main(path: str) -> None:
+    async with open_sqlite(path, stamp=STAMP, clock=_Now()) as store, trio.open_nursery() as nursery:
+        for chat in range(8):
+            nursery.start_soon(converse, store, ChatId(chat))
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1])

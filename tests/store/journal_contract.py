@@ -1,0 +1,605 @@
+"""What every store must do for conversations, as one suite; see `contract`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from contract import ALI, DAY, MINUTE, NOON, ROOMY, SECOND, SettableClock, accepted, arrival
+
+from triobot.errors import JournalConflictError, LeaseLostError, LocalProtocolError
+from triobot.journals import (
+    AppendRecords,
+    BeginConversation,
+    ContinueConversation,
+    ConversationId,
+    ConversationRow,
+    DropEffects,
+    Effect,
+    EndConversation,
+    JournalWrite,
+    KeepIntent,
+    KeepResult,
+    Lease,
+    ParkConversation,
+    PutStanding,
+    TakeInHand,
+)
+from triobot.seams import Accepted, Consume, InboxRow, KeepRaw, PutData, PutSetting, Store
+from triobot.wire.ids import ChatId
+
+
+def lease_of(store: Store, chat: int = 1) -> Lease:
+    """The store's own."""
+    lease = store.lease(ChatId(chat))
+    assert lease is not None
+    return lease
+
+
+def begin(store: Store, id_: int, chat: int = 1, **rest: Any) -> BeginConversation:
+    """The beginning of a conversation."""
+    write = BeginConversation(
+        lease_of(store, chat), ConversationId(id_), ChatId(chat), route="pizza", version="v1", at=NOON
+    )
+    return attrs.evolve(write, **rest)
+
+
+def append(store: Store, id_: int, position: int, *records: str) -> AppendRecords:
+    return AppendRecords(lease_of(store), ConversationId(id_), position, records)
+
+
+def standing(
+    store: Store, id_: int, *, unfinished: bool = False, wake_at: int | None = None, at: int = NOON
+) -> PutStanding:
+    return PutStanding(lease_of(store), ConversationId(id_), at, unfinished, wake_at)
+
+
+async def row_of(store: Store, id_: int) -> ConversationRow:
+    journal = await store.journal(ConversationId(id_))
+    assert journal is not None
+    return journal.row
+
+
+async def records_of(store: Store, id_: int) -> tuple[int, tuple[str, ...]]:
+    journal = await store.journal(ConversationId(id_))
+    assert journal is not None
+    return journal.first, journal.records
+
+
+class JournalContract:
+    """The suite."""
+
+    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
+        """An empty store, or the one that was there; `folder` is there for engines that need one."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def clock(self) -> SettableClock:
+        return SettableClock()
+
+    @pytest.fixture
+    async def store(self, clock: SettableClock, tmp_path: Path) -> Any:
+        async with self.opened(clock, tmp_path) as store:
+            yield store
+
+    # --- rows
+
+    async def test_a_conversation_begins_unfinished_and_empty(self, store: Store) -> None:
+        await store.commit(begin(store, 5, 7, sender_id=ALI, key="order-1", wake_at=NOON + SECOND))
+
+        (row,) = await store.conversations(ChatId(7))
+        journal = await store.journal(ConversationId(5))
+
+        assert row == ConversationRow(
+            id=ConversationId(5),
+            lease=lease_of(store),
+            chat_id=ChatId(7),
+            route="pizza",
+            kind="conversation",
+            version="v1",
+            sender_id=ALI,
+            key="order-1",
+            run=1,
+            unfinished=True,
+            wake_at=NOON + SECOND,
+            parked_because=None,
+            error=None,
+            in_hand=0,
+            position=0,
+            epoch=0,
+            started_at=NOON,
+            updated_at=NOON,
+        )
+        assert journal is not None
+        assert (journal.row, journal.first, journal.records, journal.effects) == (row, 0, (), {})
+
+    async def test_a_number_begins_once(self, store: Store) -> None:
+        await store.commit(begin(store, 5))
+        with pytest.raises(JournalConflictError) as caught:
+            await store.commit(begin(store, 5, 8))
+        assert caught.value.conversation == 5
+        assert store.statistics().conversations == 1
+
+    async def test_a_chats_conversations_come_oldest_first_and_alone(self, store: Store) -> None:
+        await store.commit(begin(store, 9, 7), begin(store, 3, 7, kind="aside"), begin(store, 4, 8))
+        rows = await store.conversations(ChatId(7))
+        assert [(row.id, row.kind) for row in rows] == [(3, "aside"), (9, "conversation")]
+        assert list(await store.conversations(ChatId(6))) == []
+
+    async def test_the_inbox_says_whether_a_chat_has_conversations(self, store: Store) -> None:
+        before = await accepted(store, arrival(7))
+        assert not before.parked
+        await store.commit(begin(store, before.seq, 7))
+
+        after = await accepted(store, arrival(7))
+        other = await accepted(store, arrival(8))
+
+        assert after.parked and not other.parked
+        assert [row.parked for row in await store.pending(ChatId(7), after=0, limit=9)] == [True, True]
+        assert [row.parked for row in await store.backlog(after=0, limit=9)] == [True, True, False]
+        await store.commit(EndConversation(lease_of(store), ConversationId(before.seq), NOON))
+        assert not (await accepted(store, arrival(7))).parked
+        assert not any(row.parked for row in await store.backlog(after=0, limit=9))
+
+    async def test_a_crashed_conversation_that_is_kept_is_none_of_the_chats(self, store: Store) -> None:
+        await store.commit(begin(store, 5, 7))
+        await store.commit(EndConversation(lease_of(store), ConversationId(5), NOON, error="E-1"))
+        assert not (await accepted(store, arrival(7))).parked
+        assert list(await store.conversations(ChatId(7))) == []
+
+    async def test_statistics_count_conversations(self, store: Store) -> None:
+        lease = lease_of(store)
+        await store.commit(*(begin(store, n, n) for n in (1, 2, 3)))
+        await store.commit(ParkConversation(lease, ConversationId(2), NOON, "differs"))
+        assert (store.statistics().conversations, store.statistics().parked) == (3, 1)
+
+        await store.commit(ParkConversation(lease, ConversationId(2), NOON, "still differs"))
+        await store.commit(EndConversation(lease, ConversationId(1), NOON, error="E-1"))
+        assert (store.statistics().conversations, store.statistics().parked) == (2, 1)
+
+        await store.commit(EndConversation(lease, ConversationId(2), NOON))
+        await store.commit(EndConversation(lease, ConversationId(2), NOON))
+        assert (store.statistics().conversations, store.statistics().parked) == (1, 0)
+
+    # --- journals
+
+    async def test_records_are_kept_in_order_as_they_came(self, store: Store) -> None:
+        await store.commit(begin(store, 5), append(store, 5, 0, '{"a":"é"}', '"\\n"'))
+        await store.commit(append(store, 5, 2, "[1]"))
+        await store.commit(append(store, 5, 3, "2", "3"), append(store, 5, 5, "4"))
+
+        assert await records_of(store, 5) == (0, ('{"a":"é"}', '"\\n"', "[1]", "2", "3", "4"))
+        assert (await row_of(store, 5)).position == 6
+
+    @pytest.mark.parametrize("position", [0, 1, 3, 4])
+    async def test_an_append_elsewhere_than_at_the_end_is_refused(self, store: Store, position: int) -> None:
+        await store.commit(begin(store, 5), append(store, 5, 0, "0", "1"))
+        with pytest.raises(JournalConflictError, match="number 2"):
+            await store.commit(PutSetting("trace", "of it"), append(store, 5, position, "x"))
+        assert await records_of(store, 5) == (0, ("0", "1"))
+        assert await store.setting("trace") is None
+
+    async def test_of_two_who_write_the_same_position_one_wins(self, store: Store) -> None:
+        await store.commit(begin(store, 5))
+        refused: list[int] = []
+
+        async def write(n: int) -> None:
+            try:
+                await store.commit(append(store, 5, 0, str(n)), PutSetting(f"writer {n}", "won"))
+            except JournalConflictError:
+                refused.append(n)
+
+        async with trio.open_nursery() as nursery:
+            for n in range(10):
+                nursery.start_soon(write, n)
+
+        _, (winner,) = await records_of(store, 5)
+        assert sorted(refused) == [n for n in range(10) if n != int(winner)]
+        assert [await store.setting(f"writer {n}") for n in refused] == [None] * 9
+
+    async def test_a_commit_that_fails_in_its_middle_leaves_every_journal_as_it_was(
+        self, store: Store
+    ) -> None:
+        await store.commit(begin(store, 5), append(store, 5, 0, "0"), begin(store, 6))
+        with pytest.raises(JournalConflictError):
+            await store.commit(
+                append(store, 5, 1, "1"),
+                standing(store, 5),
+                begin(store, 7),
+                EndConversation(lease_of(store), ConversationId(6), NOON),
+                append(store, 5, 3, "3"),
+            )
+        await store.commit(append(store, 5, 1, "another"))
+        assert await records_of(store, 5) == (0, ("0", "another"))
+        assert (await row_of(store, 5)).unfinished
+        assert await store.journal(ConversationId(7)) is None
+        assert store.statistics().conversations == 2
+
+    async def test_a_journal_that_is_not_there_is_none(self, store: Store) -> None:
+        assert await store.journal(ConversationId(5)) is None
+
+    # --- where it stands
+
+    async def test_standing_is_replaced(self, store: Store) -> None:
+        await store.commit(begin(store, 5))
+        await store.commit(standing(store, 5, wake_at=NOON + MINUTE, at=NOON + SECOND))
+        row = await row_of(store, 5)
+        assert (row.unfinished, row.wake_at, row.updated_at) == (False, NOON + MINUTE, NOON + SECOND)
+        assert row.started_at == NOON
+
+    async def test_the_unfinished_come_oldest_first_page_by_page(self, store: Store) -> None:
+        for n in range(1, 8):
+            await store.commit(begin(store, n, n))
+        await store.commit(standing(store, 2), standing(store, 4, wake_at=NOON))
+        await store.commit(ParkConversation(lease_of(store), ConversationId(5), NOON, "differs"))
+        await store.commit(EndConversation(lease_of(store), ConversationId(6), NOON, "E-1"))
+
+        first = await store.unfinished(after=0, limit=2)
+        second = await store.unfinished(after=first[-1].id, limit=2)
+
+        assert [row.id for row in [*first, *second]] == [1, 3, 7]
+
+    async def test_what_is_due_comes_earliest_first_page_by_page(self, store: Store) -> None:
+        for n, wake in enumerate([30, 10, 20, 20, 20, 41, None, 15, 16], start=1):
+            await store.commit(begin(store, n, n), standing(store, n, wake_at=wake))
+        await store.commit(ParkConversation(lease_of(store), ConversationId(8), NOON, "differs"))
+        await store.commit(EndConversation(lease_of(store), ConversationId(9), NOON, "E-1"))
+
+        found: list[ConversationRow] = []
+        while page := await store.due(
+            40, after=(found[-1].wake_at or 0, found[-1].id) if found else (-1, -1), limit=2
+        ):
+            found.extend(page)
+
+        assert [(row.id, row.wake_at) for row in found] == [(2, 10), (3, 20), (4, 20), (5, 20), (1, 30)]
+        assert await store.next_wake() == 10
+        assert await store.next_wake(after=20) == 30
+        assert await store.next_wake(after=41) is None
+
+    async def test_a_parked_conversation_wakes_for_nothing_until_it_is_taken_back(self, store: Store) -> None:
+        lease = lease_of(store)
+        await store.commit(begin(store, 5, wake_at=NOON))
+        await store.commit(TakeInHand(lease, ConversationId(5), NOON))
+        await store.commit(ParkConversation(lease, ConversationId(5), NOON + 1, "differs", error="E-1"))
+
+        (row,) = await store.parked(after=0, limit=10)
+        assert (row.parked_because, row.error, row.in_hand, row.updated_at) == ("differs", "E-1", 1, NOON + 1)
+        assert list(await store.parked(after=5, limit=10)) == []
+        assert list(await store.unfinished(after=0, limit=10)) == []
+        assert list(await store.due(NOON, limit=10)) == []
+        assert await store.next_wake() is None
+        assert [one.id for one in await store.conversations(ChatId(1))] == [5]
+
+        await store.commit(ParkConversation(lease, ConversationId(5), NOON + 2, None))
+        assert list(await store.parked(after=0, limit=10)) == []
+        (row,) = await store.unfinished(after=0, limit=10)
+        assert (row.parked_because, row.error, row.in_hand) == (None, None, 0)
+
+    async def test_revivals_are_counted_until_it_comes_to_rest(self, store: Store) -> None:
+        in_hand = TakeInHand(lease_of(store), ConversationId(5), NOON)
+        await store.commit(begin(store, 5))
+        await store.commit(in_hand)
+        await store.commit(in_hand, standing(store, 5, unfinished=True))
+        assert (await row_of(store, 5)).in_hand == 2
+        await store.commit(standing(store, 5))
+        assert (await row_of(store, 5)).in_hand == 0
+
+    # --- effects
+
+    async def test_intent_and_result_are_kept_beside_the_journal(self, store: Store) -> None:
+        lease, id_ = lease_of(store), ConversationId(5)
+        await store.commit(begin(store, 5), begin(store, 6))
+        await store.commit(KeepIntent(lease, id_, 1, "0.1", NOON, "meant"))
+        await store.commit(KeepIntent(lease, id_, 1, "0.1", NOON + 1, "meant again"))
+        await store.commit(KeepResult(lease, id_, 1, "0.1", NOON + 2, "came"))
+        await store.commit(KeepResult(lease, id_, 1, "0.1", NOON + 3, "came again"))
+        await store.commit(KeepResult(lease, id_, 1, "0.2", NOON + 4, "alone"))
+        await store.commit(KeepResult(lease, ConversationId(6), 1, "0.1", NOON, "another's"))
+
+        journal = await store.journal(id_)
+
+        assert journal is not None
+        assert journal.effects == {
+            "0.1": Effect(NOON + 1, "meant again", NOON + 2, "came"),
+            "0.2": Effect(resulted_at=NOON + 4, result="alone"),
+        }
+
+    async def test_effects_are_dropped_by_name(self, store: Store) -> None:
+        lease, id_ = lease_of(store), ConversationId(5)
+        await store.commit(begin(store, 5), *(KeepResult(lease, id_, 1, n, NOON, n) for n in "abc"))
+        await store.commit(DropEffects(lease, id_, 1, ("a", "c", "never seen")))
+        await store.commit(DropEffects(lease, id_, 2, ("b",)))
+        journal = await store.journal(id_)
+        assert journal is not None
+        assert set(journal.effects) == {"b"}
+
+    async def test_a_late_result_is_nothing_and_a_late_intent_is_refused(self, store: Store) -> None:
+        lease, id_ = lease_of(store), ConversationId(5)
+        late_result = KeepResult(lease, id_, 1, "0.1", NOON, "late")
+        late_intent = KeepIntent(lease, id_, 1, "0.1", NOON, "late")
+        await store.commit(late_result, PutSetting("and", "the rest"))
+        assert await store.setting("and") == "the rest"
+
+        await store.commit(begin(store, 5), ContinueConversation(lease, id_, 0, ("x",), "pizza", "v1", NOON))
+        await store.commit(late_result)
+        with pytest.raises(JournalConflictError):
+            await store.commit(late_intent)
+        journal = await store.journal(id_)
+        assert journal is not None
+        assert journal.effects == {}
+
+        await store.commit(EndConversation(lease, id_, NOON, "E-1"))
+        await store.commit(attrs.evolve(late_result, run=2), DropEffects(lease, id_, 2, ("0.1",)))
+        with pytest.raises(JournalConflictError):
+            await store.commit(attrs.evolve(late_intent, run=2))
+
+    # --- the ends
+
+    async def test_an_ended_conversation_leaves_nothing(self, store: Store) -> None:
+        lease, id_ = lease_of(store), ConversationId(5)
+        await store.commit(begin(store, 5), append(store, 5, 0, "x"), KeepResult(lease, id_, 1, "a", 1, "b"))
+        await store.commit(EndConversation(lease, id_, NOON))
+
+        assert await store.journal(id_) is None
+        # A number never comes twice; if it did, nothing of the old one would be in its way.
+        await store.commit(begin(store, 5))
+        assert await records_of(store, 5) == (0, ())
+
+    async def test_a_crashed_one_is_kept_and_changes_no_more(self, store: Store) -> None:
+        lease, id_ = lease_of(store), ConversationId(5)
+        await store.commit(begin(store, 5, wake_at=NOON), append(store, 5, 0, "x"))
+        await store.commit(EndConversation(lease, id_, NOON + 1, error="E-1"))
+
+        journal = await store.journal(id_)
+        assert journal is not None
+        assert journal.records == ("x",)
+        row = journal.row
+        assert (row.ended_at, row.error, row.unfinished, row.wake_at) == (NOON + 1, "E-1", False, None)
+        assert list(await store.unfinished(after=0, limit=9)) == list(await store.due(NOON, limit=9)) == []
+        assert [one.id for one in await store.all_conversations(after=0, limit=9)] == [5]
+        for write in self.late(store):
+            with pytest.raises(JournalConflictError):
+                await store.commit(write)
+        await store.commit(EndConversation(lease, id_, NOON + 9))
+        assert await row_of(store, 5) == row
+
+    async def test_what_is_not_there_cannot_be_written(self, store: Store) -> None:
+        for write in self.late(store):
+            with pytest.raises(JournalConflictError) as caught:
+                await store.commit(write, PutSetting("trace", "of it"))
+            assert caught.value.conversation == 5
+        assert await store.setting("trace") is None
+
+    def late(self, store: Store) -> list[JournalWrite]:
+        """Writes that need a conversation 5."""
+        lease, id_ = lease_of(store), ConversationId(5)
+        return [
+            append(store, 5, 1, "y"),
+            standing(store, 5),
+            ParkConversation(lease, id_, NOON, "differs"),
+            TakeInHand(lease, id_, NOON),
+            ContinueConversation(lease, id_, 1, ("y",), "pizza", "v1", NOON),
+            KeepIntent(lease, id_, 1, "a", NOON, "b"),
+        ]
+
+    async def test_a_new_run_replaces_the_journal_and_positions_count_on(self, store: Store) -> None:
+        lease, id_ = lease_of(store), ConversationId(5)
+        await store.commit(begin(store, 5, wake_at=NOON), append(store, 5, 0, "0", "1"))
+        await store.commit(append(store, 5, 2, "2"), KeepResult(lease, id_, 1, "a", NOON, "b"))
+        for position in (0, 2, 4):
+            with pytest.raises(JournalConflictError):
+                await store.commit(
+                    ContinueConversation(lease, id_, position, ("x",), "pizza", "v2", NOON + 1)
+                )
+        assert await records_of(store, 5) == (0, ("0", "1", "2"))
+
+        await store.commit(ContinueConversation(lease, id_, 3, ("3", "4"), "pasta", "v2", NOON + 1, "aside"))
+
+        journal = await store.journal(id_)
+        assert journal is not None
+        row = journal.row
+        assert (journal.first, journal.records, journal.effects) == (3, ("3", "4"), {})
+        assert (row.route, row.version, row.kind, row.run) == ("pasta", "v2", "aside", 2)
+        assert (row.position, row.unfinished, row.wake_at, row.updated_at) == (5, True, None, NOON + 1)
+        with pytest.raises(JournalConflictError):
+            await store.commit(append(store, 5, 3, "of the old run"))
+        await store.commit(append(store, 5, 5, "5"))
+        assert await records_of(store, 5) == (3, ("3", "4", "5"))
+
+    # --- taken where it is accepted
+
+    async def test_an_event_can_be_taken_in_the_transaction_that_accepts_it(self, store: Store) -> None:
+        await store.commit(begin(store, 5, 7), standing(store, 5))
+        announced: list[InboxRow] = []
+
+        def taking(row: InboxRow) -> list[Any]:
+            return [
+                append(store, 5, 0, f'{{"event":{row.seq}}}'),
+                standing(store, 5, unfinished=True),
+                Consume((row.seq,)),
+            ]
+
+        row = await accepted(store, arrival(7), taking=taking, on_commit=announced.append)
+
+        assert announced == [row]
+        assert await records_of(store, 5) == (0, (f'{{"event":{row.seq}}}',))
+        assert list(await store.pending(ChatId(7), after=0, limit=9)) == []
+        assert (store.statistics().inbox, store.statistics().inbox_bytes) == (0, 0)
+        assert (await row_of(store, 5)).unfinished
+
+    async def test_an_event_can_begin_a_conversation_where_it_is_accepted(self, store: Store) -> None:
+        row = await accepted(
+            store, arrival(7), taking=lambda row: [begin(store, row.seq, 7), append(store, row.seq, 0, "0")]
+        )
+        assert not row.parked
+        assert [one.id for one in await store.conversations(ChatId(7))] == [row.seq]
+        assert (await accepted(store, arrival(7))).parked
+
+    async def test_an_event_that_cannot_be_taken_is_not_accepted_either(self, store: Store) -> None:
+        await store.commit(begin(store, 5, 7))
+        announced: list[InboxRow] = []
+        for error, write in (
+            (JournalConflictError, append(store, 5, 1, "x")),
+            (LocalProtocolError, append(store, 5, 0, "\ud800")),
+        ):
+            with pytest.raises(error):
+                await store.accept(
+                    arrival(7, key="k", sender_id=ALI),
+                    quota=ROOMY,
+                    also=[PutSetting("trace", "of it"), standing(store, 5)],
+                    taking=lambda row, write=write: [PutData(ChatId(7), "a", "b"), write],  # type: ignore[misc]
+                    on_commit=announced.append,
+                )
+        assert announced == []
+        assert store.statistics().inbox == 0
+        assert await store.setting("trace") is None
+        assert await store.data(ChatId(7)) == {}
+        assert (await row_of(store, 5)).unfinished
+        assert isinstance(await store.accept(arrival(7, key="k"), quota=ROOMY), Accepted)
+
+    # --- leases, and runs of the program
+
+    async def test_a_write_under_another_lease_is_refused(self, store: Store) -> None:
+        lease = lease_of(store)
+        await store.commit(begin(store, 5))
+        for stale in (Lease(lease.shard, lease.fence - 1), Lease(lease.shard + 1, lease.fence)):
+            for write in (*self.late(store), KeepResult(lease, ConversationId(5), 1, "a", NOON, "b")):
+                with pytest.raises(LeaseLostError):
+                    await store.commit(PutSetting("trace", "of it"), attrs.evolve(write, lease=stale))
+        assert await store.setting("trace") is None
+
+    async def test_each_run_has_a_lease_of_its_own(self, clock: SettableClock, tmp_path: Path) -> None:
+        async with self.opened(clock, tmp_path) as store:
+            before, first = store.opening(), lease_of(store)
+            await store.commit(begin(store, 5))
+        clock.time += MINUTE
+        async with self.opened(clock, tmp_path) as store:
+            now = store.opening()
+            assert (before.boot, before.at, before.unclean, before.previous_at) == (1, NOON, 0, None)
+            assert (now.boot, now.at, now.unclean, now.previous_at) == (2, NOON + MINUTE, 0, NOON)
+            (row,) = await store.conversations(ChatId(1))
+            assert row.lease == lease_of(store) != first
+            with pytest.raises(LeaseLostError):
+                await store.commit(AppendRecords(first, ConversationId(5), 0, ("x",)))
+            await store.commit(AppendRecords(row.lease, ConversationId(5), 0, ("x",)))
+
+    async def test_conversations_survive_a_restart(self, clock: SettableClock, tmp_path: Path) -> None:
+        id_ = ConversationId(5)
+        async with self.opened(clock, tmp_path) as store:
+            await store.commit(begin(store, 5), append(store, 5, 0, "0"), begin(store, 6))
+            await store.commit(KeepIntent(lease_of(store), id_, 1, "a", NOON, "b"))
+            await store.commit(ParkConversation(lease_of(store), ConversationId(6), NOON, "differs"))
+            before = await store.journal(id_)
+            assert before is not None
+        async with self.opened(clock, tmp_path) as store:
+            after = await store.journal(id_)
+            assert after is not None
+            assert attrs.evolve(after, row=attrs.evolve(after.row, lease=before.row.lease)) == before
+            assert (store.statistics().conversations, store.statistics().parked) == (2, 1)
+            assert (await accepted(store, arrival(1))).parked
+
+    async def test_what_is_left_over_goes_after_a_week(self, store: Store, clock: SettableClock) -> None:
+        """A crashed conversation and a request that nobody could read; what lives stays for good."""
+        lease = lease_of(store)
+        for id_, day in ((5, 0), (6, 5)):
+            at = NOON + day * DAY
+            await store.commit(
+                begin(store, id_),
+                append(store, id_, 0, "x"),
+                EndConversation(lease, ConversationId(id_), at, "E-1"),
+                KeepRaw(at, "why", "text/plain", b"%d" % id_),
+            )
+        await store.commit(begin(store, 7), append(store, 7, 0, "x"))
+        for days, left in ((6, [5, 6, 7]), (8, [6, 7]), (11, [6, 7]), (30, [7])):
+            clock.time = NOON + days * DAY
+            await store.check()  # what is old goes with a write, once a minute
+            await store.commit(PutSetting("a", "b"))
+            rows = await store.all_conversations(after=0, limit=9)
+            assert [row.id for row in rows] == left
+            assert [int(raw.body) for raw in await store.raw(limit=9)] == [n for n in (6, 5) if n in left]
+            assert store.statistics().raw == len(left) - 1
+        assert await records_of(store, 7) == (0, ("x",))
+
+    # --- forgetting
+
+    async def test_a_forgotten_chat_leaves_nothing(self, store: Store) -> None:
+        lease = lease_of(store)
+        for chat in (7, 8):
+            await accepted(store, arrival(chat, sender_id=ALI))
+            await store.commit(
+                begin(store, 10 + chat, chat),
+                append(store, 10 + chat, 0, "0", "1"),
+                append(store, 10 + chat, 2, "2"),
+                begin(store, 20 + chat, chat),
+                EndConversation(lease, ConversationId(20 + chat), NOON, "E-1"),
+                begin(store, 30 + chat, chat),
+                ParkConversation(lease, ConversationId(30 + chat), NOON, "differs"),
+                KeepResult(lease, ConversationId(10 + chat), 1, "a", NOON, "b"),
+                PutData(ChatId(chat), "name", '"x"'),
+                KeepRaw(NOON, "why", "text/plain", b"chat_id=%d&" % chat),
+            )
+
+        told = await store.forget(ChatId(7))
+
+        assert (told.events, told.conversations, told.records, told.values) == (1, 3, 3, 1)
+        assert list(await store.conversations(ChatId(7))) == []
+        assert [await store.journal(ConversationId(n)) for n in (17, 27, 37)] == [None] * 3
+        assert await store.data(ChatId(7)) == {}
+        assert list(await store.pending(ChatId(7), after=0, limit=9)) == []
+        assert [raw.body for raw in await store.raw(limit=9)] == [b"chat_id=8&"]
+        # The neighbour is untouched, and so are the counts.
+        assert [row.id for row in await store.conversations(ChatId(8))] == [18, 38]
+        assert await records_of(store, 18) == (0, ("0", "1", "2"))
+        assert len(await store.pending(ChatId(8), after=0, limit=9)) == 1
+        found = store.statistics()
+        assert (found.inbox, found.conversations, found.parked, found.raw) == (1, 2, 1, 1)
+        # Who writes there now is new.
+        assert not (await accepted(store, arrival(7, sender_id=ALI))).group
+        with pytest.raises(JournalConflictError):
+            await store.commit(append(store, 17, 3, "late"))
+        assert (await store.forget(ChatId(9))).conversations == 0
+
+    # --- what can't be stored
+
+    async def test_a_journal_write_that_cannot_be_stored_is_refused(self, store: Store) -> None:
+        lease, id_ = lease_of(store), ConversationId(5)
+        await store.commit(begin(store, 5))
+        bad: list[JournalWrite] = [
+            begin(store, 0),
+            begin(store, 2**63),
+            begin(store, 6, 10**18),
+            begin(store, 6, route=""),
+            begin(store, 6, route="a\0b"),
+            begin(store, 6, kind="chore"),
+            begin(store, 6, at=-1),
+            begin(store, 6, wake_at=2**53),
+            begin(store, 6, sender_id=True),
+            begin(store, 6, lease=Lease(-1, 0)),
+            append(store, 5, 0),
+            append(store, 5, -1, "x"),
+            append(store, 5, 0, "two\nlines"),
+            append(store, 5, 0, "\ud800"),
+            append(store, 5, 0, ""),
+            standing(store, 5, wake_at=-1),
+            KeepIntent(lease, id_, 0, "a", NOON, "b"),
+            KeepResult(lease, id_, 1, "", NOON, "b"),
+            KeepResult(lease, id_, 1, "a", NOON, "\0"),
+            ParkConversation(lease, id_, NOON, ""),
+            EndConversation(lease, id_, NOON, ""),
+        ]
+        for write in bad:
+            with pytest.raises(LocalProtocolError):
+                await store.commit(write)
+        for ask in (
+            store.journal(ConversationId(-1)),
+            store.due(-1, limit=1),
+            store.unfinished(after=-1, limit=1),
+            store.conversations(ChatId(10**18)),
+        ):
+            with pytest.raises(LocalProtocolError):
+                await ask
+        assert await records_of(store, 5) == (0, ())

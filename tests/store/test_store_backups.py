@@ -1,0 +1,342 @@
+"""Copies of a store, and what a bot knows of having been put back; what is wrong in a file."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+from contract import MINUTE, NOON, SettableClock, accepted, arrival
+from journal_contract import append, begin, lease_of, records_of, row_of, standing
+from sqlite_rig import STAMP, as_a_crash_leaves_it, opened
+
+from triobot.errors import ConfigError, StoreCorruptError, StoreFullError, StoreLockedError
+from triobot.journals import ConversationId, EndConversation
+from triobot.seams import Consume, PutSetting
+from triobot.store import Stamp, back_up_sqlite, backups, examine_sqlite, restore_sqlite
+from triobot.wire.ids import ChatId
+
+CLOCK = SettableClock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    return folder / "bot.db"
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Path:
+    return tmp_path / "copy"
+
+
+async def restored(backup: Path, path: Path) -> Path | None:
+    return await restore_sqlite(backup, path, stamp=STAMP, clock=CLOCK)
+
+
+# --- making one
+
+
+async def test_a_backup_made_while_the_bot_writes_is_whole(
+    path: Path, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writes go on between its steps, and what they write is in it, all of it or nothing."""
+    monkeypatch.setattr(backups, "STEP", 1)
+    done: list[int] = []
+    copied = trio.Event()
+
+    async with opened(path) as store:
+        assert (await accepted(store, arrival())).seq == 1
+        await store.commit(begin(store, 1), *(append(store, 1, n, "x" * 3_000) for n in range(100)))
+
+        async def write() -> None:
+            for n in range(1_000_000):
+                if copied.is_set():
+                    return
+                await store.commit(append(store, 1, 100 + n, "y" * 500), PutSetting("last", str(n)))
+                done.append(n)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write)
+            before = len(done)
+            await store.backup(backup)
+            while_copying = len(done) - before
+            copied.set()
+
+    assert while_copying > 3, "nobody wrote meanwhile: nothing was tried"
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    assert [file.name for file in backup.parent.glob("copy*")] == ["copy"]
+    assert list(await examine_sqlite(backup)) == []
+    await restored(backup, path)
+    async with opened(path) as store:
+        _, records = await records_of(store, 1)
+        assert await store.setting("last") == str(len(records) - 101)
+        assert len(records) - 100 > before
+
+
+async def test_a_backup_that_nobody_waits_for_leaves_nothing(path: Path, backup: Path) -> None:
+    async with opened(path) as store:
+        await store.commit(begin(store, 1), *(append(store, 1, n, "x" * 3_000) for n in range(400)))
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(store.backup, backup)
+                while not list(backup.parent.glob("copy*")):
+                    await trio.lowlevel.checkpoint()
+                scope.cancel()
+        assert not list(backup.parent.glob("copy*"))
+        await store.backup(backup)
+
+
+async def test_a_backup_overwrites_nothing(path: Path, backup: Path) -> None:
+    backup.write_text("mine")
+    async with opened(path) as store:
+        with pytest.raises(ConfigError, match="is there already"):
+            await store.backup(backup)
+        with pytest.raises(StoreFullError):
+            await store.backup(backup.parent / "no folder" / "copy")
+        await store.check()
+    with pytest.raises(ConfigError, match="is there already"):
+        await back_up_sqlite(path, backup, clock=CLOCK)
+    assert backup.read_text() == "mine"
+
+
+async def test_a_store_that_nobody_has_open_can_be_backed_up(path: Path, backup: Path) -> None:
+    async with opened(path) as store:
+        await accepted(store, arrival())
+        with pytest.raises(StoreLockedError):
+            await back_up_sqlite(path, backup, clock=CLOCK)
+
+    await back_up_sqlite(path, backup, clock=CLOCK)
+
+    await restored(backup, path.with_name("other.db"))
+    async with opened(path.with_name("other.db")) as store:
+        assert store.statistics().inbox == 1
+    with pytest.raises(ConfigError, match="no store"):
+        await back_up_sqlite(path.with_name("nothing.db"), backup, clock=CLOCK)
+
+
+async def test_what_only_the_log_holds_is_in_a_backup(path: Path, backup: Path) -> None:
+    async with opened(path) as store:
+        await accepted(store, arrival())
+        left = as_a_crash_leaves_it(path, path.parent.parent / "crashed")
+    await back_up_sqlite(left, backup, clock=CLOCK)
+    await restored(backup, path)
+    async with opened(path) as store:
+        assert store.statistics().inbox == 1
+
+
+# --- putting it back
+
+
+async def test_a_bot_never_runs_on_a_backup_unawares(path: Path, backup: Path) -> None:
+    async with opened(path) as store:
+        await store.backup(backup)
+    for again in range(2):
+        with pytest.raises(ConfigError, match="triobot store restore"):
+            async with opened(backup, visit=bool(again)):
+                pytest.fail("ran on a backup")
+
+
+async def test_a_restored_store_says_so_and_gives_no_number_again(path: Path, backup: Path) -> None:
+    async with opened(path) as store:
+        row = await accepted(store, arrival())
+        idle = await accepted(store, arrival())
+        await store.commit(begin(store, row.seq), standing(store, row.seq), begin(store, idle.seq))
+        await store.backup(backup)
+        lost = await accepted(store, arrival())
+        await store.commit(begin(store, lost.seq))
+
+    kept = await restored(backup, path)
+
+    async with opened(path) as store:
+        assert store.opening().epoch == 1
+        assert store.opening().unclean == 0
+        assert (await row_of(store, row.seq)).epoch == 0
+        assert await store.journal(ConversationId(lost.seq)) is None
+        new = await accepted(store, arrival())
+        assert new.seq >= 10**9
+        await store.commit(begin(store, new.seq), standing(store, row.seq))
+        assert (await row_of(store, new.seq)).epoch == (await row_of(store, row.seq)).epoch == 1
+        assert (await row_of(store, idle.seq)).epoch == 0
+    # The store before it knows what the backup doesn't, and is kept.
+    assert kept is not None
+    async with opened(kept) as store:
+        assert await store.journal(ConversationId(lost.seq)) is not None
+
+    # The same backup once more: older than ever, and a younger epoch.
+    again = await restored(backup, path)
+    assert again != kept
+    async with opened(path) as store:
+        assert store.opening().epoch == 2
+        assert (await accepted(store, arrival())).seq >= 2 * 10**9
+
+
+async def test_nothing_is_restored_that_should_not_be(path: Path, backup: Path) -> None:
+    async with opened(path) as store:
+        await accepted(store, arrival())
+        await store.backup(backup)
+        with pytest.raises(StoreLockedError):
+            await restored(backup, path)
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="another token"):
+        await restore_sqlite(backup, path, stamp=Stamp(STAMP.base_url, "another"), clock=CLOCK)
+    with pytest.raises(ConfigError, match="not a backup"):
+        await restored(path, path.with_name("other.db"))
+    with pytest.raises(ConfigError, match="no store"):
+        await restored(backup.with_name("nothing"), path)
+    damaged = bytearray(backup.read_bytes())
+    damaged[3 * 4096 : 4 * 4096] = b"\xff" * 4096
+    backup.write_bytes(damaged)
+    with pytest.raises(StoreCorruptError):
+        await restored(backup, path)
+    assert path.read_bytes() == before
+    assert {file.name for file in path.parent.iterdir()} <= {"bot.db", "bot.db.lock", "other.db.lock"}
+
+
+async def test_a_store_that_is_beyond_repair_can_be_replaced(path: Path, backup: Path) -> None:
+    async with opened(path) as store:
+        await store.backup(backup)
+    path.write_bytes(b"rubbish")
+    kept = await restored(backup, path)
+    assert kept is not None
+    assert kept.read_bytes() == b"rubbish"
+    async with opened(path) as store:
+        assert store.opening().epoch == 1
+
+
+# --- looking for damage
+
+
+def drop_record(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM journal WHERE conversation = 1 AND n = 1")
+
+
+def repeat_record(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE journal SET size = 2, records = records || char(10) || '9' WHERE n = 1")
+
+
+def miscount(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE journal SET size = 2 WHERE n = 2")
+
+
+def behead(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM journal WHERE n = 0")
+
+
+def lose_row(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM conversations")
+
+
+def number_from_the_future(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE sqlite_sequence SET seq = 0 WHERE name = 'inbox'")
+
+
+def end_busily(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE conversations SET ended_at = 1")
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (drop_record, "gap or an overlap"),
+        (repeat_record, "gap or an overlap"),
+        (miscount, "as many records"),
+        (behead, "doesn't begin at 0"),
+        (lose_row, "doesn't exist"),
+        (number_from_the_future, "yet to give"),
+        (end_busily, "has ended, and yet"),
+    ],
+)
+async def test_an_examination_finds_what_is_wrong(
+    path: Path, harm: Callable[[sqlite3.Connection], None], said: str
+) -> None:
+    async with opened(path) as store:
+        row = await accepted(store, arrival())
+        await store.commit(begin(store, row.seq), *(append(store, row.seq, n, str(n)) for n in range(3)))
+        crashed = await accepted(store, arrival())
+        await store.commit(
+            begin(store, crashed.seq),
+            EndConversation(lease_of(store), ConversationId(crashed.seq), NOON, "E"),
+        )
+        with pytest.raises(StoreLockedError):
+            await examine_sqlite(path)
+    assert list(await examine_sqlite(path)) == []
+
+    with sqlite3.connect(path) as connection:
+        harm(connection)
+    connection.close()
+
+    found = await examine_sqlite(path)
+    assert any(said in line for line in found), found
+
+
+async def test_an_examination_finds_a_damaged_page(path: Path) -> None:
+    async with opened(path) as store:
+        for n in range(40):
+            await accepted(store, arrival(n, body=b"x" * 3_000))
+    content = bytearray(path.read_bytes())
+    content[-4096 * 3 : -4096] = b"\xff" * 8192
+    path.write_bytes(content)
+    assert await examine_sqlite(path)
+
+
+# --- tools leave no trace of themselves
+
+
+async def test_a_visit_hides_no_crash(path: Path) -> None:
+    clock = SettableClock()
+    async with opened(path, clock=clock) as store:
+        await store.check()
+        left = as_a_crash_leaves_it(path, path.parent.parent / "crashed")
+    clock.time += MINUTE
+    async with opened(left, clock=clock, visit=True) as store:
+        await store.commit(PutSetting("a", "b"))
+    await examine_sqlite(left)
+    async with opened(left, clock=clock) as store:
+        assert (store.opening().unclean, store.opening().previous_at) == (1, NOON)
+        again = as_a_crash_leaves_it(left, path.parent.parent / "again")
+    async with opened(again) as store:
+        assert store.opening().unclean == 2
+    async with opened(again, visit=True):
+        pass
+    async with opened(again) as store:
+        assert store.opening().unclean == 0
+
+
+async def test_a_store_that_a_tool_made_was_not_left_by_a_crash(path: Path) -> None:
+    async with opened(path, visit=True):
+        pass
+    async with opened(path) as store:
+        assert store.opening().unclean == 0
+
+
+# --- forgetting
+
+
+@pytest.mark.parametrize("size", [20, 900, 9_000])
+async def test_nothing_of_a_forgotten_chat_can_be_read_in_the_files(path: Path, size: int) -> None:
+    """Neither what is deleted now nor what was consumed long before."""
+    text = "Geheimnis" * (size // 9)
+    async with opened(path) as store:
+        for chat in (1, 7):
+            words = text if chat == 7 else "y" * size
+            for n in range(30):
+                row = await accepted(store, arrival(chat, body=words.encode()))
+                if n % 2:
+                    await store.commit(Consume((row.seq,)))
+            await store.commit(begin(store, row.seq, chat))
+            for n in range(30):
+                await store.commit(append(store, row.seq, n, words))
+        assert any(b"Geheimnis" in file.read_bytes() for file in path.parent.iterdir())
+
+        told = await store.forget(ChatId(7))
+
+        assert told.records == 30
+        for file in path.parent.iterdir():
+            assert b"Geheimnis" not in file.read_bytes(), file.name
+    for file in path.parent.iterdir():
+        assert b"Geheimnis" not in file.read_bytes(), file.name

@@ -1,0 +1,229 @@
+"""The test kit, used as a bot's author would."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+from quart_trio import QuartTrio
+
+from triobot import Bot, Chat, Image
+from triobot.errors import ConfigError
+from triobot.filters import signal
+from triobot.testing import Fault, NotSeenError, drive, provide, run
+from triobot.wire.content import Blob
+
+pytest_plugins = ["pytester"]
+
+TINY = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360f8cfc000000301010018dd8db0"
+    "0000000049454e44ae426082"
+)
+
+
+@attrs.frozen
+class Shipped:
+    """An order has left."""
+
+    order: int
+
+
+def greeting() -> Bot:
+    bot = Bot()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        name = await chat.ask("Your name?")
+        with chat.move_on_after(24 * 3600) as limit:
+            size = await chat.choose(f"Hello, {name}.", {"s": "Small", "l": "Large"})
+            await chat.send(f"{size} it is.")
+            picture = await chat.ask("Your face?", Image)
+            await chat.send(picture)
+        if limit.cancelled_caught:
+            await chat.send("Too slow.")
+
+    return bot
+
+
+async def test_people_talk_to_a_bot_in_virtual_time(autojump_clock: object) -> None:
+    async with drive(greeting()) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.sees("Your name?")
+        await ali.says("Ali")
+        await ali.sees("Hello, Ali.")
+        await ali.sees_buttons("Small", "Large")
+        await ali.presses("Small")
+        await ali.sees("s it is.")
+        await ali.sees_buttons()
+        await ali.sees("Your face?")
+        await ali.says(Image(Blob(TINY, "me.png")))
+        await ali.sees(Image)
+
+
+async def test_a_day_passes_at_once(autojump_clock: object) -> None:
+    before = trio.current_time()
+    async with drive(greeting()) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.says("Ali")
+        await ali.sees("Hello, Ali.")
+        await world.waits(hours=23)
+        await ali.sees_nothing(within=1)
+        await world.waits(hours=2)
+        await ali.sees("Too slow.")
+    assert 24 * 3600 < trio.current_time() - before < 26 * 3600
+
+
+async def test_what_is_not_seen_shows_the_chat(autojump_clock: object) -> None:
+    with pytest.raises(NotSeenError, match=r"'Nothing' did not come(.|\n)*Your name\?"):
+        async with drive(greeting()) as world:
+            ali = world.user("Ali")
+            await ali.joins()
+            await ali.sees("Nothing")
+
+
+async def test_other_buttons_than_expected_are_named(autojump_clock: object) -> None:
+    with pytest.raises(NotSeenError, match=r"were not shown, but \['Small', 'Large'\]"):
+        async with drive(greeting()) as world:
+            ali = world.user("Ali")
+            await ali.joins()
+            await ali.says("Ali")
+            await ali.sees("Hello, Ali.")
+            await ali.sees_buttons("Large", "Small")
+
+
+async def test_a_conversation_that_fails_fails_the_test(autojump_clock: object) -> None:
+    bot = Bot()
+
+    @bot.conversation
+    async def broken(chat: Chat) -> None:
+        raise RuntimeError
+
+    with pytest.raises(AssertionError, match=r"conversation_crashed: conversation .*broken failed"):
+        async with drive(bot) as world:
+            ali = world.user("Ali")
+            await ali.joins()
+            await ali.sees()
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.sees()
+        assert "RuntimeError" in world.takes_alarm("conversation_crashed").text
+        with pytest.raises(AssertionError, match="no alarm token_refused"):
+            world.takes_alarm("token_refused")
+
+
+async def test_faults_and_outages_are_the_platform_s(autojump_clock: object) -> None:
+    async with drive(greeting()) as world:
+        ali = world.user("Ali")
+        world.faults.add(Fault(operation="sendMessage", status=500, times=1))
+        world.faults.add(Fault(operation="sendMessage", drop="after", times=1))
+        await ali.joins()
+        await ali.sees("Your name?")
+        await ali.sees("Your name?")  # its answer was lost, so it was said again
+        world.refuses(seconds=20)
+        await world.waits(seconds=1)
+        await ali.says("Ali")
+        await ali.sees_nothing(within=10)
+        await ali.sees("Hello, Ali.", within=120)  # the bot tries again, more and more rarely
+
+
+async def test_an_event_that_was_accepted_survives_a_crash(autojump_clock: object) -> None:
+    async with drive(greeting()) as world:
+        ali = world.user("Ali")
+        world.refuses(seconds=30)
+        await world.waits(seconds=1)
+        await ali.joins()
+        await world.waits(seconds=1)
+        await world.crashes()
+        await ali.sees("Your name?", within=120)  # the bot tries again, more and more rarely
+        await world.restarts()
+
+
+async def test_a_real_clock_is_refused() -> None:
+    with pytest.raises(ConfigError, match="autojump_clock"):
+        async with drive(greeting()):
+            raise AssertionError
+
+
+def test_a_test_without_pytest_trio_runs_in_virtual_time() -> None:
+    async def scene() -> float:
+        async with drive(greeting()) as world:
+            ali = world.user("Ali")
+            await ali.joins()
+            await ali.sees("Your name?")
+            await world.waits(days=30)
+        return trio.current_time()
+
+    assert run(scene) >= 30 * 86_400
+
+
+async def test_a_site_that_mounts_the_bot_lives_in_the_same_time(autojump_clock: object) -> None:
+    bot, app = Bot(), QuartTrio(__name__)
+    bot.mount(app, prefix="/bot")
+
+    @bot.resource
+    @asynccontextmanager
+    async def shop() -> AsyncGenerator[str]:
+        raise AssertionError
+        yield ""
+
+    @bot.aside(signal(Shipped))
+    async def parcel(chat: Chat[Shipped]) -> None:
+        await chat.send(f"Order {chat.event.order} of {chat.use(shop)} is on its way.")
+        await chat.sleep(3 * 86_400)
+        await chat.send("Has it arrived?")
+
+    async def shipped(chat_id: int, order: int) -> str:
+        await bot.chat(chat_id).signal(Shipped(order), key=f"shipped-{order}")
+        return bot.use(shop)
+
+    app.add_url_rule("/<int:chat_id>/orders/<int:order>/shipped", view_func=shipped, methods=["POST"])
+    async with drive(bot, provide(shop, "a shop"), app=app) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        for _ in range(2):
+            answer = await app.test_client().post(f"/{ali.chat_id}/orders/7/shipped")
+            assert await answer.get_data() == b"a shop"
+        await ali.sees("Order 7 of a shop is on its way.")
+        await ali.sees_nothing(within=60)
+        await world.waits(days=3)
+        await ali.sees("Has it arrived?")
+
+
+def test_the_report_of_a_failed_test_shows_its_chats(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # By name, so that it is the same whether triobot is installed here or not.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    pytester.makeini("[pytest]\ntrio_mode = true\n")
+    pytester.makepyfile(
+        """
+        from triobot import Bot, Chat
+        from triobot.testing import drive
+
+        bot = Bot()
+
+        @bot.conversation
+        async def hello(chat: Chat) -> None:
+            await chat.send("Salaam")
+
+        async def test_it(autojump_clock) -> None:
+            async with drive(bot) as world:
+                ali = world.user("Ali")
+                await ali.joins()
+                await ali.sees("Salaam")
+                assert 1 == 2
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "pytest_trio.plugin", "-p", "triobot.testing.plugin")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*chats of the driven bot*", "--- Ali, chat *", "bot #* Salaam"])
+    result.stdout.fnmatch_lines(["*assert 1 == 2*"])

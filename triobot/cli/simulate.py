@@ -1,0 +1,87 @@
+"""``triobot simulate``: a day of a crowd of random people, in virtual time, with crashes and faults."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from functools import partial
+from typing import Final
+
+from .arguments import Commands, add_command
+from .loading import load_bot
+from .terminal import set_up_logging
+
+_DETAILS: Final = """\
+Runs the bot on an emulated platform, in one process and in virtual time. People press, write, fill in, pay,
+leave; answers get lost, the platform is slow or down, the process is killed. At the end the promises are
+checked: no accepted event was forgotten, no press is left unanswered, no alarm was rung without reason.
+What happens follows from the seed; the same seed gives the same run. TRIOBOT_* variables are not read.
+
+examples:
+  triobot simulate pizza.py:bot
+  triobot simulate pizza.py:bot --seed 7 --chats 1000 --hours 24 --crashes 50
+"""
+_BAR: Final = 40
+
+
+def declare(commands: Commands) -> None:
+    """Add the command to the grammar."""
+    parser = add_command(
+        commands,
+        "simulate",
+        simulate,
+        summary="let a random crowd use a bot",
+        details=_DETAILS,
+    )
+    parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the same seed, the same run")
+    parser.add_argument("--runs", type=int, default=1, metavar="N", help="so many seeds, one after another")
+    parser.add_argument("--chats", type=int, default=100, metavar="N", help="people (100)")
+    parser.add_argument("--hours", type=float, default=24.0, metavar="H", help="of virtual time (24)")
+    parser.add_argument("--crashes", type=int, default=10, metavar="N", help="kills of the process (10)")
+    parser.add_argument("--faults", type=float, default=3.0, metavar="N", help="faults under way at most (3)")
+
+
+def simulate(arguments: argparse.Namespace) -> None:
+    """Simulate, and end with 1 if a promise was broken."""
+    from ..testing.simulating import Plan
+    from ..testing.simulating import simulate as run_simulation
+    from ..testing.virtual import run
+
+    # Failures that are part of the game would fill the terminal; what counts is said at the end.
+    set_up_logging(debug=arguments.debug, level=logging.CRITICAL)
+    bot = load_bot(arguments.bot)
+    for seed in range(arguments.seed, arguments.seed + arguments.runs):
+        plan = Plan(
+            seed=seed,
+            chats=arguments.chats,
+            hours=arguments.hours,
+            crashes=arguments.crashes,
+            faults=arguments.faults,
+        )
+        outcome = run(partial(run_simulation, bot, plan, progress=_show))
+        _clear()
+        print(
+            f"seed {seed}: {plan.chats} people, {plan.hours:g} hours, {outcome.acts} acts, "
+            f"{outcome.events} events, {outcome.messages} messages, {plan.crashes} crashes, "
+            f"{outcome.faults} faults; {outcome.digest}"
+        )
+        for promise in outcome.broken:
+            print(f"  BROKEN: {promise}")
+        if outcome.broken:
+            size = f"--chats {plan.chats} --hours {plan.hours:g}"
+            trouble = f"--crashes {plan.crashes} --faults {plan.faults:g}"
+            print(f"  again: triobot simulate {arguments.bot} --seed {seed} {size} {trouble}")
+            sys.exit(1)
+
+
+def _show(part: float) -> None:
+    if sys.stderr.isatty():
+        full = round(part * _BAR)
+        print(f"\r[{'#' * full}{'.' * (_BAR - full)}] {part:4.0%}", end="", file=sys.stderr, flush=True)
+
+
+def _clear() -> None:
+    if sys.stderr.isatty():
+        print(f"\r{' ' * (_BAR + 8)}\r", end="", file=sys.stderr, flush=True)

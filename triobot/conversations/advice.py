@@ -1,0 +1,149 @@
+"""What a developer is told while developing: habits that work today and hurt later.
+
+On by the setting `development`; each habit is told once for each line of the author's code, as a warning of
+the logger ``triobot.development``. Nothing here changes what a conversation does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+import trio
+
+from ..errors import UnrecordableError
+from ..values import encode_value
+from .branches import branch_of
+from .lines import calling_line, is_authors
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+
+log: Final = logging.getLogger("triobot.development")
+
+LONG_SLEEP: Final = 5 * 60.0
+"""Seconds above which a sleeping conversation is called deaf."""
+MANY: Final = 1_000
+"""Operations of one conversation, after which its recorded past is called long."""
+_CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cancel_shielded_checkpoint"})
+
+_OURS: Final = str(Path(__file__).parent.parent) + os.sep
+# Where a route's function is awaited, and a child's.
+_ENTRIES: Final = frozenset({"run", "child"})
+
+
+@final
+@attrs.frozen
+class Copy:
+    """A value that was read from ``chat.data`` and can be changed in place."""
+
+    key: str
+    value: object = attrs.field(repr=False)
+    text: str = attrs.field(repr=False)
+    line: str
+
+
+def copied(key: str, text: str, value: object) -> Copy | None:
+    """What to remember of a value that was read, if it can be changed in place."""
+    return Copy(key, value, text, calling_line()) if type(value) in (list, dict, set) else None
+
+
+def is_changed(copy: Copy) -> bool:
+    """Whether a copy is no longer what was read."""
+    try:
+        return encode_value(copy.value) != copy.text
+    except UnrecordableError:
+        return True
+
+
+@final
+class Advice(trio.abc.Instrument):
+    """Tells each habit once a line."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str]] = set()
+
+    def sleeps(self, conversation: Conversation, seconds: float) -> None:
+        """A conversation goes to sleep."""
+        places = conversation.life.places
+        deaf = conversation not in places.asides and not conversation.watches and not conversation.waits
+        if deaf and seconds > LONG_SLEEP:
+            self._tell(
+                "deaf",
+                calling_line(),
+                "the live conversation sleeps for long, and its chat is deaf meanwhile: sleep in an aside, "
+                "or inside chat.move_on_when()",
+            )
+
+    def operated(self, count: int) -> None:
+        """A conversation has begun this many operations."""
+        if count == MANY:
+            self._tell(
+                "long",
+                calling_line(),
+                f"over {MANY:,} operations in one conversation, all of which a restart replays: end it, or "
+                "go on with chat.continue_as()",
+            )
+
+    def unassigned(self, copy: Copy) -> None:
+        """A copy was changed, and never assigned."""
+        self._tell(
+            "copy",
+            copy.line,
+            f"the value of {copy.key!r} was changed after it was read from chat.data, which gives copies: "
+            "assign it back, chat.data[KEY] = value",
+        )
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """A task has come to wait for something: look for what, if it runs a conversation's code."""
+        branch = branch_of(task)
+        if branch is not None and not branch.in_step and (line := foreign_line(frames_of(task))) is not None:
+            self._tell(
+                "blocked",
+                line,
+                "a conversation waits for something that is not a chat operation; no restart knows of it: "
+                "use chat.step(), chat.sleep(), or the chat's own methods",
+            )
+
+    @contextmanager
+    def watching(self) -> Generator[None]:
+        """Look at what tasks wait for while the block runs; no timer is needed for it."""
+        trio.lowlevel.add_instrument(self)
+        try:
+            yield
+        finally:
+            trio.lowlevel.remove_instrument(self)
+
+    def _tell(self, habit: str, line: str, words: str) -> None:
+        if (habit, line) not in self._told:
+            self._told.add((habit, line))
+            log.warning("%s: %s", line, words)
+
+
+def frames_of(task: trio.lowlevel.Task) -> Sequence[tuple[FrameType, int]]:
+    """What a task is in the middle of, outermost first."""
+    return list(task.iter_await_frames())
+
+
+def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
+    """The author's line that waits for what is no chat operation; None for one that is.
+
+    The frames are ours down to where the author's function is awaited; a chat operation is ours again.
+    """
+    files = [(frame.f_code.co_filename, number) for frame, number in frames]
+    entry = next((place for place, (file, _) in enumerate(files) if not file.startswith(_OURS)), 0)
+    if not entry or frames[entry - 1][0].f_code.co_name not in _ENTRIES:
+        return None
+    if any(file.startswith(_OURS) for file, _ in files[entry:]):
+        return None
+    if any(frame.f_code.co_name in _CHECKPOINTS for frame, _ in frames):
+        return None  # it waits for nothing
+    own = [(file, number) for file, number in files[entry:] if is_authors(file)]
+    file, number = own[-1] if own else files[entry]
+    return f"{file}:{number}"

@@ -1,0 +1,135 @@
+"""Who runs in a chat, and whose they are: the live conversations by owner, and the asides beside them.
+
+A conversation is the chat's, or with ``per="sender"`` a member's own. A member's event is for the member's
+own conversation where there is one, else for the chat's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, TypeAlias, TypeVar, final
+
+from ..wire.events import Event, Leave
+from ..wire.ids import SenderId
+from .calls import Call, Halt, Place, asked_of
+from .conversation import Conversation, Ending
+from .declarations import Per, Table
+from .routing import Start
+from .waits import Delivery, Wait, Watch
+
+W = TypeVar("W", Wait, Watch)
+Due: TypeAlias = tuple[Start, Delivery]
+
+
+def ends(halt: Halt, delivery: Delivery) -> bool:
+    """Whether a stop ends what this delivery is about to start."""
+    asked = asked_of(delivery.event)
+    return isinstance(asked, Call) and halt.ends(asked.name, asked.key)
+
+
+@final
+class Places:
+    """The places of one chat.
+
+    Attributes:
+        live: the live conversations by owner; that of None is the chat's.
+        asides: what runs beside them, oldest first.
+        asides_due: asides that wait until there are fewer.
+        next: interrupts that wait for the end of what they interrupt, by owner.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.live: Final[dict[SenderId | None, Conversation]] = {}
+        self.asides: Final[list[Conversation]] = []
+        self.asides_due: Final[deque[Due]] = deque()
+        self.next: Final[dict[SenderId | None, Due]] = {}
+        self._table = table
+
+    def all(self) -> list[Conversation]:
+        """Every conversation, the newest aside first."""
+        return [*reversed(self.asides), *self.live.values()]
+
+    # --- whose it is
+
+    def owner_of(self, event: Event) -> SenderId | None:
+        """Whose live conversation an event is for."""
+        sender = event.sender
+        return sender.id if sender is not None and sender.id in self.live else None
+
+    def owner_for(self, start: Start, event: Event) -> SenderId | None:
+        """Whose conversation it will be that starts now."""
+        sender = None if event.sender is None else event.sender.id
+        if start.call is not None and start.call.place in (Place.LIVE, Place.SENDER):
+            return sender if start.call.place is Place.SENDER else None
+        if not start.interrupts:
+            return sender if start.route.per is Per.SENDER else None
+        chats_own = None in self.live or not self._table.per_sender
+        return sender if sender in self.live or not chats_own else None
+
+    def place_of(self, conversation: Conversation) -> Place:
+        """Where a conversation stands."""
+        if conversation in self.asides:
+            return Place.BESIDE
+        return Place.LIVE if conversation.owner is None else Place.SENDER
+
+    # --- what would take an event
+
+    def waits(self, event: Event) -> tuple[list[Wait], list[Wait] | None]:
+        """All waits, and those of the live conversation that the event is for; None if there is none."""
+        there, owner = self.all(), self.owner_of(event)
+        if isinstance(event, Leave) and owner is not None:
+            # The member's own conversation is on its way out.
+            there, owner = [other for other in there if other.owner != owner], None
+        waits = self._in_order([wait for conversation in there for wait in conversation.waits], event)
+        own = self.live.get(owner)
+        return waits, None if own is None else [wait for wait in waits if wait in own.waits]
+
+    def watches(self, event: Event) -> list[Watch]:
+        """All blocks that an event may end."""
+        return self._in_order([watch for there in self.all() for watch in there.watches], event)
+
+    def _in_order(self, takers: list[W], event: Event) -> list[W]:
+        """The sender's own first, then the newest."""
+        sender = None if event.sender is None else event.sender.id
+
+        def place(taker: W) -> tuple[bool, int]:
+            return sender is not None and taker.owner == sender, taker.opened
+
+        return sorted(takers, key=place, reverse=True)
+
+    # --- what code stops
+
+    def runs(self, halt: Halt) -> bool:
+        """Whether something here is what this stops."""
+        waiting = [*self.asides_due, *self.next.values()]
+        waiting += [there.successor for there in self.all() if there.successor is not None]
+        running = [there for there in self.all() if there.ending is None]
+        return any(halt.ends(there.route.name, there.key) for there in running) or any(
+            ends(halt, delivery) for _, delivery in waiting
+        )
+
+    def halt(self, halt: Halt) -> Sequence[Delivery]:
+        """End what this stops; gives back what was waiting for its place."""
+        dropped = [delivery for _, delivery in self.asides_due if ends(halt, delivery)]
+        kept = [due for due in self.asides_due if due[1] not in dropped]
+        self.asides_due.clear()
+        self.asides_due.extend(kept)
+        for owner, (_, delivery) in list(self.next.items()):
+            if ends(halt, delivery):
+                dropped.append(delivery)
+                del self.next[owner]
+        for there in self.all():
+            if there.successor is not None and ends(halt, there.successor[1]):
+                dropped.append(there.successor[1])
+                there.successor = None
+            if halt.ends(there.route.name, there.key):
+                there.end(Ending.STOPPED)
+        return dropped
+
+    def clear(self) -> Sequence[Delivery]:
+        """Give back whatever waits for a place."""
+        waiting = [delivery for _, delivery in (*self.next.values(), *self.asides_due)]
+        self.next.clear()
+        self.asides_due.clear()
+        return waiting

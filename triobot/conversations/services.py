@@ -1,0 +1,40 @@
+"""What conversations use of the world around them."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from typing import final
+
+import attrs
+
+from ..resources import Opened, Resource
+from ..seams import Outbox, RaiseAlarm, Store, WallClock
+from .advice import Advice
+from .speaking import Speech
+
+
+@final
+@attrs.frozen
+class Services:
+    """What conversations use of the world around them.
+
+    Attributes:
+        texts: the runtime's own words; `ChatLife.texts` are those for one chat.
+        charge_hosts: where links to top up a wallet may lead.
+        live_every: seconds between two edits of a live message.
+        memory: what filters remember.
+        advice: tells a developer of habits that hurt later; None in production.
+    """
+
+    outbox: Outbox
+    store: Store
+    clock: WallClock
+    texts: Speech
+    raise_alarm: RaiseAlarm
+    charge_hosts: Sequence[str] = ()
+    resources: Opened = attrs.field(factory=dict[Resource[object], object])
+    live_every: float = 1.0
+    memory: MutableMapping[object, object] = attrs.field(
+        factory=lambda: dict[object, object](), eq=False, repr=False
+    )
+    advice: Advice | None = None

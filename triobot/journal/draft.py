@@ -1,0 +1,41 @@
+"""What a turn leaves behind, until everything rests: then it becomes durable as one, or not at all.
+
+A turn and what it brings about within the conversation (children that start, cancellations that are felt)
+are never torn apart: replay always ends where everybody was parked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+from ..seams import Write
+from .records import Record
+from .world import Entry, World
+
+
+@final
+class Draft:
+    """The records, moves and data of the present turn."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._records: list[Record] = []
+        self._moves: list[Write] = []
+        self._data: dict[str, str | None] = {}
+
+    def add(self, record: Record, moves: Sequence[Write] = ()) -> None:
+        """This was taken, and these move with it."""
+        self._records.append(record)
+        self._moves.extend(moves)
+
+    def put(self, key: str, value: str | None) -> None:
+        """The conversation keeps this."""
+        self._data[key] = value
+
+    def hand_over(self, *, unfinished: bool, wake: int | None) -> None:
+        """Give it to the world, if there is anything; see `Entry`."""
+        if self._records or self._moves or self._data:
+            records, moves, data = tuple(self._records), tuple(self._moves), self._data
+            self._records, self._moves, self._data = [], [], {}
+            self._world.append(Entry(records, moves, data, unfinished=unfinished, wake=wake))

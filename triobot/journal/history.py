@@ -1,0 +1,92 @@
+"""The recorded part of a conversation: its journal with a cursor, and the rows beside it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, final
+
+from ..errors import UnreadableRecordError
+from .records import (
+    Continued,
+    Done,
+    Ended,
+    Fired,
+    Intended,
+    Interrupted,
+    OperationId,
+    Outcome,
+    Patched,
+    Record,
+    Result,
+    Row,
+    Start,
+)
+
+_CUTS: Final = (Fired, Interrupted)
+
+
+@final
+class History:
+    """What happened so far.
+
+    Attributes:
+        start: the first record.
+        patches: what the code asked for, and got.
+        results: outcomes of effects that are known, while their turns may not have come.
+        intended: effects that were about to leave.
+    """
+
+    def __init__(self, records: Sequence[Record], rows: Iterable[Row] = ()) -> None:
+        if not records or not isinstance(first := records[0], Start):
+            raise UnreadableRecordError("a journal begins with its start")
+        rest = records[1:]
+        self.start = first
+        self.patches = {record.patch for record in rest if isinstance(record, Patched)}
+        self._turns = [record for record in rest if not isinstance(record, Patched)]
+        self._cursor = 0
+        self._kinds = {record.id: record.kind for record in self._turns if isinstance(record, Done)}
+        self._done = frozenset(self._kinds)
+        self.results: dict[OperationId, Outcome] = {}
+        self.result_times: dict[OperationId, int] = {}
+        self.intended: dict[OperationId, Intended] = {}
+        for row in rows:
+            match row:
+                case Result():
+                    self.results[row.id] = row.outcome
+                    self.result_times[row.id] = row.time
+                case Intended():
+                    self.intended[row.id] = row
+                    self._kinds.setdefault(row.id, row.kind)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether everything recorded has been given."""
+        return self._cursor >= len(self._turns)
+
+    @property
+    def next(self) -> Record | None:
+        """The next turn's record."""
+        return None if self.exhausted else self._turns[self._cursor]
+
+    def advance(self) -> None:
+        """The next record has been given."""
+        self._cursor += 1
+
+    @property
+    def cuts_soon(self) -> bool:
+        """Whether a scope is cancelled in the next turn, or at the beginning of it."""
+        return any(isinstance(record, _CUTS) for record in self._turns[self._cursor : self._cursor + 2])
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last record says that it is over."""
+        return bool(self._turns) and isinstance(self._turns[-1], Ended | Continued)
+
+    def kind_of(self, id: OperationId) -> str | None:
+        """As what an operation is known."""
+        return self._kinds.get(id)
+
+    def unfinished(self) -> dict[OperationId, str]:
+        """Effects that are known to have begun, and have no outcome in the journal: id to kind, if known."""
+        begun = (*self.results, *self.intended)
+        return {id: self._kinds.get(id, "") for id in begun if id not in self._done}

@@ -1,0 +1,390 @@
+"""One incarnation of a conversation: its code, run over its journal, and then on.
+
+Whoever owns it brings what happens (`complete`, `end_scope`, `interrupt`, `put`, `tick`) and gets what is
+recorded through its `World`. The code uses the rest. `run` is shielded from whoever awaits it: a
+cancellation from there would look like a foreign one. To stop it, `evict` it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from hashlib import blake2b
+from typing import NoReturn, TypeAlias, TypeVar, cast, final
+
+import attrs
+import trio
+
+from ..errors import ConversationEndedError, ForeignTaskError, NondeterminismError
+from ..seams import Write
+from ..values import encode_value
+from .between import Channel, Event
+from .branches import Branch, Nature, Place
+from .faults import Raises, record_error, record_value
+from .history import History
+from .nursery import Nursery, open_nursery
+from .operations import enter, park, perform, torn
+from .records import Continued, Ended, OperationId, Record, Row, Start, Value
+from .scopes import Scope
+from .stimuli import Completion, Expiry, Interruption, Written
+from .turns import Turns
+from .world import World
+
+T = TypeVar("T")
+
+
+@final
+@attrs.frozen
+class Returned:
+    """It came to its normal end."""
+
+
+@final
+@attrs.frozen
+class Crashed:
+    """It raised this."""
+
+    error: BaseExceptionGroup[Exception] = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class WasInterrupted:
+    """An interrupt ended it; what its cleanup raised is `error`."""
+
+    why: str
+    error: BaseExceptionGroup[Exception] | None = attrs.field(default=None, repr=False)
+
+
+@final
+@attrs.frozen
+class ContinuesAs:
+    """It goes on as another one, in a journal of its own."""
+
+    fn: str
+    args: str = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class Evicted:
+    """It isn't over; this incarnation is."""
+
+
+@final
+@attrs.frozen
+class Stuck:
+    """It isn't over, and can't go on with this code."""
+
+    error: NondeterminismError
+
+
+End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | Stuck
+
+
+class _Continue(BaseException):
+    """Leaves the coroutine, past every `except Exception`."""
+
+    def __init__(self, fn: str, args: str) -> None:
+        super().__init__()
+        self.fn = fn
+        self.text = args
+
+
+@final
+class Incarnation:
+    """A conversation's code on its journal.
+
+    Args:
+        journal: all records so far; only the start for a conversation that begins.
+        rows: what is beside the journal.
+        begun: None for a conversation that is revived; else what moves with the first record.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        journal: Sequence[Record],
+        rows: Iterable[Row] = (),
+        *,
+        begun: Sequence[Write] | None = None,
+    ) -> None:
+        self._history = History(journal, rows)
+        self._turns = Turns(world, self._history, torn(), begun)
+        self._tasks: dict[trio.lowlevel.Task, Branch] = {}
+        self._main = Branch()
+        self._why = "interrupted"
+
+    @property
+    def start(self) -> Start:
+        """The first record."""
+        return self._history.start
+
+    # --- its life
+
+    async def run(self, main: Callable[[], Awaitable[object]]) -> End:
+        """Run the code to its end; never raises an author's error."""
+        turns, task = self._turns, trio.lowlevel.current_task()
+        failure: BaseExceptionGroup[Exception] | None = None
+        continued: _Continue | None = None
+        self._main.around.append(turns.interruption)
+        try:
+            with turns.root:
+                self._tasks[task] = self._main
+                turns.begin(self._main)
+                try:
+                    with turns.interruption:
+                        continued = await self._unless_continued(main)
+                except* Exception as group:
+                    failure = group
+        finally:
+            self._tasks.pop(task, None)
+        if not turns.dying:
+            turns.end(self._main, self._last_record(failure, continued))
+        return self._end(failure, continued)
+
+    async def _unless_continued(self, main: Callable[[], Awaitable[object]]) -> _Continue | None:
+        try:
+            await main()
+        except _Continue as error:
+            return error
+        return None
+
+    def _last_record(
+        self, failure: BaseExceptionGroup[Exception] | None, continued: _Continue | None
+    ) -> Ended | Continued:
+        time = self._turns.time
+        if continued is not None:
+            return Continued(time, continued.fn, continued.text)
+        if failure is None:
+            return Ended(time)
+        return Ended(time, record_error(ExceptionGroup("", list(_leaves(failure)))).text)
+
+    def _end(self, failure: BaseExceptionGroup[Exception] | None, continued: _Continue | None) -> End:
+        if self._turns.stuck is not None:
+            return Stuck(self._turns.stuck)
+        if self._turns.dying:
+            return Evicted()
+        if continued is not None:
+            return ContinuesAs(continued.fn, continued.text)
+        if self._turns.interruption.cancel_called:
+            return WasInterrupted(self._why, failure)
+        return Returned() if failure is None else Crashed(failure)
+
+    def evict(self) -> None:
+        """End this incarnation, and nothing of the conversation. Nothing is sent or recorded any more."""
+        self._turns.evict()
+
+    @property
+    def quiescent(self) -> bool:
+        """Whether an eviction loses nothing but memory."""
+        return self._turns.quiescent
+
+    @property
+    def live(self) -> bool:
+        """Whether everything recorded has been replayed."""
+        return self._turns.live
+
+    @property
+    def over(self) -> bool:
+        """Whether it ended or dies: nothing that is offered will be taken."""
+        return self._turns.over or self._turns.dying
+
+    def standing(self) -> tuple[object, ...]:
+        """Where it stands: what two incarnations over one journal must agree on."""
+        turns = self._turns
+        return (
+            sorted((one.id, one.kind, one.fingerprint) for one in turns.parked.values()),
+            sorted((one.id, one.due, one.scope.cancel_called) for one in turns.scopes.values()),
+            sorted(turns.data.items()),
+        )
+
+    # --- what happens
+
+    def complete(
+        self,
+        id: OperationId,
+        value: object,
+        *,
+        stamp: int,
+        event: int | None = None,
+        moves: Sequence[Write] = (),
+        withdraw: Callable[[], None] | None = None,
+    ) -> bool:
+        """A wait takes this; False if it takes nothing any more.
+
+        Args:
+            value: what it returns; an exception is raised.
+            withdraw: called if it comes to nothing: the wait is cancelled first.
+        """
+        parked = self._turns.expects(id)
+        if parked is None:
+            return False
+        parked.over = True
+        outcome = record_error(value) if isinstance(value, Exception) else record_value(value)
+        self._turns.offer(Completion(parked, outcome, stamp, event, tuple(moves), withdraw))
+        return True
+
+    def end_scope(
+        self, id: OperationId, value: object, *, stamp: int, event: int | None, moves: Sequence[Write] = ()
+    ) -> bool:
+        """An event ends this block; False if it is over, or ends already."""
+        scope = self._turns.scopes.get(id)
+        if scope is None or scope.scope.cancel_called or self.over:
+            return False
+        outcome = record_value(value)
+        text = outcome.text if isinstance(outcome, Value) else None
+        self._turns.offer(Expiry(scope, stamp, event, text, tuple(moves)))
+        return True
+
+    def interrupt(
+        self, *, stamp: int, event: int | None = None, moves: Sequence[Write] = (), why: str = "interrupted"
+    ) -> None:
+        """End the conversation: it may still say goodbye under a shield."""
+        self._why = why
+        self._turns.offer(Interruption(stamp, event, tuple(moves), why))
+
+    def put(self, key: str, value: str | None, *, stamp: int) -> None:
+        """Somebody else wrote into what the chat keeps."""
+        self._turns.offer(Written(stamp, key, value))
+
+    def tick(self) -> None:
+        """It is later than it was."""
+        self._turns.tick()
+
+    # --- operations
+
+    def current(self) -> Branch:
+        """The current task's branch.
+
+        Raises:
+            ConversationEndedError: the conversation is over.
+            ForeignTaskError: the task is none of this conversation's, or runs the body of a step.
+        """
+        branch = self._tasks.get(trio.lowlevel.current_task())
+        if branch is None:
+            if not self._tasks:
+                raise ConversationEndedError("this conversation is over")
+            raise ForeignTaskError(
+                "a chat operation from a task that the conversation doesn't know; "
+                "start it with chat.open_nursery()"
+            )
+        if branch.place is Place.WORKS:
+            raise ForeignTaskError("a chat operation inside a step; return a value instead")
+        return branch
+
+    async def wait(self, kind: str, subject: object, fingerprint: str = "") -> object:
+        """Wait until `complete`. Cancellation: *atomic*."""
+        parked = await enter(self._turns, self.current(), kind, Nature.WAIT, fingerprint)
+        parked.subject = subject
+        return await park(self._turns, parked)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for `seconds`."""
+        await self._sleep(self._turns.time + math.ceil(seconds * 1000))
+
+    async def sleep_until(self, at: int) -> None:
+        """Wait until a wall time in milliseconds."""
+        await self._sleep(at)
+
+    async def _sleep(self, due: int) -> None:
+        await park(self._turns, await enter(self._turns, self.current(), "sleep", Nature.SLEEP, due=due))
+
+    async def effect(
+        self,
+        kind: str,
+        body: Callable[[], Awaitable[T]],
+        fingerprint: str = "",
+        *,
+        lane: str | None = None,
+        raises: Raises = (),
+        in_doubt: Exception | None = None,
+    ) -> T:
+        """Run ``body()`` at least once, and never again once its outcome is recorded.
+
+        Args:
+            lane: those of one lane start one after another, in the order of their operations.
+            raises: the author's own errors that come back as themselves.
+            in_doubt: raised in place of a repeat, when it may have happened before a crash.
+
+        Cancellation: *ambiguous*: the body may have done its work.
+        """
+        parked = await enter(self._turns, self.current(), kind, Nature.EFFECT, fingerprint)
+        parked.lane = lane
+        parked.in_doubt = None if in_doubt is None else record_error(in_doubt)
+        value = await perform(self._turns, parked, body, raises, intend=in_doubt is not None)
+        return cast("T", value)
+
+    # --- structure
+
+    def scope(self, *, seconds: float | None = None, at: int | None = None, shield: bool = False) -> Scope:
+        """A block that a deadline, an event or its `cancel` ends."""
+        after = None if seconds is None or seconds == math.inf else math.ceil(seconds * 1000)
+        return Scope(self._turns, self.current, after=after, at=at, shield=shield)
+
+    def open_nursery(self) -> AbstractAsyncContextManager[Nursery]:
+        """A nursery of branches."""
+        return open_nursery(self._turns, self._tasks, self.current())
+
+    def open_event(self) -> Event:
+        """How one branch tells others that something happened."""
+        self.current()
+        return Event(self._turns, self.current)
+
+    def open_channel(self, capacity: int = 0) -> Channel[object]:
+        """How one branch gives values to another."""
+        self.current()
+        return Channel[object](self._turns, self.current, capacity)
+
+    def continue_as(self, fn: str, *args: object) -> NoReturn:
+        """End here, and go on as another function with a journal of its own."""
+        if self.current() is not self._main or len(self._turns.branches) > 1:
+            raise ForeignTaskError("continue_as() is for the conversation itself, outside of its nurseries")
+        raise _Continue(fn, encode_value(list(args)))
+
+    # --- what is the same on replay, without a record
+
+    def now(self) -> int:
+        """The turn's time, in wall milliseconds."""
+        return self._turns.time
+
+    def _draw(self) -> str:
+        return f"{self.start.seed}:{self.current().next_id()}"
+
+    def random(self) -> random.Random:
+        """A generator of its own."""
+        return random.Random(self._draw())
+
+    def uuid(self) -> uuid.UUID:
+        """An id that nobody else has."""
+        return uuid.UUID(bytes=self.token(16), version=4)
+
+    def token(self, size: int) -> bytes:
+        """Bytes that nobody can guess."""
+        return blake2b(self._draw().encode(), digest_size=size).digest()
+
+    def patched(self, patch: str) -> bool:
+        """Whether the new code is to run here; see `Chat.patched`."""
+        self.current()
+        return self._turns.patched(patch)
+
+    @property
+    def data(self) -> dict[str, str]:
+        """What the chat keeps, as this conversation sees it. Write with `put_data`."""
+        return self._turns.data
+
+    def put_data(self, key: str, value: str | None) -> None:
+        """Keep a value; it is durable together with the turn."""
+        self.current()
+        self._turns.put_data(key, value)
+
+
+def _leaves(failure: BaseExceptionGroup[Exception]) -> Iterable[Exception]:
+    for error in failure.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            yield error

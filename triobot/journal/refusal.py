@@ -1,0 +1,39 @@
+"""How an incarnation dies: every operation is refused, with a cancellation that only the root takes.
+
+Cancelling the root is not enough: an author's shield would keep an operation asleep for ever. So who sleeps
+is woken, and each refusal is a real `trio.Cancelled`, taken from a scope made for it: it passes author's
+scopes and shields, and leaves no trace in the journal, since nothing in it happened to the conversation.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+import trio
+
+from .branches import Branch
+from .turns import Turns
+
+PATIENCE: Final = 50
+"""Refusals before a branch is given up: some code catches everything, and goes on for ever."""
+
+
+async def refuse(turns: Turns, branch: Branch) -> NoReturn:
+    """Raise a cancellation that ends at the root."""
+    branch.refused += 1
+    if branch.refused == PATIENCE:
+        turns.world.swallowed(branch.turn)
+    while branch.refused >= PATIENCE:
+        # Python can't end it. It sleeps: what is dead must at least not take the processor.
+        await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+    # `while True: try ... except BaseException` would otherwise block everybody.
+    await trio.lowlevel.cancel_shielded_checkpoint()
+    cancelled: trio.Cancelled | None = None
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as error:  # it is taken out of its scope, and raised below
+            cancelled = error
+    assert cancelled is not None
+    raise cancelled

@@ -1,0 +1,91 @@
+"""Blocks that end by themselves: a Trio scope without a deadline, and a deadline that is the journal's.
+
+A deadline is an absolute wall time, reckoned from the time of the turn that opened the block, so it is the
+same on replay. Trio's own deadlines would end blocks between two records, where no journal could say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, final
+
+import trio
+
+from ..values import decode_value
+from .branches import Branch
+from .records import OperationId
+from .stimuli import OpenScope
+from .turns import Turns
+
+
+@final
+class Scope:
+    """A block that a deadline, an event or `cancel` may end; entered once.
+
+    Attributes:
+        id: to `Incarnation.end_scope` it by an event.
+        due: its deadline in wall milliseconds, once it has begun.
+        event: the inbox row that ended it.
+        value: as what that was taken.
+    """
+
+    def __init__(
+        self,
+        turns: Turns,
+        current: Callable[[], Branch],
+        *,
+        after: int | None = None,
+        at: int | None = None,
+        shield: bool = False,
+    ) -> None:
+        self.id = OperationId("")
+        self.due = at
+        self.event: int | None = None
+        self.value: object = None
+        self._turns = turns
+        self._current = current
+        self._after = after
+        self._scope = trio.CancelScope(shield=shield)
+        self._branch: Branch | None = None
+
+    @property
+    def cancelled_caught(self) -> bool:
+        """Whether the block was ended before its time."""
+        return self._scope.cancelled_caught
+
+    @property
+    def cancel_called(self) -> bool:
+        """Whether the block is to end."""
+        return self._scope.cancel_called
+
+    def cancel(self) -> None:
+        """End the block at its next operation."""
+        self._turns.cut(self._scope)
+
+    def __enter__(self) -> Self:
+        branch = self._branch = self._current()
+        self.id = branch.next_id()
+        if self._after is not None:
+            self.due = self._turns.time + self._after
+        self._scope.__enter__()
+        branch.around.append(self._scope)
+        if self.due is not None and self.due <= self._turns.time:
+            self._scope.cancel()
+        self._turns.open_scope(OpenScope(self.id, self._scope, self.due, len(branch.around), self._fired))
+        return self
+
+    def _fired(self, event: int | None, value: str | None) -> None:
+        self.event = event
+        self.value = None if value is None else decode_value(value)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self._turns.scopes.pop(self.id, None)
+        if self._branch is not None:
+            self._branch.around.remove(self._scope)
+        return bool(self._scope.__exit__(kind, error, traceback))

@@ -1,0 +1,159 @@
+"""What may come next, and which of several things comes first. Pure.
+
+The smallest stamp goes first: when an event was accepted, when a deadline or a sleep was due, when a result
+arrived. So events and deadlines that passed while the program was down come in the order in which they would
+have come. Equal stamps: events, results, expiries (the outermost scope first, as in Trio), sleeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias, final
+
+import attrs
+import trio
+
+from ..seams import Write
+from .branches import Nature, Parked
+from .records import OperationId, Outcome
+
+
+@final
+@attrs.frozen(eq=False)
+class OpenScope:
+    """A block that a deadline or an event may end.
+
+    Attributes:
+        due: its deadline in wall milliseconds.
+        depth: how many of our scopes are around it.
+        fired: told the event and the value that ended the block.
+    """
+
+    id: OperationId
+    scope: trio.CancelScope
+    due: int | None
+    depth: int
+    fired: Callable[[int | None, str | None], None]
+
+
+@final
+@attrs.frozen(eq=False)
+class Completion:
+    """An operation's outcome is known.
+
+    Attributes:
+        withdraw: called if the operation is cancelled before the outcome's turn comes.
+    """
+
+    parked: Parked
+    outcome: Outcome
+    stamp: int
+    event: int | None = None
+    moves: tuple[Write, ...] = ()
+    withdraw: Callable[[], None] | None = None
+
+
+@final
+@attrs.frozen(eq=False)
+class Expiry:
+    """A scope's deadline passed, or with `event`, an event ends it."""
+
+    scope: OpenScope
+    stamp: int
+    event: int | None = None
+    value: str | None = None
+    moves: tuple[Write, ...] = ()
+    withdraw: Callable[[], None] | None = None
+
+
+@final
+@attrs.frozen(eq=False)
+class Interruption:
+    """The conversation is to end."""
+
+    stamp: int
+    event: int | None
+    moves: tuple[Write, ...]
+    why: str
+
+
+@final
+@attrs.frozen(eq=False)
+class Written:
+    """Somebody else wrote into what the chat keeps."""
+
+    stamp: int
+    key: str
+    value: str | None
+
+
+@final
+@attrs.frozen(eq=False)
+class Awake:
+    """A sleep is over."""
+
+    parked: Parked
+    stamp: int
+
+
+Stimulus: TypeAlias = Completion | Expiry | Interruption | Written | Awake
+
+
+def best(stimuli: Iterable[Stimulus]) -> Stimulus | None:
+    """The one that goes first; of equal ones the first that was offered."""
+    return min(stimuli, key=_precedence, default=None)
+
+
+def _precedence(stimulus: Stimulus) -> tuple[int, int, int]:
+    match stimulus:
+        case Interruption() | Written():
+            return stimulus.stamp, 0, 0
+        case Completion(parked=parked):
+            return stimulus.stamp, int(parked.nature is Nature.EFFECT), 0
+        case Expiry(scope=scope, event=event):
+            return stimulus.stamp, 2 if event is None else 0, scope.depth
+        case Awake():
+            return stimulus.stamp, 3, 0
+
+
+def due(
+    scopes: Iterable[OpenScope],
+    parked: Iterable[Parked],
+    now: int,
+    revived: int | None,
+    all_came: Callable[[int], bool],
+) -> list[Stimulus]:
+    """The expiries and the ends of sleeps that have come.
+
+    Args:
+        revived: when the journal was exhausted. What was due before that is held while an effect is under
+            way: a question that is asked again after a crash must not be cancelled before it is seen.
+        all_came: neither may overtake an event that was accepted before it, and is on its way.
+    """
+    operations = list(parked)
+    under_way = any(operation.nature is Nature.EFFECT for operation in operations)
+    found: list[Stimulus] = [
+        Expiry(scope, scope.due)
+        for scope in scopes
+        if scope.due is not None
+        and scope.due <= now
+        and not scope.scope.cancel_called
+        and not (under_way and revived is not None and scope.due <= revived)
+        and all_came(scope.due)
+    ]
+    found += [
+        Awake(operation, operation.due)
+        for operation in operations
+        if operation.due is not None
+        and operation.due <= now
+        and operation.felt is None
+        and all_came(operation.due)
+    ]
+    return found
+
+
+def next_due(scopes: Iterable[OpenScope], parked: Iterable[Parked], now: int) -> int | None:
+    """When to look again."""
+    times = [scope.due for scope in scopes if scope.due is not None and not scope.scope.cancel_called]
+    times += [operation.due for operation in parked if operation.due is not None]
+    return min((time for time in times if time > now), default=None)

@@ -1,0 +1,497 @@
+"""The turnstile: whose turn it is, and what comes next. All of it is synchronous.
+
+`pump` is called whenever somebody might go on: an operation parked, a child ended, something was offered.
+While nobody holds the turn it gives, in this order: what the conversation does to itself (children that
+start and end, cancellations; never recorded), what the journal says, and, once that is exhausted, the best of
+what happens now, which is recorded as it is taken. That last step is where a race is decided, once for all.
+
+An operation is *armed* (its wait takes events, its body runs, its sleep ends by the clock) only when the
+journal is exhausted. Nothing else is needed for "what has an outcome is never performed again" and "what was
+cancelled is never performed".
+
+A scope is cancelled by `cut`, whoever does it. Trio then calls the abort function of every operation under it
+at once, in this very call; each refuses to be woken, and gets its `Cancelled` in a turn of its own, in the
+order of the ids. Trio's own order would differ from run to run.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import final
+
+import trio
+
+from ..errors import NondeterminismError
+from ..seams import Write
+from .arming import arm_all, go_live
+from .branches import Branch, Felt, Given, Nature, Parked, Passed, Place, RaiseCancel, Signal
+from .draft import Draft
+from .foreign import cut_holder, replay_cuts
+from .history import History
+from .lanes import Lanes
+from .records import (
+    Continued,
+    CutShort,
+    DataPut,
+    Done,
+    Ended,
+    Failed,
+    Fired,
+    Interrupted,
+    OperationId,
+    Outcome,
+    Patched,
+    Record,
+    Result,
+    Start,
+    Value,
+)
+from .stimuli import (
+    Awake,
+    Completion,
+    Expiry,
+    Interruption,
+    OpenScope,
+    Stimulus,
+    Written,
+    best,
+    due,
+    next_due,
+)
+from .world import Entry, Waiting, World
+
+
+@final
+class Turns:
+    """The turns of one incarnation.
+
+    Attributes:
+        time: the present turn's.
+        holder: the branch that has the turn.
+        branches: all that live, or are to be started.
+        parked: the operations in which they are, in the order in which they began.
+        scopes: the open blocks that a deadline or an event may end.
+        data: what the chat keeps, as this conversation sees it.
+        live: the journal is exhausted.
+        dying: every further operation is refused.
+        stuck: why the code can't be run over its journal.
+        stimuli: what has happened, and waits to be given.
+        revived: when the journal was exhausted, if it was one that had to be replayed.
+        in_doubt: effects that may have begun before a crash.
+        draft: what isn't handed to the store yet.
+        lanes: the effects that start one after another.
+    """
+
+    def __init__(
+        self, world: World, history: History, torn: Failed, begun: Sequence[Write] | None = None
+    ) -> None:
+        self.world = world
+        self.history = history
+        self.time = history.start.time
+        self.data = dict(history.start.data)
+        self.holder: Branch | None = None
+        self.branches: set[Branch] = set()
+        self.parked: dict[OperationId, Parked] = {}
+        self.scopes: dict[OperationId, OpenScope] = {}
+        self.root = trio.CancelScope(shield=True)
+        self.interruption = trio.CancelScope()
+        self.live = False
+        self.dying = False
+        self.over = False
+        self.stuck: NondeterminismError | None = None
+        self._torn = torn
+        self._fresh = begun is not None
+        self.revived: int | None = None
+        self._queue: deque[Callable[[], None]] = deque()
+        self.stimuli: list[Stimulus] = []
+        self.lanes = Lanes()
+        self._joins: list[Parked] = []
+        self.in_doubt: frozenset[OperationId] = frozenset()
+        self.draft = Draft(world)
+        if begun is not None:
+            self.draft.add(history.start, begun)
+        self._struck: list[Parked] | None = None
+        self._parking: Parked | None = None
+        self._pumping = False
+        self._pump_comes = False
+
+    # --- a branch's side
+
+    def begin(self, main: Branch) -> None:
+        """The coroutine itself begins, with the first turn."""
+        self.branches.add(main)
+        self._begin_turn(main, OperationId("0"))
+
+    def park(self, parked: Parked) -> None:
+        """End the branch's turn in this operation, which may have been given something when this returns."""
+        assert self.dying or self.holder is parked.branch, "an operation began without the turn"
+        if parked.nature is Nature.JOIN:
+            self._joins.append(parked)
+        else:
+            self.parked[parked.id] = parked
+        parked.branch.place = Place.PARKED
+        self.holder = None
+        self._pump_beside(parked)
+
+    def finish(self, parked: Parked, outcome: Outcome) -> None:
+        """The body of an effect is over; its outcome waits for its turn."""
+        parked.over = True
+        parked.branch.place = Place.PARKED
+        stamp = self.world.now()
+        self.stimuli.append(Completion(parked, outcome, stamp))
+        followed = self._leave_lane(parked)
+        if not followed:
+            self._pump_beside(parked)
+        if parked.id in self.parked:
+            # Others go first: but what is known must not be forgotten, for it would be done again.
+            self.world.append(Entry(rows=(Result(parked.id, stamp, outcome),)))
+        if followed:
+            self._pump_beside(parked)
+
+    def branch_over(self, branch: Branch) -> None:
+        """A child has ended; it had the turn, unless everything is dying."""
+        self.branches.discard(branch)
+        if self.holder is branch:
+            self.holder = None
+        for join in [join for join in self._joins if self._joined(join)]:
+            self._joins.remove(join)
+            if self.dying:
+                self._wake(join, Signal.GONE)
+            else:
+                self._queue.append(partial(self.give, join, Passed(None)))
+        self.pump()
+
+    def _joined(self, join: Parked) -> bool:
+        return self.branches.isdisjoint(join.children)
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Do this, which begins a turn of somebody else's, once this turn is over."""
+        self._queue.append(work)
+
+    def start(self, branch: Branch) -> None:
+        """Begin the first turn of a child."""
+        self._begin_turn(branch, OperationId(f"{branch.path}0"))
+
+    def give(self, parked: Parked, given: Given) -> None:
+        """Begin the turn in which this operation goes on."""
+        self.parked.pop(parked.id, None)
+        # Awake first: what cuts this very turn must not find it asleep.
+        self._wake(parked, given)
+        self._begin_turn(parked.branch, parked.id)
+
+    def put_data(self, key: str, value: str | None) -> None:
+        """The turn writes into what the chat keeps."""
+        self.draft.put(key, value)
+        self._apply_data(key, value)
+
+    def patched(self, patch: str) -> bool:
+        """Whether new code may go the new way; see `Chat.patched`."""
+        if patch in self.history.patches:
+            return True
+        if not self.history.exhausted:
+            return False
+        self.history.patches.add(patch)
+        self.draft.add(Patched(self.time, patch))
+        return True
+
+    # --- the world's side
+
+    def offer(self, stimulus: Stimulus) -> None:
+        """Something happened."""
+        if not self.dying and not self.over:
+            self.stimuli.append(stimulus)
+            self.tick()
+
+    def expects(self, id: OperationId) -> Parked | None:
+        """The wait that can still be completed."""
+        parked = self.parked.get(id)
+        waits = parked is not None and parked.armed and not parked.over and parked.felt is None
+        return parked if waits and not self.dying else None
+
+    def tick(self) -> None:
+        """It is later than it was."""
+        if self.holder is not None and self.live and not self.dying:
+            cut_holder(self, self.holder)
+        self.pump()
+
+    @property
+    def quiescent(self) -> bool:
+        """Nothing runs, nothing is under way, and nothing waits to be given."""
+        busy = self.holder or self._queue or self.stimuli or self._under_way
+        return self.live and not busy
+
+    @property
+    def _under_way(self) -> bool:
+        return any(parked.nature is Nature.EFFECT for parked in self.parked.values())
+
+    # --- scopes
+
+    def open_scope(self, scope: OpenScope) -> None:
+        """A block began."""
+        self.scopes[scope.id] = scope
+        if self.holder is not None:
+            replay_cuts(self, self.holder)
+
+    def cut(self, scope: trio.CancelScope) -> None:
+        """Cancel a scope: the operations under it feel it one by one, in the order of their ids."""
+        if scope.cancel_called:
+            return
+        outer, self._struck = self._struck, []
+        scope.cancel()
+        struck, self._struck = self._struck, outer
+        for parked in sorted(struck, key=lambda parked: parked.key):
+            if parked.felt is not None:
+                self._queue.append(partial(self.give, parked, Felt(parked.felt)))
+
+    def strike(self, parked: Parked, raise_cancel: RaiseCancel) -> trio.lowlevel.Abort:
+        """Trio cancels a sleeping operation: never at once, see above."""
+        if self.dying or parked.nature is Nature.JOIN:
+            # Who dies is woken by hand, and children that end wake their parent.
+            return trio.lowlevel.Abort.FAILED
+        parked.felt = raise_cancel
+        parked.torn = self._struck is None and not parked.branch.cut
+        if parked.nature is Nature.EFFECT:
+            # Its body ends when it likes: so its end is a record, and what is known of it stands.
+            if parked.armed and not parked.over:
+                self._leave_lane(parked)
+                self.cut_short(parked)
+        elif parked.torn:
+            self._withdraw(parked)
+            if parked.armed:
+                self.cut_short(parked)
+        else:
+            self._withdraw(parked)
+            if self._struck is not None:
+                self._struck.append(parked)
+            else:
+                self._queue.append(partial(self.give, parked, Felt(raise_cancel)))
+        if self._struck is None:
+            self._pump_soon()
+        return trio.lowlevel.Abort.FAILED
+
+    def _withdraw(self, parked: Parked) -> None:
+        """Nothing that came for this operation will be given to it."""
+        mine = [one for one in self.stimuli if isinstance(one, Completion) and one.parked is parked]
+        self.stimuli = [one for one in self.stimuli if one not in mine]
+        if parked.armed and parked.nature is Nature.WAIT:
+            self.world.disarm(Waiting(parked.id, parked.subject))
+        for stimulus in mine:
+            if stimulus.withdraw is not None:
+                stimulus.withdraw()
+
+    # --- the pump
+
+    def pump(self) -> None:
+        """Give what comes next, until somebody has the turn or nothing comes."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self.holder is None and not self.dying and not self.over:
+                self._check_that_all_rest()
+                if self._parking is not None and self.history.cuts_soon:
+                    self._pump_soon()
+                    return
+                if self._queue:
+                    self._queue.popleft()()
+                elif (record := self.history.next) is not None:
+                    self.history.advance()
+                    self._apply(record)
+                elif not self._take_next():
+                    return
+        finally:
+            self._pumping = False
+
+    def _pump_beside(self, parked: Parked) -> None:
+        """Pump from within a task that is about to sleep, and need not if it is given something now."""
+        self._parking = parked
+        try:
+            self.pump()
+        finally:
+            self._parking = None
+
+    def _pump_soon(self) -> None:
+        """Pump once the task that pumps now sleeps: a scope that is cancelled before wouldn't find it."""
+        if not self._pump_comes:
+            self._pump_comes = True
+
+            async def pump() -> None:
+                await trio.lowlevel.cancel_shielded_checkpoint()
+                self._pump_comes = False
+                self.pump()
+
+            self.world.start_soon(pump)
+
+    def _take_next(self) -> bool:
+        """Take the best of what happens now; False if there is nothing, or not yet."""
+        if not self.live:
+            go_live(self, fresh=self._fresh)
+        self.hand_over()
+        arm_all(self)
+        if self.dying:
+            return False
+        now = self.world.now()
+        parked = self.parked.values()
+        chosen = best(
+            [*self.stimuli, *due(self.scopes.values(), parked, now, self.revived, self.world.all_came)]
+        )
+        if chosen is None:
+            self.world.wake_at(next_due(self.scopes.values(), parked, now))
+            return False
+        if self._parking is not None and isinstance(chosen, Expiry | Interruption):
+            self._pump_soon()
+            return False
+        with suppress(ValueError):  # what is due was never among them
+            self.stimuli.remove(chosen)
+        self._take(chosen, max(self.time, now))
+        return True
+
+    def _take(self, stimulus: Stimulus, time: int) -> None:
+        match stimulus:
+            case Completion(parked, outcome, _, event, moves):
+                self._record(Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event), moves)
+            case Awake(parked):
+                none = Value("[1,null]")
+                self._record(Done(time, parked.id, parked.kind, parked.fingerprint, none), ())
+            case Expiry(scope, _, event, value, moves):
+                self._record(Fired(time, scope.id, None, event, value), moves)
+            case Interruption(_, event, moves, why):
+                self._record(Interrupted(time, event, why), moves)
+            case Written(_, key, value):
+                self._record(DataPut(time, key, value), ())
+
+    def _record(self, record: Record, moves: tuple[Write, ...]) -> None:
+        self.draft.add(record, moves)
+        self._apply(record)
+
+    def _apply(self, record: Record) -> None:
+        """Give what a record says: the same code live as on replay."""
+        self.time = record.time
+        match record:
+            case Done():
+                self._complete(record)
+            case Fired(scope=id):
+                scope = self.scopes.get(id)
+                if scope is None:
+                    self.get_stuck(id, "a block ended here, and is not open now")
+                else:
+                    scope.fired(record.event, record.value)
+                    self.cut(scope.scope)
+            case Interrupted():
+                self.cut(self.interruption)
+            case DataPut(_, key, value):
+                self._apply_data(key, value)
+            case Ended() | Continued() | Start() | Patched():
+                self.get_stuck(OperationId("0"), "the conversation ended here, and goes on now")
+
+    def _complete(self, record: Done) -> None:
+        parked = self.parked.get(record.id)
+        if parked is None:
+            self.get_stuck(record.id, f"a {record.kind} ended here, and has not begun now")
+        elif parked.kind != record.kind:
+            self.get_stuck(record.id, f"a {record.kind} ended here; now it is a {parked.kind}")
+        elif not isinstance(record.outcome, CutShort):
+            self.check_fingerprint(parked, record.fingerprint)
+            self.give(parked, record.outcome)
+        elif parked.felt is None:
+            self.get_stuck(record.id, f"a {record.kind} was cut short here, and no block around it ended now")
+        else:
+            self.give(parked, Felt(parked.felt))
+
+    def check_fingerprint(self, parked: Parked, fingerprint: str) -> None:
+        """Tell if an operation has other arguments than the recorded one."""
+        if parked.fingerprint != fingerprint:
+            self.world.reworded(parked.id, parked.kind)
+
+    # --- effects
+
+    def known(self, parked: Parked, outcome: Outcome, stamp: int) -> None:
+        """An operation has its outcome without having done anything now."""
+        parked.over = True
+        self.stimuli.append(Completion(parked, outcome, stamp))
+
+    def cut_short(self, parked: Parked) -> None:
+        """An operation was cancelled whose end is a record."""
+        self.known(parked, self._torn if parked.torn else CutShort(), self.world.now())
+
+    def go(self, parked: Parked) -> None:
+        """Let an effect begin, outside of any turn."""
+        parked.branch.place = Place.WORKS
+        self._wake(parked, Signal.GO)
+
+    def _leave_lane(self, parked: Parked) -> bool:
+        """Whether another one starts now."""
+        following = self.lanes.leave(parked)
+        if following is not None:
+            self.go(following)
+        return following is not None
+
+    # --- out
+
+    def hand_over(self) -> None:
+        """Everything rests: what was recorded since the last time goes to the store, as one."""
+        wake = next_due(self.scopes.values(), self.parked.values(), -1)
+        self.draft.hand_over(unfinished=self._under_way, wake=wake)
+
+    def end(self, main: Branch, record: Ended | Continued) -> None:
+        """The coroutine itself is over."""
+        self.branches.discard(main)
+        self.holder = None
+        expected = self.history.next
+        if expected is None:
+            self.over = True
+            self.draft.add(record)
+            self.hand_over()
+            self.world.wake_at(None)
+        elif type(expected) is type(record):
+            self.over = True
+            self.history.advance()
+        else:
+            self.get_stuck(OperationId("0"), "the conversation ended here, and went on when it was recorded")
+
+    def get_stuck(self, id: OperationId, what: str) -> None:
+        """The code isn't the one that made the journal: give up before it does anything."""
+        if self.stuck is None:
+            self.stuck = NondeterminismError(id, what)
+        self.evict()
+
+    def evict(self) -> None:
+        """Let every operation be refused from now on; nothing is recorded any more."""
+        if self.dying or self.over:
+            return
+        self.dying = True
+        self._queue.clear()
+        self.stimuli.clear()
+        self.branches -= {branch for branch in self.branches if branch.place is Place.QUEUED}
+        self.root.cancel()
+        # By hand: shields, the author's as well as ours, keep the root's cancellation from many.
+        for parked in [*self.parked.values(), *(join for join in self._joins if self._joined(join))]:
+            self._wake(parked, Signal.GONE)
+        self._joins = [join for join in self._joins if join.given is None]
+        self.world.wake_at(None)
+
+    # --- the parts
+
+    def _begin_turn(self, branch: Branch, id: OperationId) -> None:
+        self.holder = branch
+        branch.place, branch.turn = Place.HOLDS, id
+        replay_cuts(self, branch)
+
+    def _wake(self, parked: Parked, given: Given) -> None:
+        parked.given = given
+        if parked.asleep:
+            parked.asleep = False
+            trio.lowlevel.reschedule(parked.task)
+
+    def _apply_data(self, key: str, value: str | None) -> None:
+        if value is None:
+            self.data.pop(key, None)
+        else:
+            self.data[key] = value
+
+    def _check_that_all_rest(self) -> None:
+        running = [branch.path for branch in self.branches if branch.place is Place.HOLDS]
+        assert not running, f"somebody would be overtaken: {running}"

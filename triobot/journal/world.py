@@ -1,0 +1,106 @@
+"""What a conversation needs of the world around it: a store, a clock, and somebody who brings its events.
+
+A test's world is a list and a counter; the bot's is the store, the inbox and the outbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, final
+
+import attrs
+
+from ..seams import Write
+from .records import Intended, OperationId, Record, Result
+
+
+@final
+@attrs.frozen
+class Entry:
+    """What becomes durable together, or not at all: records, and what moves with them.
+
+    Attributes:
+        records: in order; empty when only something beside the journal is written.
+        moves: other rows of the same transaction: the events taken, ledger moves.
+        data: what the turns wrote into the chat's data; None deletes.
+        unfinished: an effect is to be performed: revive the conversation even if nothing comes.
+        wake: when its next deadline is, in wall milliseconds.
+    """
+
+    records: tuple[Record, ...] = ()
+    moves: tuple[Write, ...] = ()
+    data: Mapping[str, str | None] = attrs.field(factory=lambda: dict[str, str | None](), repr=False)
+    rows: tuple[Result | Intended, ...] = ()
+    unfinished: bool = False
+    wake: int | None = None
+
+
+@final
+@attrs.frozen
+class Waiting:
+    """A wait that may take events now.
+
+    Attributes:
+        subject: what the wait's owner gave: what it takes, and how.
+    """
+
+    id: OperationId
+    subject: object = attrs.field(repr=False)
+
+
+class World(Protocol):
+    """One conversation's world. Only `commit` waits."""
+
+    def now(self) -> int:
+        """Wall milliseconds."""
+        ...
+
+    def append(self, entry: Entry, /) -> None:
+        """Keep this, after what was appended before; durable when `commit` returns, or earlier.
+
+        Whatever is durable is so in order: a later entry never without the earlier ones.
+        """
+        ...
+
+    async def commit(self) -> None:
+        """Wait until everything that was appended is durable."""
+        ...
+
+    def live(self) -> None:
+        """The journal has been replayed: from now on things happen."""
+        ...
+
+    def arm(self, waiting: Waiting, /) -> None:
+        """This wait may be completed from now on, even before this returns."""
+        ...
+
+    def disarm(self, waiting: Waiting, /) -> None:
+        """This wait takes nothing any more."""
+        ...
+
+    def wake_at(self, when: int | None, /) -> None:
+        """Call `Incarnation.tick` once the wall clock shows this; None: never. The last call counts."""
+        ...
+
+    def all_came(self, before: int, /) -> bool:
+        """Whether every event accepted before this has been brought.
+
+        If it says no, it calls `Incarnation.tick` once it would say yes.
+        """
+        ...
+
+    def start_soon(self, work: Callable[[], Awaitable[None]], /) -> None:
+        """Run this as a task that no cancellation of the conversation reaches; it ends by itself."""
+        ...
+
+    def repeated(self, kind: str, /) -> None:
+        """An effect is performed that may have been performed before."""
+        ...
+
+    def reworded(self, id: OperationId, kind: str, /) -> None:
+        """A recorded operation has other arguments now: a warning in production, an error in tests."""
+        ...
+
+    def swallowed(self, line: str, /) -> None:
+        """The conversation's code won't let go: it catches every cancellation."""
+        ...

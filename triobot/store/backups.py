@@ -1,0 +1,204 @@
+"""Copies of a store: made while the bot goes on, and put back so that the bot knows.
+
+A backup is one file, marked as one: a bot refuses to run on it. `restore_file` turns it into a store again,
+of the next *epoch*: what the store says was done before is older than that, and what was done between the
+backup and now nobody knows any more. The inbox's numbers jump, so that no conversation gets the number, and
+with it the keys for other systems, of one that was lost.
+
+Everything here runs in a worker thread.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from ..errors import ConfigError, StoreCorruptError
+from .examination import examine
+from .faults import for_the_opener
+from .identity import BACKUP, check_identity, stored_stamp
+from .lock import take_lock
+from .private_files import COMPANIONS, checked_path, make_new, sync_folder
+from .schema import MIGRATIONS, drop_meta, due_migrations, get_meta, put_meta, read_version
+from .stamp import Stamp, check_stamp
+
+STEP: Final = 64
+"""Pages copied at a time, with others' turns between: a quarter of a megabyte."""
+
+LEAP: Final = 10**9
+"""How far the inbox's numbers jump at a restore: further than a bot gets between two backups."""
+
+
+def copy_store(
+    connection: sqlite3.Connection, target: Path, now: int, *, between: Callable[[], None] | None = None
+) -> None:
+    """Copy an open store into a new file, and mark that as a backup.
+
+    Args:
+        between: called between steps; without it, all is one step. What it raises ends the copying.
+
+    Raises:
+        FileExistsError: `target` is there already.
+        sqlite3.Error: the source can't be read, or the copy not be written.
+    """
+    part = target.with_name(f"{target.name}.part")
+    part.unlink(missing_ok=True)
+    if target.exists():
+        raise FileExistsError(target)
+    make_new(part)
+    try:
+        with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+            if between is None:
+                connection.backup(copy)
+            else:
+                connection.backup(copy, pages=STEP, progress=_telling(between))
+            # One file, not three.
+            copy.execute("PRAGMA journal_mode = DELETE").fetchone()
+            put_meta(copy, BACKUP, str(now))
+        # Not `replace`: who made the name meanwhile keeps his file.
+        os.link(part, target)
+        sync_folder(target.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _telling(between: Callable[[], None]) -> Callable[[int, int, int], None]:
+    def progress(status: int, remaining: int, total: int) -> None:
+        between()
+
+    return progress
+
+
+def back_up_file(path: Path, target: Path, now: int) -> None:
+    """Copy a store that no program has open.
+
+    Raises:
+        ConfigError: there is no store, or `target` is there already.
+        StoreLockedError: a program has it.
+        StoreCorruptError: it is damaged.
+    """
+    with _locked(path) as connection:
+        try:
+            copy_store(connection, target, now)
+        except FileExistsError:
+            raise ConfigError(f"{target} is there already; name a new file") from None
+
+
+def examine_file(path: Path) -> list[str]:
+    """What is wrong in a store, or a backup, that no program has open; nothing of it is changed.
+
+    Raises: as `back_up_file`.
+    """
+    with _locked(path) as connection:
+        return examine(connection)
+
+
+def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | None:
+    """Make a backup the store at `path`, in the next epoch; returns where the store before it is kept.
+
+    Nothing is changed unless the backup is whole, and belongs to this bot.
+
+    Raises:
+        ConfigError: there is no backup, it is none, or it is another bot's.
+        StoreLockedError: a program has the store or the backup.
+        StoreVersionError: it was made by a newer triobot.
+        StoreCorruptError: the backup is damaged.
+    """
+    path = checked_path(path)
+    lock = take_lock(path)
+    part = path.with_name(f"{path.name}.restoring")
+    try:
+        epoch, seq = _what_was_there(path)
+        with _locked(backup) as connection:
+            if get_meta(connection, BACKUP) is None:
+                raise ConfigError(f"{backup} is a store, not a backup of one")
+            check_stamp(stored_stamp(connection, backup), stamp)
+            due_migrations(read_version(connection), MIGRATIONS)
+            if problems := examine(connection):
+                raise StoreCorruptError(f"the backup {backup} is damaged: {problems[0]}")
+            part.unlink(missing_ok=True)
+            make_new(part)
+            with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+                connection.backup(copy)
+                _begin_epoch(copy, epoch, seq, now)
+        kept = _set_aside(path)
+        part.replace(path)
+        sync_folder(path.parent)
+    except sqlite3.Error as error:
+        raise for_the_opener(error, path) from error
+    finally:
+        part.unlink(missing_ok=True)
+        lock.release()
+    return kept
+
+
+def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> None:
+    copy.execute("PRAGMA journal_mode = DELETE").fetchone()
+    copy.execute("BEGIN IMMEDIATE")
+    epoch = max(epoch, int(get_meta(copy, "epoch") or 0)) + 1
+    seq = max(seq, _last_seq(copy))
+    copy.execute("DELETE FROM sqlite_sequence WHERE name = 'inbox'")
+    copy.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('inbox', ?)", (seq // LEAP * LEAP + LEAP,))
+    put_meta(copy, "epoch", str(epoch))
+    put_meta(copy, "restored_at", str(now))
+    # What was under way when the copy was made did not end there by a crash.
+    put_meta(copy, "clean", str(now))
+    drop_meta(copy, BACKUP)
+    copy.execute("COMMIT")
+
+
+def _what_was_there(path: Path) -> tuple[int, int]:
+    """Epoch and last inbox number of the store that is to be replaced, as far as it can tell."""
+    if not path.exists():
+        return 0, 0
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        return int(get_meta(connection, "epoch") or 0), _last_seq(connection)
+    return 0, 0
+
+
+def _last_seq(connection: sqlite3.Connection) -> int:
+    found: tuple[int] | None = connection.execute(
+        "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
+    ).fetchone()
+    return 0 if found is None else found[0]
+
+
+def _set_aside(path: Path) -> Path | None:
+    """Give the store that is there another name: it knows what the backup doesn't."""
+    if not path.exists():
+        return None
+    for n in range(1, 10_000):
+        kept = path.with_name(f"{path.name}.replaced-{n}")
+        if not kept.exists():
+            break
+    else:
+        raise ConfigError(f"there are too many replaced stores beside {path}; delete the old ones")
+    for suffix in ("", *COMPANIONS):
+        companion = path.with_name(path.name + suffix)
+        if companion.exists():
+            companion.rename(kept.with_name(kept.name + suffix))
+    return kept
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[sqlite3.Connection]:
+    """A store that nobody else has open, as it is: neither migrated nor counted as a run."""
+    path = path.resolve()
+    if not path.is_file():
+        raise ConfigError(f"there is no store at {path}")
+    lock = take_lock(path)
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as connection:
+            connection.execute("PRAGMA locking_mode = exclusive").fetchone()
+            check_identity(connection, path)
+            if read_version(connection) is None:
+                raise StoreCorruptError(f"{path} is an empty store: its making was cut short")
+            yield connection
+    except sqlite3.Error as error:
+        raise for_the_opener(error, path) from error
+    finally:
+        lock.release()

@@ -1,0 +1,74 @@
+"""Files that only their owner can read, made so that a power loss doesn't unmake them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from ..errors import ConfigError, StoreCorruptError
+from .lock import OWNER_ONLY
+
+_MAGIC: Final = b"SQLite format 3\0"
+COMPANIONS: Final = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a database, by the end of the name."""
+
+
+def checked_path(path: Path) -> Path:
+    """The real path of a store that is there or can be made there.
+
+    Raises:
+        ConfigError: it can't.
+    """
+    path = path.resolve()
+    if not path.parent.is_dir():
+        raise ConfigError(f"the store's folder {path.parent} doesn't exist")
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"the store {path} is not a file")
+    return path
+
+
+def make_private(path: Path) -> None:
+    """Create the file if need be, readable by its owner only; SQLite gives its companions the same mode."""
+    try:
+        _check_and_restrict(path)
+        for suffix in COMPANIONS:
+            companion = path.with_name(path.name + suffix)
+            if companion.exists():
+                companion.chmod(OWNER_ONLY)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise ConfigError(f"the store {path} can't be used: {error.strerror}") from None
+
+
+def make_new(path: Path) -> None:
+    """Create an empty file that wasn't there, readable by its owner only.
+
+    Raises:
+        FileExistsError: it was.
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names that were given in a folder durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _check_and_restrict(path: Path) -> None:
+    # No connection exists yet: closing a second descriptor later would drop SQLite's own locks.
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+    try:
+        head = os.read(fd, len(_MAGIC))
+        if head and head != _MAGIC:
+            raise StoreCorruptError(f"{path} is not a store, and was left alone")
+        if stat.S_IMODE(os.fstat(fd).st_mode) != OWNER_ONLY:
+            os.fchmod(fd, OWNER_ONLY)
+        os.fsync(fd)
+    finally:
+        os.close(fd)

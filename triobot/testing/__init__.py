@@ -1,0 +1,31 @@
+"""Try a bot against the emulated platform, in one process and in virtual time.
+
+>>> from triobot.testing import drive
+>>> async def test_hello(autojump_clock: object) -> None:
+...     async with drive(bot) as world:
+...         ali = world.user("Ali")
+...         await ali.joins()
+...         await ali.sees("Your name?")
+...         await ali.says("Ali")
+...         await ali.sees("Hello, Ali.")
+
+`drive` runs the bot as production does, on the emulator's own world: its people do what people can do in the
+app, and see what the app would show. Nothing opens a socket, an hour passes in a millisecond, and the bot may
+crash in the middle of anything.
+"""
+
+from __future__ import annotations
+
+from ..emulator.faults import EventFault as EventFault
+from ..emulator.faults import Fault as Fault
+from ..emulator.person import NotSeenError as NotSeenError
+from ..emulator.person import Person as Person
+from ..emulator.person import Seen as Seen
+from ..emulator.switches import Switches as Switches
+from ..resources import provide as provide
+from .driving import DrivenWorld as DrivenWorld
+from .driving import drive as drive
+from .simulating import Outcome as Outcome
+from .simulating import Plan as Plan
+from .simulating import simulate as simulate
+from .virtual import run as run

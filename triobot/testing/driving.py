@@ -1,0 +1,255 @@
+"""`drive`: a bot, the platform around it, and people, in one process and in virtual time."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, final
+
+import trio
+from quart_trio import QuartTrio
+
+from ..bot import Bot
+from ..emulator.exchange import Exchange, ShiftedClock
+from ..emulator.faults import FaultPlan
+from ..emulator.inside import InsideControl, InsideTransport
+from ..emulator.person import App, Person
+from ..emulator.pusher import PushSettings
+from ..emulator.server import make_app, make_exchange
+from ..emulator.switches import Switches
+from ..emulator.views import view_user
+from ..resources import Provided
+from ..seams import Alarm, AlarmKind
+from ..secrets import Secret
+from ..settings import Settings
+from ..store import open_memory
+from ..wire.encode import Body
+from ..wire.ids import ChatId
+from .process import BotProcess
+from .virtual import VirtualWallClock, virtual_time
+
+_AUTHORITY: Final = "127.0.0.1:9"
+_TOKEN: Final = "token-of-the-driven-bot"
+_SECRET: Final = "secret-of-the-driven-bot"
+
+recent: Final[list[str]] = []
+"""The chats of the worlds that ended in a failure since this was cleared; for the report of a failed test."""
+
+
+@final
+class DrivenWorld:
+    """The platform around one bot; made by `drive`.
+
+    Attributes:
+        alarms: what the operator would have been told; whatever is left at the end fails the test.
+        exchange: the platform itself; through it, the emulator's `world`.
+    """
+
+    def __init__(self, exchange: Exchange, alarms: list[Alarm], process: BotProcess) -> None:
+        self.alarms = alarms
+        self.exchange = exchange
+        self._process = process
+        self._app = App(InsideControl(exchange))
+        self._people: list[Person] = []
+
+    # --- people
+
+    def user(
+        self,
+        name: str,
+        *,
+        wallet: int = 0,
+        coin: int = 0,
+        username: str | None = None,
+        phone: str | None = None,
+    ) -> Person:
+        """Make a person who hasn't joined yet.
+
+        Args:
+            wallet: rials.
+            coin: the platform's own coin.
+        """
+        world = self.exchange.world
+        user = world.add_user(name, irr=wallet, coin=coin, username=username, phone=phone)
+        person = Person(self._app, view_user(user), user.chat_id, 0)
+        self._people.append(person)
+        return person
+
+    async def group(self, *members: Person, name: str = "group") -> ChatId:
+        """Make a group; its members join one after the other. ``ali.at(chat_id)`` is Ali in it."""
+        chat_id = await self._app.group(name, *members)
+        self._people.extend(member.at(chat_id) for member in members[:1])
+        return chat_id
+
+    # --- time and chance
+
+    async def waits(
+        self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
+    ) -> None:
+        """Let time pass: timeouts end, money that was not captured goes back. It takes no real time."""
+        await trio.sleep(seconds + 60 * (minutes + 60 * (hours + 24 * days)))
+        self.exchange.pass_time(0)
+
+    @property
+    def faults(self) -> FaultPlan:
+        """What goes wrong on the platform's side; add a `Fault` or an `EventFault`."""
+        return self.exchange.plan
+
+    @property
+    def switches(self) -> Switches:
+        """How the platform behaves where its interface is silent; may be replaced."""
+        return self.exchange.world.switches
+
+    @switches.setter
+    def switches(self, switches: Switches) -> None:
+        self.exchange.world.switches = switches
+
+    def refuses(self, *, seconds: float) -> None:
+        """Make the platform unreachable for so long, from now on."""
+        self.exchange.outage.begin(seconds)
+
+    # --- the bot's process
+
+    @property
+    def answered(self) -> Mapping[int | None, int]:
+        """How often the bot answered an event with this status; None: there was no process to answer."""
+        return self._process.answered
+
+    async def crashes(self) -> None:
+        """Kill the bot's process as ``kill -9`` does, and start it again on what the store holds."""
+        await self._process.kill()
+        await self._process.start()
+
+    async def restarts(self) -> None:
+        """Stop the bot as a deploy does, and start it again."""
+        await self._process.stop()
+        await self._process.start()
+
+    def takes_alarm(self, kind: AlarmKind) -> Alarm:
+        """Take the oldest alarm of a kind off the list: the test expected it.
+
+        Raises:
+            AssertionError: there is none.
+        """
+        for alarm in self.alarms:
+            if alarm.kind == kind:
+                self.alarms.remove(alarm)
+                return alarm
+        raise AssertionError(f"no alarm {kind} was raised, only {[alarm.kind for alarm in self.alarms]}")
+
+    async def transcript(self) -> str:
+        """Every chat so far, as its people see it."""
+        shown: list[str] = []
+        for person in self._people:
+            lines = [seen.line() for seen in await person.history()]
+            shown += [f"--- {person.name}, chat {person.chat_id}", *(lines or ["(nothing)"])]
+        return "\n".join(shown)
+
+
+@asynccontextmanager
+async def drive(
+    bot: Bot,
+    *provided: Provided,
+    app: QuartTrio | None = None,
+    switches: Switches | None = None,
+    seed: int = 0,
+    attempts: int = 3,
+) -> AsyncGenerator[DrivenWorld]:
+    """Run a bot on an emulated platform of its own while the block runs, in virtual time.
+
+    The bot runs as in production, but for the network, the time of day and a store in memory. No setting of
+    the environment is read. An alarm that the test doesn't take, such as that of a conversation that failed,
+    fails the test at the end of the block.
+
+    Args:
+        provided: values in place of resources; see `provide`.
+        app: the application that the bot is mounted into; it is served in the same virtual time, and
+            ``app.test_client()`` reaches it.
+        switches: how the platform behaves where its interface is silent.
+        seed: of the platform's chance: the same seed, the same ids.
+        attempts: how often the platform posts an event, a second apart, that the bot doesn't answer.
+
+    Raises:
+        ConfigError: time isn't virtual; or the bot can't start.
+        AssertionError: alarms were left.
+
+    Example:
+        >>> async def test_hello(autojump_clock: object) -> None:
+        ...     async with drive(bot) as world:
+        ...         ali = world.user("Ali")
+        ...         await ali.joins()
+        ...         await ali.sees("Your name?")
+    """
+    failure: BaseException | None = None
+    with virtual_time(), tempfile.TemporaryDirectory(prefix="triobot-drive-") as folder:
+        clock, alarms, late = VirtualWallClock(), list[Alarm](), list[BotProcess]()
+
+        async def post(body: Body) -> int | None:
+            return await late[0].take(body)
+
+        exchange = make_exchange(
+            Path(folder),
+            post,
+            base_url=f"http://{_AUTHORITY}",
+            switches=switches,
+            # Play money and play ids: what matters is that a failing test fails again.
+            chance=random.Random(seed),
+            clock=ShiftedClock(clock),
+            push=PushSettings(attempts=attempts),
+        )
+        door = make_app(exchange, token=_TOKEN, control_token="", authorities=[_AUTHORITY])
+        transport = InsideTransport(door, exchange.outage)
+        try:
+            async with open_memory(clock=clock) as store, trio.open_nursery() as nursery:
+                process = BotProcess(
+                    nursery,
+                    bot,
+                    app,
+                    settings=Settings(
+                        development=True,
+                        token=Secret(_TOKEN),
+                        base_url=exchange.world.base_url,
+                        webhook_secret=Secret(_SECRET),
+                        store="memory:",
+                    ),
+                    clock=clock,
+                    transport=transport,
+                    store=store,
+                    on_alarm=alarms.append,
+                    provided=provided,
+                )
+                late.append(process)
+                world = DrivenWorld(exchange, alarms, process)
+                nursery.start_soon(exchange.pusher.run)
+                nursery.start_soon(transport.keep_refusing)
+                await process.start()
+                try:
+                    yield world
+                    await process.stop()
+                except trio.Cancelled:
+                    raise
+                except BaseException as error:
+                    failure = error
+                    recent.append(await world.transcript())
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            failure = _only(group)
+    if failure is not None:
+        # Outside of all nurseries: a test's author wants to read the assertion, not a tree of groups.
+        raise failure
+    if alarms:
+        raise AssertionError(
+            "the bot raised alarms that the test did not take (see takes_alarm):\n"
+            + "\n".join(f"{alarm.kind}: {alarm.text}" for alarm in alarms)
+        )
+
+
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one reason of a group, if there is one."""
+    if len(group.exceptions) != 1:
+        return group
+    only = group.exceptions[0]
+    return _only(only) if isinstance(only, BaseExceptionGroup) else only  # pyright: ignore[reportUnknownArgumentType]

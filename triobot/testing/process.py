@@ -1,0 +1,145 @@
+"""The bot's process in a test: it starts, is killed, starts again on the same store, and stops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, final
+
+import httpx
+import trio
+from quart_trio import QuartTrio
+
+from ..bot import Bot
+from ..resources import Provided
+from ..runtime import Intake, Surroundings
+from ..seams import Alarm, RaiseAlarm, Store, WallClock
+from ..settings import Settings
+from ..webhook.inbox import Taken, Unread, Unstorable
+from ..wire.encode import Body
+from .mortal import Mortal, MortalStore, MortalTransport
+
+# The application's own shutdown has a deadline of its own; nothing in a test takes this long.
+_PATIENCE: Final = 3600.0
+
+
+@final
+class BotProcess:
+    """Runs the bot, by itself or inside the application that it is mounted into, again and again.
+
+    Args:
+        nursery: where it runs.
+        app: the application that the bot is mounted into, or None.
+        store: outlives each process.
+        on_alarm: told of each alarm.
+
+    Attributes:
+        answered: how often an event was answered with this status; None while no process runs.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        bot: Bot,
+        app: QuartTrio | None,
+        *,
+        settings: Settings,
+        clock: WallClock,
+        transport: httpx.AsyncBaseTransport,
+        store: Store,
+        on_alarm: RaiseAlarm,
+        provided: Sequence[Provided],
+    ) -> None:
+        self._nursery = nursery
+        self._bot = bot
+        self._app = app
+        self._settings = settings
+        self._clock = clock
+        self._transport = transport
+        self._store = store
+        self._on_alarm = on_alarm
+        self._provided = provided
+        self.answered: Counter[int | None] = Counter()
+        self._mortal = Mortal()
+        self._intake: Intake | None = None
+        self._scope = trio.CancelScope()
+        self._stop = trio.Event()
+        self._stopped = trio.Event()
+
+    async def start(self) -> None:
+        """Start, and return once events are accepted."""
+        await self._nursery.start(self._live)
+
+    async def stop(self) -> None:
+        """Stop as a deploy does: come to rest within the grace period."""
+        self._stop.set()
+        with trio.move_on_after(_PATIENCE):
+            await self._stopped.wait()
+
+    async def kill(self) -> None:
+        """Die as by ``kill -9``: what was not written is forgotten, what was not sent never leaves."""
+        self._mortal.die()
+        self._scope.cancel()
+        with trio.CancelScope(shield=True):
+            await self._stopped.wait()
+
+    async def take(self, body: Body) -> int | None:
+        """Answer an event as the webhook would; None while no process runs, or when it dies meanwhile."""
+        status = await self._accept(body)
+        self.answered[status] += 1
+        return status
+
+    async def _accept(self, body: Body) -> int | None:
+        if self._intake is None:
+            await trio.lowlevel.checkpoint()
+            return None
+        mortal, inbox = self._mortal, self._intake.inbox
+        outcome = await inbox.accept(body.content_type, body.data)
+        if mortal.dead:
+            return None
+        match outcome:
+            case Taken():
+                inbox.answered(outcome)
+                return 200
+            case Unread():
+                return 200
+            case Unstorable():
+                return 400
+            case _:
+                return 503
+
+    async def _live(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        self._mortal, self._scope = Mortal(), trio.CancelScope()
+        self._stop, self._stopped = trio.Event(), trio.Event()
+        around = Surroundings(
+            settings=self._settings,
+            clock=self._clock,
+            transport=MortalTransport(self._transport, self._mortal),
+            store=MortalStore(self._store, self._mortal),
+            on_alarm=self._alarm,
+            provided=self._provided,
+            opened=self._opened,
+        )
+        try:
+            with self._scope, self._bot.within(around):
+                async with self._bot.running() if self._app is None else _served(self._app):
+                    task_status.started()
+                    await self._stop.wait()
+        finally:
+            self._intake = None
+            self._stopped.set()
+
+    def _opened(self, intake: Intake) -> None:
+        self._intake = intake
+
+    def _alarm(self, alarm: Alarm) -> None:
+        if not self._mortal.dead:
+            self._on_alarm(alarm)
+
+
+@asynccontextmanager
+async def _served(app: QuartTrio) -> AsyncGenerator[None]:
+    """An application that is up, as a server would have it, without a server."""
+    async with app.test_app():
+        yield

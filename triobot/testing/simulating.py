@@ -1,0 +1,296 @@
+"""`simulate`: a crowd of random people, a platform that fails, a process that is killed, in virtual time.
+
+What they do follows from the seed, so a run that breaks a promise can be had again. What is checked at the
+end, when everything has been well for an hour:
+
+* each event that was answered 200 has been handled: nothing is left in the inbox but signals that wait;
+* each press has been answered, so that no button shows its waiting mark for ever;
+* no alarm was rung but those that the platform's own failures explain;
+* no money was captured more than once.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from importlib import import_module
+from typing import Final, assert_never, final
+
+import attrs
+import trio
+from quart_trio import QuartTrio
+
+from ..bot import Bot
+from ..emulator.chats import Chat, Pressed
+from ..emulator.exchange import Exchange
+from ..emulator.faults import EventFault, Fault
+from ..emulator.people import ImpossibleActError
+from ..emulator.person import AppError, Person
+from ..resources import Provided
+from ..seams import AlarmKind
+from .driving import DrivenWorld, drive
+from .impulses import Fill, Impulse, Leave, Pay, Press, Say, impulse
+
+# An hour in which all goes well: retries, backoff and what people are told come to their end.
+_QUIET_HOURS: Final = 1.5
+_WALLET: Final = 1_000_000
+# The platform's own losses would look like the bot's: it tries until the process is there again.
+_ATTEMPTS: Final = 10_000
+# Not the answer to a press: it is never tried again, since it is worth nothing when it is late.
+_FAILING: Final = (
+    "sendMessage",
+    "editMessage",
+    "deleteMessage",
+    "sendAction",
+    "upload",
+    "invoice",
+    "invoice/verify",
+    "invoice/inquiry",
+    "payment/verify",
+    "payment/inquiry",
+)
+# What goes wrong on the platform's side may ring these; they are not the bot's fault.
+_EXPLAINED: Final[frozenset[AlarmKind]] = frozenset({"outbox_held", "inbox_half_full"})
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Plan:
+    """What is simulated.
+
+    Attributes:
+        seed: the same seed, the same run.
+        chats: people with a chat each.
+        hours: of virtual time.
+        crashes: how often the process is killed.
+        faults: about how many of the platform's answers and deliveries go wrong, of each hundred.
+    """
+
+    seed: int = 0
+    chats: int = 100
+    hours: float = 24.0
+    crashes: int = 10
+    faults: float = 3.0
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What came of it.
+
+    Attributes:
+        acts: what people did.
+        events: what was posted to the bot and answered 200.
+        messages: what the bot sent.
+        faults: what went wrong on the platform's side.
+        broken: the promises that were broken, in words; empty when all is well.
+        digest: of all that people saw, so that two runs can be compared.
+    """
+
+    plan: Plan
+    acts: int
+    events: int
+    messages: int
+    faults: int
+    broken: Sequence[str]
+    digest: str
+
+
+async def simulate(
+    bot: Bot,
+    plan: Plan,
+    *provided: Provided,
+    app: QuartTrio | None = None,
+    progress: Callable[[float], None] = lambda part: None,
+) -> Outcome:
+    """Let a crowd use the bot, and see whether it keeps its promises.
+
+    Needs virtual time, as `drive` does. Trio's scheduler and the global `random` are seeded for it.
+
+    Args:
+        progress: told what part of the time is over, from 0 to 1.
+    """
+    _seed_everything(plan.seed)
+    chance = random.Random(plan.seed)
+    async with drive(bot, *provided, app=app, seed=plan.seed, attempts=_ATTEMPTS) as world:
+        crowd = _Crowd(world, plan)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_tell, plan, progress)
+            for number in range(plan.chats):
+                nursery.start_soon(crowd.live, number, f"{plan.seed}:{number}")
+            nursery.start_soon(crowd.break_things, random.Random(chance.random()))
+            nursery.start_soon(crowd.kill, random.Random(chance.random()))
+        world.faults.clear()
+        await world.waits(hours=_QUIET_HOURS)
+        broken = _broken(bot, world, crowd.outages)
+        world.alarms.clear()
+        chats = list(world.exchange.world.chats())
+        return Outcome(
+            plan=plan,
+            acts=crowd.acts,
+            events=world.answered[200],
+            messages=sum(entry.author is None for chat in chats for entry in chat.entries.values()),
+            faults=crowd.faults,
+            broken=broken,
+            digest=sha256((await world.transcript()).encode()).hexdigest()[:12],
+        )
+
+
+async def _tell(plan: Plan, progress: Callable[[float], None]) -> None:
+    for step in range(100):
+        progress(step / 100)
+        await trio.sleep(plan.hours * 36)
+    progress(1.0)
+
+
+def _seed_everything(seed: int) -> None:
+    # Outbox pauses draw from the global generator; Trio shuffles what is ready by one of its own, which it
+    # keeps for exactly this use (pytest-trio and hypothesis do the same) but has no public name for.
+    random.seed(seed)
+    run = vars(import_module("trio._core._run"))
+    run["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
+    run["_r"].seed(seed)
+
+
+@final
+class _Crowd:
+    """The people, and what goes wrong around them."""
+
+    def __init__(self, world: DrivenWorld, plan: Plan) -> None:
+        self._world = world
+        self._plan = plan
+        self._until = trio.current_time() + plan.hours * 3600
+        self.acts = 0
+        self.faults = 0
+        self.outages: list[tuple[int, int]] = []
+
+    @property
+    def _exchange(self) -> Exchange:
+        return self._world.exchange
+
+    async def live(self, number: int, seed: str) -> None:
+        """One person's day: now and then a burst of acts, some seconds apart."""
+        chance = random.Random(seed)
+        person = self._world.user(f"Person {number}", wallet=chance.choice((0, _WALLET)), coin=100)
+        inside = False
+        while True:
+            await trio.sleep(chance.expovariate(1 / (self._plan.hours * 3600 / 4)))
+            for _ in range(chance.randint(1, 12)):
+                if trio.current_time() >= self._until:
+                    return
+                # The screen may have changed under the finger.
+                with suppress(AppError, ImpossibleActError):
+                    inside = await self._act(person, chance, inside=inside)
+                self.acts += 1
+                await trio.sleep(chance.choice((0.1, 1, 3, 10, 60)) * chance.random())
+
+    async def _act(self, person: Person, chance: random.Random, *, inside: bool) -> bool:
+        if not inside:
+            await person.joins()
+            return True
+        platform = self._exchange.world
+        unpaid = any(bill.kind == "invoice" and bill.chat_id == person.chat_id for bill in platform.till)
+        wanted = impulse(platform.chat(person.chat_id), chance, invoice=unpaid)
+        await _do(person, wanted)
+        return not isinstance(wanted, Leave)
+
+    async def break_things(self, chance: random.Random) -> None:
+        """Plan faults, so many of each hundred."""
+        if not self._plan.faults:
+            return
+        while trio.current_time() < self._until:
+            await trio.sleep(chance.expovariate(1 / 30))
+            # What met nobody is replaced, or faults of rare operations would be all that is left.
+            self._world.faults.clear()
+            for _ in range(math.ceil(self._plan.faults)):
+                self._world.faults.add(_fault(chance))
+                self.faults += 1
+            if chance.random() < 0.005:
+                seconds, now = chance.uniform(1, 300), self._exchange.clock.now()
+                self.outages.append((now - 10_000, now + round(seconds * 1000) + 10_000))
+                self._world.refuses(seconds=seconds)
+
+    async def kill(self, chance: random.Random) -> None:
+        """Kill the process at moments that nobody chose."""
+        moments = sorted(chance.uniform(0, self._plan.hours * 3600) for _ in range(self._plan.crashes))
+        began = self._until - self._plan.hours * 3600
+        for moment in moments:
+            await trio.sleep_until(began + moment)
+            for _ in range(chance.randint(0, 20)):
+                await trio.lowlevel.checkpoint()
+            await self._world.crashes()
+
+
+async def _do(person: Person, wanted: Impulse) -> None:
+    match wanted:
+        case Say(content):
+            await person.says(content)
+        case Press(label, times):
+            await person.presses(label, times=times)
+        case Fill(values):
+            await person.submits(values)
+        case Pay(label, code, taken):
+            await person.pays(label, code=code, taken=taken, invoice=label is None)
+        case Leave():
+            await person.leaves()
+        case _:
+            assert_never(wanted)
+
+
+def _fault(chance: random.Random) -> Fault | EventFault:
+    kind, operation = chance.randrange(8), chance.choice(_FAILING)
+    match kind:
+        case 0:
+            return Fault(operation=operation, status=500, times=chance.randint(1, 3))
+        case 1:
+            return Fault(operation=operation, status=429, times=1)
+        case 2:
+            return Fault(operation=operation, drop="before", times=1)
+        case 3:
+            return Fault(operation=operation, drop="after", times=1)
+        case 4:
+            return Fault(operation=operation, latency=chance.uniform(0.1, 40), times=1)
+        case 5:
+            return EventFault(delay=chance.uniform(0.1, 20), times=1)
+        case 6:
+            return EventFault(duplicates=1, times=1)
+        case _:
+            return EventFault(behind=True, times=1)
+
+
+def _broken(bot: Bot, world: DrivenWorld, outages: Sequence[tuple[int, int]]) -> Sequence[str]:
+    broken: Counter[str] = Counter()
+    platform, now = world.exchange.world, world.exchange.clock.now()
+    statistics = bot.statistics()
+    kept = statistics.counts.get("signal_kept", 0)
+    if (left := statistics.store.inbox) > kept:
+        broken[f"{left} events were accepted and never handled"] += 1
+    for chat in platform.chats():
+        silent = sum(
+            one.reply is None
+            and now - one.at > 60_000
+            and not _of_form(chat, one)
+            and not any(begin <= one.at <= end for begin, end in outages)
+            for one in chat.pressed.values()
+        )
+        # Who has left hears nothing any more.
+        if silent and chat.members:
+            broken[f"{silent} presses in chat {chat.id} were never answered"] += 1
+    for bill in platform.till:
+        captured = sum(taking.captured_at is not None for taking in bill.takings)
+        if captured > 1:
+            broken[f"the {bill.kind} {bill.id} was captured {captured} times"] += 1
+    for alarm in world.alarms:
+        if alarm.kind not in _EXPLAINED:
+            broken[f"alarm {alarm.kind}: {alarm.text}"] += 1
+    return [what if times == 1 else f"{what} ({times} times)" for what, times in broken.items()]
+
+
+def _of_form(chat: Chat, pressed: Pressed) -> bool:
+    """Whether a form was sent: it has an id, too, but nobody answers it (interface section 4.1)."""
+    entry = chat.entries.get(pressed.message_id)
+    return entry is not None and entry.form is not None
