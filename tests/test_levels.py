@@ -14,9 +14,9 @@ HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
-SEAMS = WIRE | {"values", "resources", "journals", "seams", "secrets"}
+SEAMS = WIRE | {"values", "resources", "jobs", "journals", "seams", "secrets"}
 HTTP = SEAMS | {"http"}
-L3 = {"webhook", "conversations", "outbox", "client", "store"}
+L3 = {"webhook", "conversations", "outbox", "client", "store", "operator"}
 BOT = HTTP | L3 | {"journal", "clock", "alarms", "settings", "runtime"}
 
 # What each part of the house may import of it besides itself.
@@ -27,8 +27,9 @@ ALLOWED: dict[str, set[str]] = {
     "wire": {"errors"},
     "values": {"errors"},
     "resources": {"errors"},
+    "jobs": WIRE,
     "journals": WIRE,
-    "seams": WIRE | {"journals"},
+    "seams": WIRE | {"jobs", "journals"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},
     "http": {"errors"},
@@ -43,11 +44,12 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": BOT,
     "watchdog": BOT,
     "address": BOT,
+    "broadcast": BOT,
     "fronts": BOT,
-    "bot": BOT | {"address", "fronts", "watchdog"},
-    "__init__": BOT | {"address", "bot", "filters"},
-    "cli": BOT | {"bot", "filters", "emulator", "testing", "__init__"},
-    "testing": BOT | {"bot", "emulator", "__init__"},
+    "bot": BOT | {"address", "broadcast", "fronts", "watchdog"},
+    "__init__": BOT | {"address", "broadcast", "bot", "filters"},
+    "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "__init__"},
+    "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
 }
 
 # A codec that knew of a network, a clock or a file would no longer be one.

@@ -22,6 +22,7 @@ import trio
 from quart_trio import QuartTrio
 
 from .address import INSTEAD, Address, OutsideDoor
+from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
 from .conversations.branches import refuse_conversations
 from .conversations.data import Key
@@ -340,6 +341,19 @@ class Bot(Router):
             for chat_id, text in page:
                 yield chat_id, key.load(text)
             after = page[-1][0]
+
+    def broadcast(self, key: str) -> Broadcast:
+        """A message to many chats, by a key of your choice: start it, look at it, stop it.
+
+        Legal outside conversations, and in a `Chat.step`.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, outside a step.
+            LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
+        """
+        refuse_conversations("bot.broadcast()", INSTEAD_OF_TELLING)
+        return Broadcast(self._running(), key)
 
     async def upload(self, media: M) -> M:
         """Hand a file's bytes to the platform; what comes back may be sent any number of times.

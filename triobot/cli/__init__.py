@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .. import __version__
-from . import demo, emulate, run, simulate, store, talk, webhook_url
+from . import broadcast, demo, emulate, forget, journal, run, simulate, status, store, talk, webhook_url
 from .failures import report
 from .terminal import set_up_streams
 
@@ -40,7 +40,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"triobot {__version__}")
     parser.set_defaults(debug=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, talk, simulate, webhook_url, emulate, demo, store):
+    operating = (status, journal, broadcast, store, forget)
+    for command in (run, talk, simulate, webhook_url, emulate, demo, *operating):
         command.declare(commands)
     return parser
 

@@ -52,6 +52,7 @@ class Dispatcher:
         self._username = username
         self._lives: dict[ChatId, ChatLife] = {}
         self._running: set[Conversation] = set()
+        self._fewer_running = trio.lowlevel.ParkingLot()
         self._consumption = Consumption(services.store, services.raise_alarm)
         self._counts: Counter[str] = Counter()
         self._tidying: Counter[ChatId] = Counter()
@@ -284,6 +285,7 @@ class Dispatcher:
             await conversation.run(Chat(conversation))
         finally:
             self._running.discard(conversation)
+            self._fewer_running.unpark_all()
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
         """What goes on in a chat."""
@@ -391,6 +393,18 @@ class Dispatcher:
         """Nothing goes on in this chat any more."""
         if self._lives.get(life.chat_id) is life:
             del self._lives[life.chat_id]
+
+    async def end_chat(self, chat_id: ChatId) -> None:
+        """End what runs in a chat that is to be forgotten; then nothing of it is yet to be written.
+
+        Cancellation: *atomic*: it ends all the same.
+        """
+        await trio.lowlevel.checkpoint()
+        life = self._lives.get(chat_id)
+        ending = () if life is None else life.end_all()
+        while not self._running.isdisjoint(ending):
+            await self._fewer_running.park()
+        await self._consumption.wait_written(chat_id)
 
     # --- stopping
 

@@ -447,6 +447,16 @@ class ChatLife:
 
     # --- out
 
+    def end_all(self) -> Sequence[Conversation]:
+        """The chat is being forgotten: end what runs, as when its user has left, and drop what waits."""
+        self._services.outbox.drop(self.chat_id)
+        self._mailbox.clear()
+        self.places.clear()
+        ending = self.places.all()
+        for conversation in ending:
+            conversation.end(Ending.LEFT)
+        return ending
+
     def ended(self, conversation: Conversation) -> None:
         """A conversation is over: its successor starts, or what is left is routed again from the top."""
         if conversation.ending is None or self.house.cut:

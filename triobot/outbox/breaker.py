@@ -9,6 +9,10 @@ The platform answers both with the same status. So a refused operation is not fa
 - Nothing else happened for a few seconds: held if this chat worked minutes ago or if nothing ever worked
   in this process; else the chat's own.
 
+A broadcast refused by a chat that nobody has spoken with lately tells *faintly*: of an old audience most may
+have left, many in a row. Such refusals wait for a success as others do, and hold nothing by their number
+alone; only when a minute has brought no success at all, several of them mean the token, and few the chats.
+
 While held nothing is failed. A queued operation goes out as a probe every half minute, and one of a chat
 that hasn't been refused at once while the evidence is thin; the first success releases, and every refused
 operation is judged afresh.
@@ -33,6 +37,7 @@ class BreakerRules:
     Attributes:
         chats: refused within `within` seconds, with no success between, mean the token.
         patience: seconds for which the first refusals wait for other evidence.
+        faint_patience: the same for those that tell faintly.
         recently: a chat that worked within these seconds doesn't leave in silence as a rule.
         probe_every: seconds between probes while held.
         remembered: how many chats that worked are remembered.
@@ -41,6 +46,7 @@ class BreakerRules:
     chats: int = 5
     within: float = 10.0
     patience: float = 5.0
+    faint_patience: float = 60.0
     recently: float = 600.0
     probe_every: float = 30.0
     remembered: int = 4096
@@ -65,6 +71,7 @@ class Held:
 class _Suspicion:
     refused_at: float
     worked: bool
+    faint: bool = False
     cleared_at: float | None = None
 
 
@@ -111,8 +118,11 @@ class Breaker:
                 again.append(other)
         return tuple(again)
 
-    def refused(self, chat: Hashable, now: float) -> bool:
+    def refused(self, chat: Hashable, now: float, *, broadcast: bool = False) -> bool:
         """`chat` was answered 401 or 403.
+
+        Args:
+            broadcast: to what was said to many, perhaps after years.
 
         Returns:
             True if that is the chat's own fault; False if its operation must wait, unfailed.
@@ -122,11 +132,13 @@ class Breaker:
             del self._suspicions[chat]
             return True
         if known is None:
-            worked_at = self._worked.pop(chat, -NEVER)
-            self._suspicions[chat] = _Suspicion(now, now - worked_at <= self._rules.recently)
+            worked = now - self._worked.pop(chat, -NEVER) <= self._rules.recently
+            self._suspicions[chat] = _Suspicion(now, worked, faint=broadcast and not worked)
         if self.held is None:
             recent = sum(
-                suspicion.cleared_at is None and now - suspicion.refused_at <= self._rules.within
+                suspicion.cleared_at is None
+                and not suspicion.faint
+                and now - suspicion.refused_at <= self._rules.within
                 for suspicion in self._suspicions.values()
             )
             if recent >= self._rules.chats:
@@ -144,9 +156,11 @@ class Breaker:
         if self.held is not None:
             return ()
         late = [chat for chat, suspicion in self._suspicions.items() if self._due(suspicion) <= now]
-        doubtful = [self._suspicions[chat] for chat in late]
-        if any(one.cleared_at is None and (one.worked or not self._anything_worked) for one in doubtful):
-            self._hold(now, sure=not self._anything_worked)
+        doubtful = [self._suspicions[chat] for chat in late if self._suspicions[chat].cleared_at is None]
+        faint = sum(one.faint and one.cleared_at is None for one in self._suspicions.values())
+        many = faint >= self._rules.chats and any(one.faint for one in doubtful)
+        if many or any(one.worked or not self._anything_worked for one in doubtful):
+            self._hold(now, sure=many or not self._anything_worked)
             return ()
         for chat in late:
             del self._suspicions[chat]
@@ -180,7 +194,8 @@ class Breaker:
         # case that attempt has to wait for something else.
         if suspicion.cleared_at is not None:
             return suspicion.cleared_at + 60.0
-        return suspicion.refused_at + self._rules.patience
+        patience = self._rules.faint_patience if suspicion.faint else self._rules.patience
+        return suspicion.refused_at + patience
 
     def _hold(self, now: float, *, sure: bool) -> None:
         self.held = Held(now, sure)

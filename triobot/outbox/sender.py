@@ -195,7 +195,8 @@ class Sender:
                 operation = with_media(send, uploaded.media)
                 began = trio.current_time()
             delivery.written = True
-            result = await self._request(operation, self._rules.answer_within)
+            within = self._rules.upload_within if isinstance(operation, Upload) else self._rules.answer_within
+            result = await self._request(operation, within)
         except Exception as error:
             self._ended_badly(place, operation, error)
         else:
@@ -288,7 +289,9 @@ class Sender:
                 delivery.doubtful = delivery.doubtful or possible_repeat
                 self._put_back(place, now + pause, now)
             case Suspect(refusal):
-                own = self._breaker.refused(delivery.address.chat, now)
+                own = self._breaker.refused(
+                    delivery.address.chat, now, broadcast=place.urgency is Urgency.BROADCAST
+                )
                 if own or not delivery.wanted or delivery.dropped:
                     self._give_up(place, refusal)
                 else:
