@@ -87,9 +87,7 @@ def read_loosely(text: str) -> JsonValue:
         ValueError: it is no JSON.
     """
     try:
-        return cast(
-            "JsonValue", json.loads(text, parse_int=_integer_or_text, object_pairs_hook=_object_of_pairs)
-        )
+        return cast("JsonValue", _LOOSE.decode(text))
     except RecursionError:
         raise ValueError("is nested too deeply") from None
 
@@ -173,6 +171,10 @@ def _object_of_pairs(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]
 
 def _integer_or_text(digits: str) -> int | str:
     return int(digits) if len(digits) <= LONGEST_INTEGER else digits
+
+
+# Made once: `json.loads` with settings of its own makes one for every text.
+_LOOSE: Final = json.JSONDecoder(parse_int=_integer_or_text, object_pairs_hook=_object_of_pairs)
 
 
 def _read_multipart(text: str, boundary: str | None) -> list[tuple[str, str]]:
