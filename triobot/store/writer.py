@@ -107,7 +107,12 @@ class Writer:
                 announce(answers[0])
 
         job = _Job(run, writes, size, announce_answer, lazy)
-        await self._send.send(job)
+        try:
+            # Waiting comes next in any case: while there is room, a pass of the scheduler less.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self._send.send_nowait(job)
+        except trio.WouldBlock:
+            await self._send.send(job)
         await job.done.wait()
         if job.error is not None:
             raise job.error
