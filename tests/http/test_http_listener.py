@@ -132,6 +132,18 @@ async def test_a_body_that_waits_and_isn_t_wanted_is_not() -> None:
     assert b"connection: close" in data
 
 
+async def test_a_body_is_not_asked_for_behind_its_answer() -> None:
+    async def refuse(talk: Talk) -> None:
+        await talk.begin(404, [], b"no")
+        with trio.move_on_after(0.02):
+            await talk.read()
+        await talk.end()
+
+    async with listening(refuse) as (connect, _, _), await connect() as stream:
+        await stream.send_all(EXPECTING % 9)
+        assert b" 100 " not in await read_all(stream)
+
+
 async def test_an_unwanted_body_that_has_come_doesn_t_cost_the_connection() -> None:
     async def refuse(talk: Talk) -> None:
         await talk.answer(404, [], b"")

@@ -98,7 +98,7 @@ class Talk:
         return body
 
     async def _receive(self) -> None:
-        if not self._asked:
+        if not self._asked and not self.status:
             self._asked = True
             await self._link.send(CONTINUE)
         try:
