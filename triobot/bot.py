@@ -31,7 +31,7 @@ from .conversations.speaking import Speech
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
-from .http.binding import FdBind, TcpBind
+from .http import Bind, FdBind, TcpBind, UnixBind, server_context
 from .resources import Provided, Resource, find, open_resources
 from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work
 from .seams import OnAlarm, WallClock
@@ -223,7 +223,9 @@ class Bot(Router):
         """
         settings = settings or self.settings()
         self._stop = trio.Event()
-        bind = TcpBind(settings.host, settings.port) if settings.fd is None else FdBind(settings.fd)
+        tls = None
+        if settings.tls_certificate is not None:
+            tls = server_context(settings.tls_certificate, settings.tls_key)
         closing = trio.Event()
         async with (
             open_intake(settings, self._clock, self._hook) as intake,
@@ -234,7 +236,15 @@ class Bot(Router):
                 intake.inbox, intake.secrets, limits=limits, readiness=intake.readiness, traffic=traffic
             )
             bound: list[str] = await listener.start(
-                partial(serve, endpoint, [bind], shutdown=closing, limits=limits, traffic=traffic)
+                partial(
+                    serve,
+                    endpoint,
+                    [_bind(settings)],
+                    shutdown=closing,
+                    limits=limits,
+                    tls=tls,
+                    traffic=traffic,
+                )
             )
             async with self._working(intake, provided):
                 log.info("listening on %s", ", ".join(bound))
@@ -389,6 +399,14 @@ class Bot(Router):
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
+
+
+def _bind(settings: Settings) -> Bind:
+    if settings.fd is not None:
+        return FdBind(settings.fd)
+    if settings.unix is not None:
+        return UnixBind(settings.unix)
+    return TcpBind(settings.host, settings.port)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import ConfigError
 
 
-def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
+def server_context(certificate: str | Path, key: str | Path | None = None) -> ssl.SSLContext:
     """The rules of TLS for a server with this certificate, and HTTP/1.1 behind it.
 
     Args:
