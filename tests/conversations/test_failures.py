@@ -186,6 +186,23 @@ async def test_a_user_who_left_is_no_crash(where: str, caplog: pytest.LogCapture
         assert caplog.records == []
 
 
+async def test_somebody_else_who_left_is_no_reason_for_silence() -> None:
+    """A conversation that writes to another chat fails like any other when that is refused."""
+    bot = Router()
+
+    @bot.conversation
+    async def tell(chat: Chat) -> None:
+        await chat.to(6).send("hi")
+
+    outbox = FakeOutbox()
+    outbox.fail(forbidden())
+    async with open_town(bot, outbox=outbox) as town:
+        await town.says("tell the other one")
+        assert town.sent() == [TEXTS.apology]
+        assert town.counts.get("gone") is None
+        assert [alarm.kind for alarm in town.alarms] == ["conversation_crashed"]
+
+
 async def test_a_bot_may_apologize_in_its_own_words_or_not_at_all() -> None:
     """The empty text says nothing."""
     bot = Router()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
-from scene import bytes_of, playing
 
 from triobot import File, Location
 from triobot.testing import drive, provide
@@ -69,11 +68,11 @@ async def test_a_taxi_that_falls_through_is_given_back(
         assert fleet.booked == {}
 
 
-async def test_a_survey_branches_and_goes_back(example: Example) -> None:
+async def test_a_survey_branches_and_goes_back(example: Example, autojump_clock: object) -> None:
     """Back leads over the branch that a new answer took away, and the owner gets a table."""
     survey = example("survey")
-    async with playing(survey.bot) as app:
-        owner, sara = await app.user("Owner"), await app.user("Sara")
+    async with drive(survey.bot) as world:
+        owner, sara = world.user("Owner"), world.user("Sara")
         assert owner.id == survey.OWNER
         await sara.joins()
         await sara.sees("Three questions at most.")
@@ -92,7 +91,7 @@ async def test_a_survey_branches_and_goes_back(example: Example) -> None:
         await sara.sees("Three questions at most.")
         await owner.joins()
         await owner.says("/export")
-        table = await bytes_of(await owner.sees(File))
+        table = await owner.opens(await owner.sees(File))
 
         assert table.decode() == "stars,complaint,city\r\n1,Too long,Shiraz\r\n"
 
@@ -279,3 +278,24 @@ async def test_a_subscription_can_be_stopped(example: Example, autojump_clock: o
         await sara.sees("You won't hear from us any more.")
         await world.waits(days=40)
         await sara.sees_nothing(within=60)
+
+
+async def test_a_late_parcel_is_searched_for(example: Example, autojump_clock: object) -> None:
+    """Days later, however often the warehouse posts and the customer clicks."""
+    site = example("existing_app")
+    orders = site.Orders()
+    async with drive(site.bot, provide(site.orders, orders), app=site.app) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.sees("The number of your order?")
+        await sara.says("7")
+        await sara.sees("You will hear of order 7 here.")
+        for _ in range(2):
+            await site.app.test_client().post("/orders/7/shipped")
+        await sara.sees("Order 7 is on its way.")
+        await world.waits(days=3)
+        await sara.sees_buttons("Yes", "No")
+        await sara.presses("No", times=2)
+        await sara.sees("We are looking for it.")
+
+        assert orders.lost == [7]

@@ -20,6 +20,7 @@ from ..errors import (
     ConfigError,
     ConversationEndedError,
     ConversationError,
+    ForbiddenError,
     ForeignTaskError,
     StepError,
 )
@@ -74,6 +75,7 @@ class Conversation:
         watches: the open blocks that an event may end.
         ending: None while it runs, and when the program stops: then it hasn't ended.
         shielded: the author's open shields.
+        refused: the platform refused something of its own chat: the user may have left.
         held: work that a timeout is being held for; an interrupt is not.
         id: the same for this run after a crash, too: the chat, and the inbox row that started it.
         owner: whose it is; None when it is the chat's.
@@ -103,6 +105,7 @@ class Conversation:
         self.interrupted = interrupted
         self.successor: tuple[Start, Delivery] | None = None
         self.nurseries = 0
+        self.refused = False
         self._operations = 0
         self._copies: list[Copy] = []
         self.event: Event = delivery.event
@@ -333,7 +336,11 @@ class Conversation:
         self.enter(OperationKind.SEND)
         # Cleanup after a cancellation never sends, not even what would leave before the next checkpoint.
         await trio.lowlevel.checkpoint_if_cancelled()
-        return await self.services.outbox.perform(operation, urgency=urgency, on_unknown=on_unknown)
+        try:
+            return await self.services.outbox.perform(operation, urgency=urgency, on_unknown=on_unknown)
+        except ForbiddenError:
+            self.refused = self.refused or getattr(operation, "chat_id", None) == self.life.chat_id
+            raise
 
     def typing(self) -> AbstractAsyncContextManager[None]:
         """Show typing while the block runs."""

@@ -38,7 +38,9 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
     """Log and count a failure; False if it is only that the user has left or blocked the bot."""
     errors = list(_leaves(failure))
     chat_id, name = conversation.life.chat_id, conversation.route.name
-    if conversation.left or all(isinstance(error, ForbiddenError) for error in errors):
+    # Refused in its own chat: somebody else who has left is no reason to say nothing here.
+    refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
+    if conversation.left or refused:
         conversation.house.count("gone")
         return False
     conversation.house.count("crashed")
