@@ -24,6 +24,7 @@ from quart_trio import QuartTrio
 from .address import INSTEAD, Address, OutsideDoor
 from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
+from .collecting import rarely_collected
 from .conversations.branches import refuse_conversations
 from .conversations.data import Key
 from .conversations.routes import Router
@@ -206,7 +207,8 @@ class Bot(Router):
                         self.stop()
 
                 nursery.start_soon(watch)
-                await self.serve(settings=settings)
+                with rarely_collected():
+                    await self.serve(settings=settings)
                 nursery.cancel_scope.cancel()
 
     async def serve(

@@ -75,7 +75,10 @@ class _Lane(Generic[W]):
 
     @property
     def urgency(self) -> Urgency:
-        return next(urgency for urgency in _URGENCIES if self.counts[urgency])
+        for urgency in _URGENCIES:
+            if self.counts[urgency]:
+                return urgency
+        raise LookupError("a lane in which nothing waits has no urgency")
 
 
 @final
