@@ -172,6 +172,7 @@ class Shop:
         self.numbers = 0
         self.intends = True
         self.restored_at = 0
+        self.restored = False
         self.last_refs: list[str] = []
         store.crash = self.crash
         platform.deliver = self.accept
@@ -181,6 +182,7 @@ class Shop:
     def boot(self, restored: bool = False) -> None:
         self.alive = True
         self.ready = False
+        self.restored = restored = restored or self.restored
         self.process = object()
         self.poke = Signal()
         self.busy: set[RefId] = set()
@@ -223,6 +225,7 @@ class Shop:
             elif not plan.parks:
                 self._spawn(self._goes_on(owner, plan, id_))
         self.ready = True
+        self.restored = False
         self._spawn(self._verifier())
         self._spawn(self._takes())
 
@@ -414,7 +417,8 @@ class Shop:
             await Pause(self.chance.randrange(0, 15 * SECOND))
             return await self._gives_up(id_, over)
         if entry.state == "prepared" or (entry.state == "unsure" and plan.resends and plan.kind == "button"):
-            self._note(await self.books.move(id_, Plain("send_begun")))
+            if not await self._mine("conversation", id_, "send_begun"):
+                return await self.store.commit(*over)
             if await self._sends(entry):
                 return await self._gives_up(id_, over)
         elif entry.state == "sending":

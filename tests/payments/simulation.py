@@ -198,7 +198,8 @@ def _captured(
 ) -> Iterator[str]:
     if entry is None or (seen.restored and entry.captured is None):
         # What a backup did not know, or knew as open: it was captured before, or somebody was told.
-        if not granted and not any(kind == "unwatched" or key == number for kind, key in opened):
+        told = any(alarm.kind == "unwatched" for alarm in shop.store.alarms)
+        if not granted and not told and not any(key == number for _, key in opened):
             yield f"{number}: captured, and a restored backup forgot it"
         return
     # A platform that takes a second payment, and answers neither verify, can't be told from one that

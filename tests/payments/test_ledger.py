@@ -291,3 +291,32 @@ def test_a_payment_that_is_seen_is_verified_at_once() -> None:
     assert seen.check_at == START + MINUTE
     again = after(seen, "verify_begun", "verify_unknown", "inquire_ok", at=START + MINUTE)
     assert again.check_at == START + MINUTE + schedule.UNCLEAR
+
+
+def test_a_verify_that_was_given_up_may_still_arrive() -> None:
+    """So an inquiry's error ends nothing for five minutes; what nobody wants is asked about until then."""
+    lost = after(button(late="nobody"), "send_begun", "send_ok", "callback", "verify_begun", "verify_unknown")
+    gone = after(lost, "taker_gone", "inquire_error")
+    assert (gone.state, gone.ask) == ("verifying", "inquire")
+    assert gone.check_at is not None
+
+    assert after(gone, "inquire_error", at=START + 5 * MINUTE).state == "check"
+    captured = after(gone, "inquire_ok", "inquire_ok", at=START + MINUTE)
+    assert captured.state == "verifying"
+    assert after(captured, "inquire_ok", at=START + 80 * MINUTE).state == "verified"
+
+
+def test_what_is_wanted_is_verified_again_meanwhile() -> None:
+    """The payment's hour goes on."""
+    lost = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_unknown")
+    early = after(lost, "inquire_error")
+
+    assert (early.state, early.ask, early.check_at) == ("verifying", "verify", START + 2_000)
+    assert after(early, "verify_begun", "verify_ok").state == "verified"
+
+
+def test_an_invoice_whose_answer_is_lost_after_its_conversation() -> None:
+    """Its number is unknown then, too."""
+    entry = after(invoice(), "send_begun", "taker_gone")
+
+    assert told(entry, "send_unknown").alarms == ("id_unknown",)

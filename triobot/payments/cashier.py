@@ -165,8 +165,15 @@ class Cashier:
             after = page[-1].id
             for entry in map(entry_of, page):
                 if entry.owner == owner and entry.taker == "conversation":
-                    return entry
+                    return await self._sent_again(entry)
         return None
+
+    async def _sent_again(self, entry: Entry) -> Entry:
+        """The entry of an operation that comes back to it; it sends what may not have arrived."""
+        if entry.state not in ("prepared", "unsure"):
+            return entry
+        planned = await self.books.move(entry.id, Plain("send_begun"), may_fail=True, taker="conversation")
+        return entry if planned is None else planned.entry
 
     # --- the start
 

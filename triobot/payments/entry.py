@@ -88,6 +88,7 @@ class Entry:
         asked_at: when the last verify was begun.
         verify_said: what that verify answered; None until it did, and after an inquiry said "verified".
         seen_at: since when the inquiry has said "verified", without a verify that did.
+        doubt_at: when the last verify was begun whose answer was lost: it may take effect for a while yet.
         clean_at: it was certainly not paid then; the hour can't have begun earlier.
         clean: the last examination said so.
         decline: a code that will be believed once verify and inquiry have said "error" after it.
@@ -131,6 +132,7 @@ class Entry:
     asked_at: int | None = None
     verify_said: Said | None = None
     seen_at: int | None = None
+    doubt_at: int | None = None
     clean_at: int | None = None
     clean: bool = False
     decline: int | None = None

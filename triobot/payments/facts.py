@@ -35,6 +35,7 @@ FactName: TypeAlias = Literal[
     "inquire_ok",
     "inquire_wrong",
     "inquire_error",
+    "inquire_early",
     "inquire_unknown",
     "inquire_400",
     "inquire_403",
@@ -76,9 +77,10 @@ FACTS: Final[dict[FactName, str]] = {
     "verify_400": "verify: status 400",
     "verify_403": "verify: status 403",
     "inquire_seen": "inquiry: verified, but that may mean paid and not captured",
-    "inquire_ok": "inquiry: verified, before and after a verify that said error, or for 75 minutes",
+    "inquire_ok": "inquiry: verified, before and after a verify that said error; unwanted: for 75 minutes",
     "inquire_wrong": "the same, with another amount",
     "inquire_error": "inquiry: error",
+    "inquire_early": "inquiry: error, but a verify whose answer was lost may still be on its way",
     "inquire_unknown": "inquiry: no answer that could be read",
     "inquire_400": "inquiry: status 400",
     "inquire_403": "inquiry: status 403",
@@ -192,6 +194,9 @@ NOT_ENOUGH: Final = 1000
 TRY_AGAIN: Final = 1004
 RETRY: Final = frozenset({NOT_ENOUGH, TRY_AGAIN})
 FINAL: Final = frozenset({1001, 1002, 1003})
+LINGER: Final = 5 * 60 * 1_000
+"""How long after it was begun a verify that we gave up may still reach the platform."""
+
 AFTERLIFE: Final = 75 * 60 * 1_000
 """After so long nothing is paid and not captured: the hour, and a quarter for clocks that differ."""
 
@@ -235,6 +240,8 @@ def _inquired(entry: Entry, answer: Answer, now: int) -> FactName:
             if not _is_proof(entry, now):
                 return "inquire_seen"
             return "inquire_ok" if answer.amount == entry.amount else "inquire_wrong"
+        case "error" | "400" if entry.doubt_at is not None and now < entry.doubt_at + LINGER:
+            return "inquire_early"
         case "error":
             return "inquire_error"
         case "unknown":
@@ -248,9 +255,9 @@ def _inquired(entry: Entry, answer: Answer, now: int) -> FactName:
 def _is_proof(entry: Entry, now: int) -> bool:
     """Whether another "verified" of the inquiry means captured; the interface doesn't say what paid is.
 
-    If a verify between two such answers said "error", there was nothing left for it to capture. And what is
-    only paid goes back within the hour.
+    If a verify between two such answers said "error", there was nothing left for it to capture. What nobody
+    wants isn't verified; but what is only paid goes back within the hour.
     """
     if entry.seen_at is None:
         return False
-    return entry.verify_said == "error" or now >= entry.seen_at + AFTERLIFE
+    return entry.verify_said == "error" or (not entry.wanted and now >= entry.seen_at + AFTERLIFE)

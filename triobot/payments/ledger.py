@@ -52,7 +52,7 @@ class Impossible:
 Outcomes: TypeAlias = Moved | Impossible
 
 _EXAMINED: Final = frozenset({"inquire_error", "inquire_400"})
-_UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen"})
+_UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen", "inquire_early"})
 
 
 def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
@@ -153,7 +153,8 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
 def _answered(entry: Entry, answer: Answer, name: FactName, now: int) -> Entry:
     if answer.to == "verify":
         said: Said = "error" if answer.word in ("error", "400") else "unknown"
-        entry = attrs.evolve(entry, verify_said=said)
+        lost = answer.word == "unknown"
+        entry = attrs.evolve(entry, verify_said=said, doubt_at=entry.asked_at if lost else entry.doubt_at)
     elif name == "inquire_seen":
         entry = attrs.evolve(entry, seen_at=entry.seen_at or now, verify_said=None)
     if name in ("verify_ok", "verify_wrong", "inquire_ok", "inquire_wrong"):
@@ -201,6 +202,12 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
         after = attrs.evolve(after, ended_at=now)
     if before.state == "delivered" and after.state == "verified":
         after = attrs.evolve(after, redelivered=True, delivered_at=None)
+    if name == "restart" and after.state == "verifying":
+        # What the last process sent may be on its way.
+        after = attrs.evolve(after, doubt_at=after.asked_at)
+    if name == "inquire_early":
+        certain = after.verify_said == "error"
+        after = attrs.evolve(after, seen_at=None, clean_at=after.asked_at if certain else after.clean_at)
     if name in _EXAMINED:
         certain = after.verify_said == "error"
         after = attrs.evolve(
@@ -250,6 +257,9 @@ def _with_duties(
                 # Seen for the first time, the platform answers again: its hour may be nearly over.
                 again = after.check_at if name == "inquire_seen" and before.seen_at else now
                 after = attrs.evolve(after, check_at=again, ask="verify")
+            case "examine":
+                # Wanted: verified again, which captures or says error. Else it is only asked about.
+                after = attrs.evolve(after, ask="verify" if after.wanted else "inquire")
             case "inquire":
                 if not after.verifiable:
                     continue

@@ -20,7 +20,7 @@ from ..money import PaymentOutcome as Outcome
 from .entry import CAPTURED, ENDED, State
 from .facts import FactName
 
-Duty: TypeAlias = Literal["send", "verify", "inquire", "remove", "deliver", "offer_top_up"]
+Duty: TypeAlias = Literal["send", "verify", "inquire", "examine", "remove", "deliver", "offer_top_up"]
 
 When: TypeAlias = Literal[
     "always",
@@ -137,7 +137,11 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(_SENT, ("send_begun",)),
     Row(_SENT, ("send_ok",), due=(Due("remove", "ended_or_captured"),)),
     Row(("check", "verifying", *CAPTURED), ("send_unknown",)),
-    Row(("closing",), ("send_unknown",), tell=(Tell("button_still_live", "orphan"),)),
+    Row(
+        ("closing",),
+        ("send_unknown",),
+        tell=(Tell("button_still_live", "orphan"), Tell("id_unknown", "invoice")),
+    ),
     Row(
         ("check", "closing"),
         ("send_refused", "send_never_left"),
@@ -226,7 +230,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "mismatch",
         due=(Due("remove"),),
         outcome="mismatch",
-        tell=(Tell("amount_mismatch"),),
+        tell=(Tell("amount_mismatch"), Tell("maybe_paid_again", "perhaps_twice")),
     ),
     Row(("verifying",), ("verify_error", "verify_unknown"), due=_INQUIRE),
     Row(("verifying",), ("verify_400",), due=_INQUIRE, tell=(Tell("verify_refused", "claimed"),)),
@@ -247,6 +251,7 @@ TABLE: Final[tuple[Row, ...]] = (
         due=(Due("verify", "hinted_since"),),
         outcome="declined",
     ),
+    Row(("verifying",), ("inquire_early",), due=(Due("examine"),)),
     Row(("verifying",), ("inquire_unknown", "restart"), due=_INQUIRE),
     Row(("verifying",), ("callback",), tell=(Tell("paid_will_lapse", "unwanted"),)),
     Row(("verifying",), ("declined_retry",), due=(Due("offer_top_up"),), outcome="retry"),

@@ -117,8 +117,8 @@ class OpenTicket:
         await self._news.wait()
 
     def _looked_at(self) -> bool:
-        entry = self._entry
-        return entry.state == "verifying" or (entry.state == "check" and (entry.hinted or not entry.clean))
+        # The first examination after a callback decides, or nothing does for a while.
+        return self._entry.state in ("check", "verifying") and self._entry.tries == 0
 
     # --- taking
 
