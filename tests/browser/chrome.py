@@ -24,7 +24,7 @@ from wsproto.events import AcceptConnection, CloseConnection, Ping, Request, Tex
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # A machine that does other work as well takes its time.
-PATIENCE, STARTING = 15.0, 30.0
+PATIENCE, STARTING = 30.0, 30.0
 
 FLAGS = (
     "--headless",
