@@ -119,7 +119,8 @@ class Page:
         # Where it is, once it stands still there and nothing lies over it: a page that has just changed may
         # still be moving, and a person would wait, too.
         box = await self.wait(
-            f"(async (one) => {{ if (!one) return false; one.scrollIntoView({{block: 'nearest', behavior: 'instant'}});"
+            "(async (one) => { if (!one) return false;"
+            " one.scrollIntoView({block: 'nearest', behavior: 'instant'});"
             " const at = () => { const box = one.getBoundingClientRect();"
             " return [box.x + box.width / 2, box.y + box.height / 2]; };"
             " const before = at(); await new Promise((next) => setTimeout(next, 40)); const now = at();"
