@@ -211,6 +211,30 @@ async def test_a_store_that_is_beyond_repair_can_be_replaced(path: Path, backup:
 # --- looking for damage
 
 
+async def test_a_log_that_was_left_behind_is_not_played_into_what_is_restored(
+    path: Path, backup: Path, tmp_path: Path
+) -> None:
+    """After a crash somebody moves the store away by its name, or a restore is killed: its log stays."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("when", "before"))
+        await store.backup(backup)
+        await store.commit(*(PutSetting(f"later-{n}", "y" * 3_000) for n in range(20)))
+        left = as_a_crash_leaves_it(path, tmp_path / "crashed")
+    log = left.with_name("bot.db-wal")
+    assert log.stat().st_size > 0
+    left.rename(tmp_path / "moved-away")
+
+    kept = await restored(backup, left)
+
+    assert kept is not None
+    assert kept.with_name(f"{kept.name}-wal").is_file()
+    assert not log.exists()
+    assert await examine_sqlite(left) == []
+    async with opened(left) as store:
+        assert await store.setting("when") == "before"
+        assert await store.setting("later-1") is None
+
+
 def drop_record(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM journal WHERE conversation = 1 AND n = 1")
 
