@@ -118,3 +118,28 @@ def test_the_command_says_what_happened_and_how_to_have_it_again(
     assert ended.value.code == 1
     assert "BROKEN: alarm conversation_crashed" in said
     assert "again: triobot simulate" in said
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--chats", "0"),
+        ("--chats", "-3"),
+        ("--runs", "0"),
+        ("--hours", "0"),
+        ("--hours", "nan"),
+        ("--hours", "inf"),
+        ("--crashes", "-1"),
+        ("--faults", "nan"),
+        ("--faults", "-1"),
+    ],
+    ids="".join,
+)
+def test_a_simulation_of_nothing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: tuple[str, str]
+) -> None:
+    """It would end well, or with a traceback."""
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", f"{tmp_path / 'nobody.py'}:bot", *wrong])
+    assert ended.value.code == 2
+    assert f"argument {wrong[0]}: must be a number" in capsys.readouterr().err
