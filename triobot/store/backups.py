@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import ConfigError, StoreCorruptError
+from .broadcasts import stop_after_restore
 from .examination import examine
 from .faults import for_the_opener
 from .identity import BACKUP, check_identity, stored_stamp
@@ -147,6 +148,7 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     put_meta(copy, "restored_at", str(now))
     # What was under way when the copy was made did not end there by a crash.
     put_meta(copy, "clean", str(now))
+    stop_after_restore(copy)
     drop_meta(copy, BACKUP)
     copy.execute("COMMIT")
 
