@@ -29,7 +29,7 @@ from .operator import Desk, Pulse, Rung, serve_desk, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.desk import StoredBroadcasts, answer
 from .resources import Opened, Provided
-from .seams import InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
+from .seams import Alarm, InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
 from .settings import Settings
 from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness
@@ -185,6 +185,8 @@ async def open_intake(
         secrets = await webhook_secrets(settings, store)
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
         intake = Intake(settings, store, secrets, clock, bell)
+        if store.opening().restored:
+            bell.ring(_restored(store))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(intake.bell.keep_telling)
             nursery.start_soon(intake.inbox.run)
@@ -198,6 +200,16 @@ async def open_intake(
                 yield intake
             finally:
                 nursery.cancel_scope.cancel()
+
+
+def _restored(store: Store) -> Alarm:
+    conversations = store.statistics().conversations
+    return Alarm(
+        "store_restored",
+        str(store.opening().epoch),
+        f"the store was restored from a backup: {conversations} conversations go on from where they stood"
+        " then, and may say and do again what they have done since; `triobot journal list` shows them",
+    )
 
 
 def _opened_store(

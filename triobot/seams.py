@@ -469,6 +469,7 @@ AlarmKind: TypeAlias = Literal[
     "outbox_held",
     "store_unwritable",
     "inbox_half_full",
+    "store_restored",
     "amount_mismatch",
     "foreign_payment",
     "payment_unverified",

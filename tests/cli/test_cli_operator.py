@@ -47,7 +47,7 @@ async def keep_two() -> None:
         await store.commit(EndConversation(lease, ConversationId(2), Clock().now(), "E-5"))
 
 
-def beside_a_bot(*commands: Callable[[], Ended]) -> list[Ended]:
+def beside_a_bot(*commands: Callable[[], Ended], chat: int = 7) -> list[Ended]:
     """Run commands, one after the other, while a bot runs."""
 
     async def main() -> list[Ended]:
@@ -60,8 +60,8 @@ def beside_a_bot(*commands: Callable[[], Ended]) -> list[Ended]:
             await chat.ask("And?")
 
         async with bot.running() as intake:
-            await say(intake, 7, "hi")
-            await chats.wait_for(7, "What?", "And?")
+            await say(intake, chat, "hi")
+            await chats.wait_for(chat, "What?", "And?")
             return [await trio.to_thread.run_sync(one) for one in commands]
 
     return trio.run(main)
@@ -155,6 +155,10 @@ def test_a_store_is_backed_up_checked_and_restored(command: Command, tmp_path: P
     restored = command("store", "restore", "live.copy")
     assert "kept as" in restored.out
     assert "restored from a backup: 1 times" in command("status").out
+    (started,) = beside_a_bot(lambda: command("status"), chat=8)
+    assert "store_restored" in started.out
+    (again,) = beside_a_bot(lambda: command("status"), chat=9)
+    assert "alarms: none" in again.out
     assert command("store", "restore", "bot.db.replaced-1").code == 1
     assert command("store", "backup").code == 1
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
-from scene import bytes_of, playing
 
 from triobot import File, Location
 from triobot.testing import drive, provide
@@ -69,11 +68,11 @@ async def test_a_taxi_that_falls_through_is_given_back(
         assert fleet.booked == {}
 
 
-async def test_a_survey_branches_and_goes_back(example: Example) -> None:
+async def test_a_survey_branches_and_goes_back(example: Example, autojump_clock: object) -> None:
     """Back leads over the branch that a new answer took away, and the owner gets a table."""
     survey = example("survey")
-    async with playing(survey.bot) as app:
-        owner, sara = await app.user("Owner"), await app.user("Sara")
+    async with drive(survey.bot) as world:
+        owner, sara = world.user("Owner"), world.user("Sara")
         assert owner.id == survey.OWNER
         await sara.joins()
         await sara.sees("Three questions at most.")
@@ -92,7 +91,7 @@ async def test_a_survey_branches_and_goes_back(example: Example) -> None:
         await sara.sees("Three questions at most.")
         await owner.joins()
         await owner.says("/export")
-        table = await bytes_of(await owner.sees(File))
+        table = await owner.opens(await owner.sees(File))
 
         assert table.decode() == "stars,complaint,city\r\n1,Too long,Shiraz\r\n"
 

@@ -191,3 +191,33 @@ def test_a_broadcast_to_a_chat_that_worked_lately_tells_as_much_as_a_reply() -> 
     for chat in range(5):
         breaker.refused(chat, 1, broadcast=True)
     assert breaker.held is not None
+
+
+def test_somebody_who_left_says_nothing_of_the_token() -> None:
+    breaker = working("a", "b")
+    breaker.succeeded("a", -10.0, -10.0)
+    assert not breaker.left("a"), "nothing was held"
+    assert breaker.refused("a", 0.0)
+    assert breaker.held is None
+    breaker.succeeded("a", 1.0, 1.1)
+    assert not breaker.refused("a", 2.0), "it came back, so a refusal is judged afresh"
+
+
+def test_a_leave_that_is_told_late_lets_everything_go_on() -> None:
+    breaker = working("b")
+    breaker.succeeded("a", -10.0, -10.0)
+    assert not breaker.refused("a", 0.0)
+    assert breaker.judge(6.0) == ()
+    assert breaker.held is not None
+    assert breaker.left("a")
+    assert breaker.held is None
+    assert breaker.look_again(7.0) == NEVER
+
+
+def test_a_leave_does_not_excuse_the_refusals_of_others() -> None:
+    breaker = working("b")
+    for chat in range(5):
+        breaker.refused(chat, 0.0)
+    assert breaker.held is not None
+    assert not breaker.left(0)
+    assert breaker.held is not None

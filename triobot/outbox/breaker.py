@@ -6,6 +6,7 @@ The platform answers both with the same status. So a refused operation is not fa
 - A success elsewhere, begun after the refusal: the operation is tried once more; refused again, it is that
   chat's own, and its caller is told.
 - Several chats refused within seconds and no success between: the token. Everything is **held**.
+- The platform said that this chat was left: its own, until it works again.
 - Nothing else happened for a few seconds: held if this chat worked minutes ago or if nothing ever worked
   in this process; else the chat's own.
 
@@ -83,6 +84,7 @@ class Breaker:
         self._rules = rules or BreakerRules()
         self._suspicions: dict[Hashable, _Suspicion] = {}
         self._worked: OrderedDict[Hashable, float] = OrderedDict()
+        self._left: OrderedDict[Hashable, None] = OrderedDict()
         self._anything_worked = False
         self._probe_at = 0.0
         self._probing = False
@@ -95,6 +97,7 @@ class Breaker:
             The chats whose refused operations are to be tried again now.
         """
         self._anything_worked = True
+        self._left.pop(chat, None)
         self._worked[chat] = now
         self._worked.move_to_end(chat)
         if len(self._worked) > self._rules.remembered:
@@ -118,6 +121,22 @@ class Breaker:
                 again.append(other)
         return tuple(again)
 
+    def left(self, chat: Hashable) -> bool:
+        """The platform told of a leave: a refusal of this chat, before or after, says nothing of the token.
+
+        Returns:
+            True if everything was held because of this chat alone, and goes on now.
+        """
+        self._worked.pop(chat, None)
+        self._left[chat] = None
+        if len(self._left) > self._rules.remembered:
+            self._left.popitem(last=False)
+        suspected = self._suspicions.pop(chat, None) is not None
+        if self.held is None or self._suspicions or not suspected:
+            return False
+        self.held = None
+        return True
+
     def refused(self, chat: Hashable, now: float, *, broadcast: bool = False) -> bool:
         """`chat` was answered 401 or 403.
 
@@ -127,6 +146,8 @@ class Breaker:
         Returns:
             True if that is the chat's own fault; False if its operation must wait, unfailed.
         """
+        if chat in self._left:
+            return True
         known = self._suspicions.get(chat)
         if known is not None and known.cleared_at is not None and self.held is None:
             del self._suspicions[chat]

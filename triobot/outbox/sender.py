@@ -116,14 +116,18 @@ class Sender:
         elif delivery.uploading is not None:
             delivery.uploading.cancel()
 
-    def drop(self, lane: Hashable) -> None:
+    def drop(self, lane: Hashable, chat: Hashable) -> None:
         """Empty a lane: its chat was left."""
+        self._breaker.left(chat)
+        # What is refused in other lanes of the chat, such as money's, is tried again, and told then.
+        self._try_again((chat,), trio.current_time())
         for place in self.lanes.drop(lane, trio.current_time()):
             self._cleared(place)
             self._reject(place.work, _left(place.work))
         flying = self.lanes.flying(lane)
         if flying is not None:
             flying.work.dropped = True
+        self._heed_breaker()
 
     def refuse_the_rest(self) -> None:
         """The outbox has ended: tell whoever still waits what is known."""
