@@ -15,14 +15,16 @@ MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
 SEAMS = WIRE | {"values", "resources", "jobs", "journals", "seams", "secrets"}
+HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator"}
-BOT = SEAMS | L3 | {"journal", "clock", "alarms", "settings", "runtime"}
+BOT = HTTP | L3 | {"journal", "clock", "alarms", "settings", "runtime"}
 
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "secrets": set(),
     "clock": set(),
+    "collecting": set(),
     "wire": {"errors"},
     "values": {"errors"},
     "resources": {"errors"},
@@ -31,7 +33,10 @@ ALLOWED: dict[str, set[str]] = {
     "seams": WIRE | {"jobs", "journals"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},
+    "http": {"errors"},
     **dict.fromkeys(L3, SEAMS),
+    "client": HTTP,
+    "webhook": HTTP,
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
     "journal": SEAMS,
     "conversations": SEAMS | {"journal"},
@@ -42,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "address": BOT,
     "broadcast": BOT,
     "fronts": BOT,
-    "bot": BOT | {"address", "broadcast", "fronts", "watchdog"},
+    "bot": BOT | {"address", "collecting", "broadcast", "fronts", "watchdog"},
     "__init__": BOT | {"address", "broadcast", "bot", "filters"},
     "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "__init__"},
     "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
