@@ -465,10 +465,11 @@ class Shop:
                         return True
             if planned.entry.taker != "conversation":
                 return False
-            if planned.entry.state in ("prepared", "unsure"):
-                self._note(await self.books.move(entry.id, Plain("send_begun")))
+            again = planned.entry.state in ("prepared", "unsure")
+            if again and not await self._mine("conversation", entry.id, "send_begun"):
+                return False  # given up meanwhile
             await Pause(2 * SECOND)
-        self._note(await self.books.move(entry.id, Plain("send_never_left")))
+        await self._mine("conversation", entry.id, "send_never_left")
         return True
 
     async def _waits(self, owner: str, plan: Plan, id_: RefId) -> None:

@@ -204,7 +204,7 @@ def _captured(
         return
     # A platform that takes a second payment, and answers neither verify, can't be told from one that
     # takes one; it says that it doesn't (code 1003). Said to be paid twice, it is alarmed.
-    twice = taken > (entry.captured or 0) and entry.seen_at is not None and entry.claims < 2
+    twice = taken > (entry.captured or 0) and entry.doubt_at is not None and entry.claims < 2
     if entry.captured != taken and not (twice or ("maybe_paid_again", entry.id) in opened):
         yield f"{entry.id}: the books say {entry.captured}, the platform {taken} ({entry.state})"
     told = any(key == entry.id for _, key in opened)

@@ -340,7 +340,7 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
         case "late_or_elsewhere":
             return isinstance(fact, Hint) and _is_another(before, fact, now)
         case "perhaps_twice":
-            return after.claims > 1 and before.seen_at is not None
+            return after.claims > 1 and before.doubt_at is not None
         case "orphan":
             return after.kind == "button" and after.message_id is None
         case _:
