@@ -71,7 +71,9 @@ class ContinuesAs:
 @final
 @attrs.frozen
 class Evicted:
-    """It isn't over; this incarnation is."""
+    """It isn't over; this incarnation is. What its cleanup raised is `error`."""
+
+    error: BaseExceptionGroup[Exception] | None = attrs.field(default=None, repr=False)
 
 
 @final
@@ -167,7 +169,7 @@ class Incarnation:
         if self._turns.stuck is not None:
             return Stuck(self._turns.stuck)
         if self._turns.dying:
-            return Evicted()
+            return Evicted(failure)
         if continued is not None:
             return ContinuesAs(continued.fn, continued.text)
         if self._turns.interruption.cancel_called:
@@ -192,6 +194,11 @@ class Incarnation:
     def replaying(self) -> bool:
         """Whether what runs now ran before: what it does to the world has been done."""
         return not self._history.exhausted
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an interrupt has ended it, and it is on its way out."""
+        return self._turns.interruption.cancel_called
 
     @property
     def over(self) -> bool:
@@ -372,6 +379,16 @@ class Incarnation:
     def token(self, size: int) -> bytes:
         """Bytes that nobody can guess."""
         return blake2b(self._draw().encode(), digest_size=size).digest()
+
+    def upcoming(self) -> OperationId:
+        """The id that the current task's next operation will have."""
+        branch = self.current()
+        return OperationId(f"{branch.path}{branch.count + 1}")
+
+    def hand_over(self) -> None:
+        """Give what the turn has left behind so far to the world, for a last commit before its end."""
+        if not self.replaying:
+            self._turns.hand_over()
 
     def note(self, kind: str, ask: Callable[[], tuple[object, Sequence[Write]]]) -> object:
         """What the world has now, and what moves with it; the same on replay."""

@@ -467,8 +467,10 @@ class Turns:
         self._queue.clear()
         self.stimuli.clear()
         self.branches -= {branch for branch in self.branches if branch.place is Place.QUEUED}
+        for branch in self.branches:
+            for scope in branch.around:
+                scope.shield = False  # bodies of effects are to feel it, too; what sleeps is woken by hand
         self.root.cancel()
-        # By hand: shields, the author's as well as ours, keep the root's cancellation from many.
         for parked in [*self.parked.values(), *(join for join in self._joins if self._joined(join))]:
             self._wake(parked, Signal.GONE)
         self._joins = [join for join in self._joins if join.given is None]
