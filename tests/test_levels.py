@@ -14,35 +14,43 @@ HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
-SEAMS = WIRE | {"values", "resources", "journals", "seams", "secrets"}
-L3 = {"webhook", "conversations", "outbox", "client", "store"}
-BOT = SEAMS | L3 | {"journal", "clock", "alarms", "settings", "runtime"}
+SEAMS = WIRE | {"values", "resources", "jobs", "journals", "seams", "secrets"}
+HTTP = SEAMS | {"http"}
+L3 = {"webhook", "conversations", "outbox", "client", "store", "operator"}
+BOT = HTTP | L3 | {"journal", "clock", "alarms", "settings", "runtime"}
 
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "secrets": set(),
     "clock": set(),
+    "collecting": set(),
     "wire": {"errors"},
     "values": {"errors"},
     "resources": {"errors"},
+    "jobs": WIRE,
     "journals": WIRE,
-    "seams": WIRE | {"journals"},
+    "seams": WIRE | {"jobs", "journals"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},
+    "http": {"errors"},
     **dict.fromkeys(L3, SEAMS),
+    "client": HTTP,
+    "webhook": HTTP,
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
     "journal": SEAMS,
     "conversations": SEAMS | {"journal"},
     "emulator": SEAMS,
     "filters": {"conversations"},
     "runtime": BOT,
+    "watchdog": BOT,
     "address": BOT,
+    "broadcast": BOT,
     "fronts": BOT,
-    "bot": BOT | {"address", "fronts"},
-    "__init__": BOT | {"address", "bot", "filters"},
-    "cli": BOT | {"bot", "filters", "emulator", "testing", "__init__"},
-    "testing": BOT | {"bot", "emulator", "__init__"},
+    "bot": BOT | {"address", "collecting", "broadcast", "fronts", "watchdog"},
+    "__init__": BOT | {"address", "broadcast", "bot", "filters"},
+    "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "__init__"},
+    "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
 }
 
 # A codec that knew of a network, a clock or a file would no longer be one.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .address import Address as Address
 from .bot import Bot as Bot
+from .broadcast import Broadcast as Broadcast
 from .clock import SystemClock as SystemClock
 from .conversations.buttons import NO_KEYBOARD as NO_KEYBOARD
 from .conversations.buttons import Buttons as Buttons
@@ -26,6 +27,7 @@ from .conversations.scopes import Scope as Scope
 from .conversations.signals import Signal as Signal
 from .conversations.texts import Texts as Texts
 from .conversations.waits import Otherwise as Otherwise
+from .jobs import BroadcastStatus as BroadcastStatus
 from .resources import Provided as Provided
 from .resources import Resource as Resource
 from .resources import provide as provide

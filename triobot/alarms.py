@@ -15,6 +15,7 @@ log: Final = logging.getLogger("triobot.alarms")
 _WAITING: Final = 64
 _QUIET_SECONDS: Final = 3600.0
 _REMEMBERED: Final = 10_000
+_RECENT: Final = 100
 
 
 @final
@@ -33,12 +34,14 @@ class AlarmBell:
         self._hook = hook
         self._at_once = at_once
         self._rung: dict[tuple[str, str], float] = {}
+        self._recent: dict[tuple[str, str], tuple[Alarm, int, float]] = {}
         self._send, self._receive = trio.open_memory_channel[Alarm](_WAITING)
 
     def ring(self, alarm: Alarm) -> None:
         """Raise an alarm; never waits, never raises."""
         now = trio.current_time()
         what = (alarm.kind, alarm.key)
+        self._remember(alarm, now)
         if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
             return
         self._rung.pop(what, None)
@@ -53,6 +56,17 @@ class AlarmBell:
                 self._send.send_nowait(alarm)
             except trio.WouldBlock:
                 log.warning("the alarm hook is behind: this alarm is in the log only")
+
+    def recent(self) -> list[tuple[Alarm, int, float]]:
+        """The last hundred alarms of this run: how often each was raised, and how many seconds ago last."""
+        now = trio.current_time()
+        return [(alarm, times, now - last) for alarm, times, last in self._recent.values()]
+
+    def _remember(self, alarm: Alarm, now: float) -> None:
+        _, times, _ = self._recent.pop((alarm.kind, alarm.key), (alarm, 0, now))
+        if len(self._recent) >= _RECENT:
+            del self._recent[next(iter(self._recent))]
+        self._recent[alarm.kind, alarm.key] = (alarm, times + 1, now)
 
     async def keep_telling(self) -> None:
         """Call the hook, one alarm at a time, until cancelled; its errors are logged."""

@@ -53,6 +53,7 @@ class Opening:
         unclean: how many runs in a row, up to this one, ended without closing the store.
         previous_at: when the run before opened it, or None.
         epoch: counts restored backups: what is older may have been done already, or never.
+        restored: this is the first run since the last of them.
     """
 
     boot: int
@@ -60,6 +61,7 @@ class Opening:
     unclean: int = 0
     previous_at: int | None = None
     epoch: int = 0
+    restored: bool = False
 
 
 @final

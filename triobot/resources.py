@@ -56,7 +56,7 @@ async def open_resources(
     """Open what is declared, in that order, but what is provided; close it in the opposite order.
 
     Raises:
-        ConfigError: something is provided that is not declared.
+        ConfigError: something is provided that is not declared, or what is declared can't be opened.
         Whatever opening a resource raises; those before it are closed.
     """
     opened = {given.resource: given.value for given in provided}
@@ -66,7 +66,13 @@ async def open_resources(
     async with AsyncExitStack() as stack:
         for resource in declared:
             if resource not in opened:
-                opened[resource] = await stack.enter_async_context(resource.open())
+                manager = resource.open()
+                if not hasattr(manager, "__aenter__"):
+                    raise ConfigError(
+                        f"the resource {resource.name} is no async context manager function; put "
+                        "@asynccontextmanager under @bot.resource"
+                    )
+                opened[resource] = await stack.enter_async_context(manager)
         yield opened
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Final, final
+from typing import Final, cast, final
 from urllib.parse import urlsplit
 
 import attrs
@@ -25,15 +25,19 @@ from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.routes import Table
 from .conversations.speaking import Speech
-from .outbox import LaneOutbox, OutboxRules, OutboxStatistics, open_outbox
+from .operator import Desk, Pulse, Rung, serve_desk, socket_path
+from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
+from .outbox.desk import StoredBroadcasts, answer
 from .resources import Opened, Provided
-from .seams import InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
+from .seams import Alarm, InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
 from .settings import Settings
 from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness
 from .webhook.inbox import Inbox
 from .webhook.secrets import Secrets
 from .wire.events import Event
+from .wire.ids import ChatId
+from .wire.rules import JsonValue
 
 log: Final = logging.getLogger("triobot")
 
@@ -118,6 +122,27 @@ class Intake:
         }
         return Readiness(working and not held and self.writable, states)
 
+    def pulse(self) -> Pulse:
+        """What an operator is told of this run."""
+        work = self.work
+        return Pulse(
+            working=self.readiness().ready,
+            live=0 if work is None else work.dispatcher.live,
+            counts={} if work is None else work.dispatcher.counts,
+            outbox={} if work is None else attrs.asdict(work.outbox.statistics()),
+            alarms=[Rung(*recent) for recent in self.bell.recent()],
+        )
+
+    async def about_broadcasts(self, question: Mapping[str, object]) -> Mapping[str, object]:
+        """Answer an operator's question about broadcasts."""
+        desk = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
+        return await answer(desk, cast("Mapping[str, JsonValue]", question))
+
+    async def end_chat(self, chat_id: ChatId) -> None:
+        """End what runs in a chat."""
+        if self.work is not None:
+            await self.work.dispatcher.end_chat(chat_id)
+
 
 @final
 @attrs.frozen
@@ -127,6 +152,7 @@ class Work:
     platform: PlatformClient
     outbox: LaneOutbox
     dispatcher: Dispatcher
+    broadcasts: Broadcasts
     store: Store
     resources: Opened
 
@@ -158,13 +184,31 @@ async def open_intake(
         secrets = await webhook_secrets(settings, store)
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
         intake = Intake(settings, store, secrets, clock, bell)
+        if store.opening().restored:
+            bell.ring(_restored(store))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(intake.bell.keep_telling)
             nursery.start_soon(intake.inbox.run)
+            place = socket_path(settings.store)
+            if around is None and place is not None:
+                desk = Desk(
+                    store, clock, pulse=intake.pulse, end=intake.end_chat, broadcasts=intake.about_broadcasts
+                )
+                await nursery.start(serve_desk, desk, place)
             try:
                 yield intake
             finally:
                 nursery.cancel_scope.cancel()
+
+
+def _restored(store: Store) -> Alarm:
+    conversations = store.statistics().conversations
+    return Alarm(
+        "store_restored",
+        str(store.opening().epoch),
+        f"the store was restored from a backup: {conversations} conversations go on from where they stood"
+        " then, and may say and do again what they have done since; `triobot journal list` shows them",
+    )
 
 
 def _opened_store(
@@ -210,7 +254,11 @@ async def open_work(
         # As many as the outbox has in flight: a chat that the platform keeps waiting holds one of each.
         connections=OutboxRules().parallel,
     )
-    async with client as platform, open_outbox(platform, raise_alarm=bell.ring) as outbox:
+    async with (
+        client as platform,
+        open_outbox(platform, raise_alarm=bell.ring) as outbox,
+        open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
+    ):
         services = Services(
             outbox=outbox,
             store=intake.store,
@@ -222,7 +270,7 @@ async def open_work(
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
-        work = Work(platform, outbox, dispatcher, intake.store, resources)
+        work = Work(platform, outbox, dispatcher, broadcasts, intake.store, resources)
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
@@ -230,8 +278,10 @@ async def open_work(
                 try:
                     await nursery.start(dispatcher.run)
                     yield work
+                    broadcasts.rest()
                     with trio.move_on_after(settings.grace) as limit:
                         await dispatcher.drain()
+                        await broadcasts.drain()
                         await outbox.drain()
                     at_rest = not limit.cancelled_caught
                 finally:

@@ -15,6 +15,7 @@ from typing import Final, Literal, Protocol, TypeAlias, final
 import attrs
 from typing_extensions import TypeVar
 
+from .jobs import BroadcastJob, BroadcastWrite, Receiver
 from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
 from .wire.events import Press
 from .wire.ids import ChatId, Recipient, SenderId
@@ -272,7 +273,9 @@ class PutData:
     value: str | None = attrs.field(repr=False)
 
 
-Write: TypeAlias = Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData | JournalWrite
+Write: TypeAlias = (
+    Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData | JournalWrite | BroadcastWrite
+)
 
 
 @final
@@ -433,6 +436,18 @@ class Store(Protocol):
         """The chats behind `after` that have a value under this key, and the value, by growing chat id."""
         ...
 
+    async def broadcasts(self) -> Sequence[BroadcastJob]:
+        """All broadcasts, in the order in which they were started."""
+        ...
+
+    async def broadcast(self, key: str) -> BroadcastJob | None:
+        """One broadcast."""
+        ...
+
+    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
+        """A broadcast's receivers behind a position: those without an outcome, or those who are gone."""
+        ...
+
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
         """The newest unreadable requests."""
         ...
@@ -454,6 +469,7 @@ AlarmKind: TypeAlias = Literal[
     "outbox_held",
     "store_unwritable",
     "inbox_half_full",
+    "store_restored",
     "amount_mismatch",
     "foreign_payment",
     "payment_unverified",

@@ -97,3 +97,22 @@ async def test_one_that_cannot_be_opened_starts_nothing() -> None:
         async with bot.running():
             pytest.fail("it ran")
     assert log == ["open name", "open size of name"]
+
+
+async def test_a_function_without_asynccontextmanager_is_named() -> None:
+    """Everybody forgets it once."""
+    bot = make_bot(Chats())
+
+    async def pool() -> AsyncGenerator[str]:
+        yield "pool"
+
+    bot.resource(pool)  # type: ignore[arg-type]
+    bot.conversation(hello)
+    words = r"resource .*pool is no async context manager.*@asynccontextmanager"
+    with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match=words), flatten_subgroups=True):
+        async with bot.running():
+            pytest.fail("it runs")
+
+
+async def hello(chat: Chat) -> None:
+    await chat.send("hello")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from typing import cast
 
 import attrs
 import pytest
@@ -13,6 +14,7 @@ from town import CHAT, TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
+from triobot.conversations.data import Key
 from triobot.conversations.filters import command, message, text, when
 from triobot.conversations.routes import Router
 from triobot.conversations.texts import Texts
@@ -57,6 +59,26 @@ async def test_an_error_ends_its_conversation_only(caplog: pytest.LogCaptureFixt
     assert alarm.kind == "conversation_crashed"
     assert SECRET not in caplog.text + repr(town.alarms)
     await trio.lowlevel.checkpoint()
+
+
+async def test_an_author_s_mistake_says_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
+    """To whoever reads the log, and to whoever only gets the alarm; and not what the value was."""
+    bot, kept = Router(), Key("kept", str)
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        if chat.id == CHAT:
+            await chat.choose("Size?", {})
+        chat.data[kept] = cast("str", {SECRET})
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+        await town.says("hi", 6)
+        texts = [alarm.text for alarm in town.alarms]
+    assert "a choice needs at least one option" in texts[0]
+    assert "Key('kept') holds another class" in texts[1]
+    assert all(what in caplog.text for what in ("at least one option", "holds another class"))
+    assert SECRET not in caplog.text + repr(town.alarms)
 
 
 async def test_a_chat_that_is_apologized_to_is_not_locked() -> None:
@@ -162,6 +184,23 @@ async def test_a_user_who_left_is_no_crash(where: str, caplog: pytest.LogCapture
         assert town.store.rows == {}
     if where != "apology":
         assert caplog.records == []
+
+
+async def test_somebody_else_who_left_is_no_reason_for_silence() -> None:
+    """A conversation that writes to another chat fails like any other when that is refused."""
+    bot = Router()
+
+    @bot.conversation
+    async def tell(chat: Chat) -> None:
+        await chat.to(6).send("hi")
+
+    outbox = FakeOutbox()
+    outbox.fail(forbidden())
+    async with open_town(bot, outbox=outbox) as town:
+        await town.says("tell the other one")
+        assert town.sent() == [TEXTS.apology]
+        assert town.counts.get("gone") is None
+        assert [alarm.kind for alarm in town.alarms] == ["conversation_crashed"]
 
 
 async def test_a_bot_may_apologize_in_its_own_words_or_not_at_all() -> None:

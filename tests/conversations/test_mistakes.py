@@ -11,7 +11,8 @@ import pytest
 from town import TEXTS, open_town
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, message, text
+from triobot.conversations.filters import command, join, message, text
+from triobot.conversations.flooding import flooding
 from triobot.conversations.routes import Router
 from triobot.errors import ConfigError
 
@@ -32,7 +33,7 @@ Mistake = Callable[[Any], Awaitable[object]]
         (lambda chat: chat.choose("Which?", {}), "at least one option"),
         (lambda chat: chat.choose("Which?", ["a"]), "must be labels by key"),
         (lambda chat: chat.receive("yes"), "receive() takes a filter"),
-        (lambda chat: chat.receive(message), "not a function message"),
+        (lambda chat: chat.receive(message), "message makes one: call it, as in message()"),
         (lambda chat: chat.fill(dict), "fill() takes an attrs class"),
         (lambda chat: chat.send(Path("absent-secret").read_text()), "No such file or directory"),
     ],
@@ -112,3 +113,14 @@ def test_a_handler_takes_the_chat() -> None:
     with pytest.raises(ConfigError, match="one argument, the chat"):
         declare(none)
     assert declare(more) is more
+
+
+@pytest.mark.parametrize(
+    "function", [command, message, join, flooding], ids=lambda function: function.__name__
+)
+@pytest.mark.parametrize("kind", ["conversation", "interrupt", "aside", "ignore"])
+def test_a_filter_s_function_must_be_called(kind: str, function: Callable[..., object]) -> None:
+    """Those that take arguments would pass for handlers."""
+    declare = getattr(Router(), kind)
+    with pytest.raises(ConfigError, match=rf"{function.__name__} makes one: call it"):
+        declare(function)

@@ -60,6 +60,13 @@ def imported(folder: Path, name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_is_python(page: Path) -> None:
+    """Also that of a page that has one block only."""
+    for block in re.findall(r"(?ms)^```python\n(.*?)^```", page.read_text(encoding="utf-8")):
+        compile(block, page.name, "exec")
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_the_code_runs(folder: Path, name: str) -> None:
     module = imported(folder, name)

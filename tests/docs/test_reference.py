@@ -15,13 +15,14 @@ import pytest
 import triobot.errors
 import triobot.filters
 import triobot.testing
-from triobot import Address, Bot, Buttons, Chat, ChatNursery, Live, Router, Scope, Texts
+from triobot import Address, Bot, Broadcast, Buttons, Chat, ChatNursery, Live, Router, Scope, Texts
 from triobot.testing import DrivenWorld, Person
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
 CLASSES: Final = (
     Address,
     Bot,
+    Broadcast,
     Buttons,
     Chat,
     ChatNursery,
@@ -55,8 +56,9 @@ def rows(text: str) -> list[tuple[list[str], str, str]]:
 def documented(subject: str) -> dict[str, str]:
     """The arguments by name, as the page has them; empty for what takes none."""
     [section] = [text for name, text in sections() if name == subject]
-    codes = [code for row in rows(section) for code in row[0]]
-    return {name: arguments for name, _, arguments in (code.partition("(") for code in codes)}
+    named = [code.partition("(") for row in rows(section) for code in row[0]]
+    assert len({name for name, _, _ in named}) == len(named), "a name is documented twice"
+    return {name: arguments for name, _, arguments in named}
 
 
 def public(subject: object) -> dict[str, object]:

@@ -255,3 +255,47 @@ async def test_verify_words_are_what_the_world_says(tmp_path: Path) -> None:
         verified = await platform.perform("invoice/verify", chat_id=ali.chat_id, ref_id=ref_id)
 
         assert verified.json() == {"amount": 10, "status": "verified"}
+
+
+async def test_the_very_button_is_pressed(tmp_path: Path) -> None:
+    """Two buttons of a message may have one label; and one label may be a button's and a key's."""
+    async with emulated(tmp_path) as platform, trio.open_nursery() as nursery:
+        ali = await joined(platform)
+        same = InlineKeyboard(((CallbackButton("Go", "one"), CallbackButton("Go", "two")),))
+        keys = ReplyKeyboard(((Key("key", "Go"), Key("$location", "Here")),))
+        sent = platform.exchange.perform(SendMessage(ali.chat_id, "?", keys, same))
+        assert isinstance(sent, Sent)
+        await pushed(platform, nursery)
+        events(platform)
+        act = f"users/{ali.id}"
+
+        await platform.app.post(f"{act}/press", {"label": "Go", "message": sent.id, "index": 1})
+        await platform.app.post(f"{act}/tap", {"label": "Go", "value": "key"})
+        place = {"lat": "1", "long": "2", "desc": "there"}
+        await platform.app.post(f"{act}/tap", {"label": "Here", "value": "$location", **place})
+        for wrong in ({"label": "Go", "index": 2}, {"label": "No", "index": 1}, {"label": "Go", "index": -1}):
+            with pytest.raises(AppError, match="409"):
+                await platform.app.post(f"{act}/press", {"message": sent.id, **wrong})
+        with pytest.raises(AppError, match="409"):
+            await platform.app.post(f"{act}/tap", {"label": "Go", "value": "other"})
+
+        await platform.exchange.pusher.wait_idle()
+        press, tap, shared = events(platform)
+        assert isinstance(press, Press) and press.value == "two"
+        assert isinstance(tap, Message) and tap.content == "key"
+        assert isinstance(shared, Message) and shared.content == Location("1", "2", "there")
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_keyboard_that_comes_or_goes_is_no_edit_to_people(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        ali = await joined(platform)
+        rows = InlineKeyboard(((CallbackButton("Go", "one"),),))
+        sent = platform.exchange.perform(SendMessage(ali.chat_id, "?", None, rows))
+        assert isinstance(sent, Sent)
+        chat = platform.exchange.world.chat(ali.chat_id)
+
+        platform.exchange.perform(EditMessage(ali.chat_id, sent.id, "?"))
+        assert chat.entries[sent.id].edited_at is None
+        platform.exchange.perform(EditMessage(ali.chat_id, sent.id, "!"))
+        assert chat.entries[sent.id].edited_at is not None

@@ -1,15 +1,13 @@
-"""What the tests of the examples share: an example's bot, a platform around it, and people."""
+"""A bot, a platform around it, and people, over real sockets."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import httpx
-
 from triobot import Bot
 from triobot.cli.stage import open_stage
-from triobot.emulator.person import App, Seen, connect
+from triobot.emulator.person import App, connect
 
 
 @asynccontextmanager
@@ -20,13 +18,3 @@ async def playing(bot: Bot, *, store: str = "memory:") -> AsyncGenerator[App]:
         connect(stage.platform.control_url, stage.platform.control_token) as app,
     ):
         yield app
-
-
-async def bytes_of(seen: Seen) -> bytes:
-    """The bytes of a file that was seen."""
-    content = seen.raw["content"]
-    assert isinstance(content, dict)
-    descriptor = content["descriptor"]
-    assert isinstance(descriptor, dict)
-    async with httpx.AsyncClient(trust_env=False) as client:
-        return (await client.get(str(descriptor["path"]))).raise_for_status().content

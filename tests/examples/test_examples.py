@@ -1,4 +1,4 @@
-"""Each example does what it says, with its bot, its platform and its people on real sockets."""
+"""Each example does what it says, tried as its author would: with the test kit alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from types import ModuleType
 
 import PIL.Image
 import pytest
-from scene import bytes_of, playing
 
 from triobot import Audio, Contact, File, Image, Location, Media, Video, Voice
+from triobot.testing import drive
 
 Example = Callable[[str], ModuleType]
 
@@ -24,9 +24,9 @@ def picture() -> bytes:
     return written.getvalue()
 
 
-async def test_echo_says_everything_back(example: Example) -> None:
-    async with playing(example("echo").bot) as app:
-        sara = await app.user("Sara")
+async def test_echo_says_everything_back(example: Example, autojump_clock: object) -> None:
+    async with drive(example("echo").bot) as world:
+        sara = world.user("Sara")
         await sara.joins()
         await sara.says("Hello, سلام!")
         await sara.sees("You said:")
@@ -39,12 +39,12 @@ async def test_echo_says_everything_back(example: Example) -> None:
         echoed = await sara.sees(Image)
 
         assert echoed.text == "red"
-        assert await bytes_of(echoed) == png
+        assert await sara.opens(echoed) == png
 
 
-async def test_a_quiz_counts_right_answers(example: Example) -> None:
-    async with playing(example("quiz").bot) as app:
-        sara = await app.user("Sara")
+async def test_a_quiz_counts_right_answers(example: Example, autojump_clock: object) -> None:
+    async with drive(example("quiz").bot) as world:
+        sara = world.user("Sara")
         await sara.joins()
         await sara.sees("Which planet is the largest?")
         await sara.presses("Jupiter")
@@ -58,36 +58,40 @@ async def test_a_quiz_counts_right_answers(example: Example) -> None:
 
 
 async def test_a_quiz_goes_on_when_a_question_is_not_answered(
-    example: Example, monkeypatch: pytest.MonkeyPatch
+    example: Example, autojump_clock: object
 ) -> None:
     """And takes the question's buttons away, so that a late press answers nothing."""
     quiz = example("quiz")
-    monkeypatch.setattr(quiz, "EACH", 0.2)
-    async with playing(quiz.bot) as app:
-        sara = await app.user("Sara")
-        await sara.joins()
-        for question in quiz.QUESTIONS:
-            await sara.sees(question.text)
-            await sara.sees("Time is up for this one.")
-        await sara.sees("0 of 3 right.")
-
-        assert [seen.buttons for seen in await sara.history()] == [()] * 7
-
-
-async def test_a_quiz_ends_with_its_last_minute(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
-    quiz = example("quiz")
-    monkeypatch.setattr(quiz, "WHOLE", 0.3)
-    async with playing(quiz.bot) as app:
-        sara = await app.user("Sara")
+    async with drive(quiz.bot) as world:
+        sara = world.user("Sara")
         await sara.joins()
         await sara.sees("Which planet is the largest?")
+        await world.waits(seconds=quiz.EACH)
+        await sara.sees("Time is up for this one.")
+        await sara.sees("How many strings has a tar?")
+        await sara.presses("Six")
+        await sara.sees("Which one is not a fruit?")
+        await world.waits(seconds=quiz.EACH)
+        await sara.sees("1 of 3 right.")
+
+        assert [seen.buttons for seen in await sara.history()] == [()] * 6
+
+
+async def test_a_quiz_ends_with_its_last_minute(example: Example, autojump_clock: object) -> None:
+    quiz = example("quiz")
+    quiz.EACH = 2 * quiz.WHOLE
+    async with drive(quiz.bot) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.sees("Which planet is the largest?")
+        await world.waits(seconds=quiz.WHOLE)
         await sara.sees("That was the last minute.")
         await sara.sees("0 of 3 right.")
 
 
-async def test_a_quiz_can_be_stopped(example: Example) -> None:
-    async with playing(example("quiz").bot) as app:
-        sara = await app.user("Sara")
+async def test_a_quiz_can_be_stopped(example: Example, autojump_clock: object) -> None:
+    async with drive(example("quiz").bot) as world:
+        sara = world.user("Sara")
         await sara.joins()
         await sara.sees("Which planet is the largest?")
         await sara.says("/stop")
@@ -96,11 +100,11 @@ async def test_a_quiz_can_be_stopped(example: Example) -> None:
         await sara.sees("There is no quiz to stop.")
 
 
-async def test_a_pizza_is_paid_and_delivered(example: Example) -> None:
+async def test_a_pizza_is_paid_and_delivered(example: Example, autojump_clock: object) -> None:
     """From the first question to the picture; a wallet that is too low is topped up on the way."""
     pizza = example("pizza")
-    async with playing(pizza.bot, store="sqlite:pizza.db") as app:
-        sara = await app.user("Sara", irr=100_000)
+    async with drive(pizza.bot) as world:
+        sara = world.user("Sara", wallet=100_000)
         await sara.joins()
         await sara.sees("Your name?")
         await sara.says("Sara")
@@ -120,13 +124,13 @@ async def test_a_pizza_is_paid_and_delivered(example: Example) -> None:
         ready = await sara.sees(Image)
 
         assert ready.text == "Thank you, Sara! Ready in 30 minutes."
-        assert await bytes_of(ready) == Path(pizza.PICTURE).read_bytes()
+        assert await sara.opens(ready) == Path(pizza.PICTURE).read_bytes()
         assert (await sara.wallet())["IRR"] == 50_000
 
 
-async def test_a_pizza_can_be_cancelled_anywhere(example: Example) -> None:
-    async with playing(example("pizza").bot) as app:
-        sara = await app.user("Sara")
+async def test_a_pizza_can_be_cancelled_anywhere(example: Example, autojump_clock: object) -> None:
+    async with drive(example("pizza").bot) as world:
+        sara = world.user("Sara")
         await sara.joins()
         await sara.sees("Your name?")
         await sara.says("/cancel")
@@ -137,10 +141,10 @@ async def test_a_pizza_can_be_cancelled_anywhere(example: Example) -> None:
         await sara.sees("Your name?")
 
 
-async def test_a_shop_pages_in_one_message(example: Example) -> None:
+async def test_a_shop_pages_in_one_message(example: Example, autojump_clock: object) -> None:
     """Through pages, a search, a cart and a payment, to the same again."""
-    async with playing(example("shop").bot) as app:
-        sara = await app.user("Sara", irr=500_000)
+    async with drive(example("shop").bot) as world:
+        sara = world.user("Sara", wallet=500_000)
         await sara.joins()
         first = await sara.sees("7 items, page 1; write to search. In the cart: 0")
         assert first.buttons == (("Apples, 10,000",), ("Bread, 20,000",), ("Cheese, 30,000",), ("»",))
@@ -166,9 +170,9 @@ async def test_a_shop_pages_in_one_message(example: Example) -> None:
         assert {seen.id for seen in await sara.history() if seen.text == "2 items."} == {first.id}
 
 
-async def test_a_double_click_in_a_shop_skips_no_page(example: Example) -> None:
-    async with playing(example("shop").bot) as app:
-        sara = await app.user("Sara")
+async def test_a_double_click_in_a_shop_skips_no_page(example: Example, autojump_clock: object) -> None:
+    async with drive(example("shop").bot) as world:
+        sara = world.user("Sara")
         await sara.joins()
         await sara.sees("7 items, page 1; write to search. In the cart: 0")
         await sara.presses("»", times=2)
@@ -181,10 +185,12 @@ async def test_a_double_click_in_a_shop_skips_no_page(example: Example) -> None:
 
 
 @pytest.mark.parametrize("kind", [Image, Video, Audio, Voice, File])
-async def test_files_come_back_with_their_checksum(example: Example, kind: type[Media]) -> None:
+async def test_files_come_back_with_their_checksum(
+    example: Example, kind: type[Media], autojump_clock: object
+) -> None:
     sent = picture() if kind is Image else bytes(range(256)) * 100
-    async with playing(example("files").bot) as app:
-        sara = await app.user("Sara")
+    async with drive(example("files").bot) as world:
+        sara = world.user("Sara")
         await sara.joins()
         await sara.sees("Send me a picture, a video, a song, a voice message or a file.")
         await sara.says(kind.from_bytes(sent, "../a name.bin", "mine"))
@@ -192,5 +198,5 @@ async def test_files_come_back_with_their_checksum(example: Example, kind: type[
         checksum = await sara.sees("its SHA-256")
 
         assert back.text == f"{kind.kind}, {len(sent)} bytes"
-        assert await bytes_of(back) == sent
-        assert (await bytes_of(checksum)).decode() == hashlib.sha256(sent).hexdigest()
+        assert await sara.opens(back) == sent
+        assert (await sara.opens(checksum)).decode() == hashlib.sha256(sent).hexdigest()

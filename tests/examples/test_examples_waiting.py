@@ -6,9 +6,8 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
-from scene import bytes_of, playing
 
-from triobot import File
+from triobot import File, Location
 from triobot.testing import drive, provide
 
 Example = Callable[[str], ModuleType]
@@ -69,11 +68,11 @@ async def test_a_taxi_that_falls_through_is_given_back(
         assert fleet.booked == {}
 
 
-async def test_a_survey_branches_and_goes_back(example: Example) -> None:
+async def test_a_survey_branches_and_goes_back(example: Example, autojump_clock: object) -> None:
     """Back leads over the branch that a new answer took away, and the owner gets a table."""
     survey = example("survey")
-    async with playing(survey.bot) as app:
-        owner, sara = await app.user("Owner"), await app.user("Sara")
+    async with drive(survey.bot) as world:
+        owner, sara = world.user("Owner"), world.user("Sara")
         assert owner.id == survey.OWNER
         await sara.joins()
         await sara.sees("Three questions at most.")
@@ -92,7 +91,7 @@ async def test_a_survey_branches_and_goes_back(example: Example) -> None:
         await sara.sees("Three questions at most.")
         await owner.joins()
         await owner.says("/export")
-        table = await bytes_of(await owner.sees(File))
+        table = await owner.opens(await owner.sees(File))
 
         assert table.decode() == "stars,complaint,city\r\n1,Too long,Shiraz\r\n"
 
@@ -160,3 +159,143 @@ async def test_a_bot_speaks_the_language_that_was_chosen(example: Example, autoj
         await sara.sees("چه کسی می‌آید؟")
         await sara.submits({"name": "سارا", "children": "۲"})
         await sara.sees("میز ۴ نفره به نام سارا. به امید دیدار!")
+
+
+async def test_a_desk_has_one_operator_for_each_question(example: Example, autojump_clock: object) -> None:
+    """The first one who takes it; pictures pass, too; and either side may end the talk."""
+    async with drive(example("desk").bot) as world:
+        reza, mina = world.user("Reza"), world.user("Mina")
+        for operator in (reza, mina):
+            await operator.joins()
+            await operator.says("/on")
+            await operator.sees("You are on duty.")
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.sees("How can we help?")
+        await sara.says("My order is late.")
+        for operator in (reza, mina):
+            await operator.sees("My order is late.")
+        await sara.says("Hello?")
+        await sara.sees("Somebody will be here soon.")
+        await reza.presses("Take", times=2)
+        await sara.sees("Here we are. /end ends the talk.")
+        await reza.sees("It is yours. /end ends the talk.")
+        await mina.presses("Take")
+        await mina.sees("Somebody else was faster.")
+        await reza.says("Which order?")
+        await sara.sees("Which order?")
+        await sara.says(Location("35.7", "51.3", "here"))
+        await reza.sees(Location)
+        await sara.says("/end")
+        await sara.sees("The talk is over.")
+        await reza.sees("The talk is over.")
+        await mina.presses("Take")
+        await mina.sees("This one needs no help any more.")
+
+
+async def test_an_operator_s_next_question_waits_for_the_talk_to_end(
+    example: Example, autojump_clock: object
+) -> None:
+    desk = example("desk")
+    async with drive(desk.bot) as world:
+        reza, sara, nima = world.user("Reza"), world.user("Sara"), world.user("Nima")
+        desk.STAFF = {reza.id}
+        await reza.joins()
+        await reza.says("/on")
+        await reza.sees("You are on duty.")
+        for customer in (sara, nima):
+            await customer.joins()
+            await customer.says(f"{customer.name} has a question")
+            await reza.sees(f"{customer.name} has a question")
+            await reza.presses("Take")
+            await customer.sees("Here we are. /end ends the talk.")
+        await reza.says("One at a time, please.")
+        await sara.sees("One at a time, please.")
+        await nima.says("Is anybody here?")
+        await reza.sees("Is anybody here?")
+        await reza.says("/end")
+        await reza.sees("It is yours. /end ends the talk.")
+        await reza.says("Now you.")
+        await nima.sees("Now you.")
+
+
+async def test_a_desk_goes_on_when_somebody_leaves(example: Example, autojump_clock: object) -> None:
+    """An operator who is not there is not asked, and one who talks hears that the customer has gone."""
+    async with drive(example("desk").bot) as world:
+        reza, mina = world.user("Reza"), world.user("Mina")
+        for operator in (reza, mina):
+            await operator.joins()
+            await operator.says("/on")
+            await operator.sees("You are on duty.")
+        await reza.leaves()
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.says("My order is late.")
+        await mina.sees("My order is late.")
+        await mina.presses("Take")
+        await mina.sees("It is yours. /end ends the talk.")
+        await sara.leaves()
+        await mina.sees("The talk is over.")
+
+
+async def test_a_subscription_goes_on_while_it_is_paid(example: Example, autojump_clock: object) -> None:
+    async with drive(example("subscription").bot) as world:
+        sara = world.user("Sara", wallet=200_000)
+        await sara.joins()
+        await sara.sees("A month of news")
+        await sara.pays()
+        await sara.sees("Welcome!")
+        await sara.says("What now?")
+        await sara.sees("You are a member. /stop ends that.")
+        await world.waits(days=27)
+        await sara.sees("Your month ends in three days. Another one?")
+        await sara.presses("Yes", times=2)
+        await sara.sees("A month of news")
+        await sara.pays()
+        await sara.sees("Thank you!")
+        await world.waits(days=30)
+        await sara.sees("Your month ends in three days. Another one?")
+        await world.waits(days=2)
+        await sara.sees_nothing(within=60)
+        await world.waits(days=1)
+        await sara.sees("Your subscription is over.")
+        await sara.sees_buttons()
+
+        assert (await sara.wallet())["IRR"] == 20_000
+
+
+async def test_a_subscription_can_be_stopped(example: Example, autojump_clock: object) -> None:
+    async with drive(example("subscription").bot) as world:
+        sara = world.user("Sara", wallet=200_000)
+        await sara.joins()
+        await sara.sees("A month of news")
+        await sara.presses("Not now")
+        await sara.says("Well, then.")
+        await sara.sees("A month of news")
+        await sara.pays()
+        await sara.sees("Welcome!")
+        await sara.says("/stop")
+        await sara.sees("You won't hear from us any more.")
+        await world.waits(days=40)
+        await sara.sees_nothing(within=60)
+
+
+async def test_a_late_parcel_is_searched_for(example: Example, autojump_clock: object) -> None:
+    """Days later, however often the warehouse posts and the customer clicks."""
+    site = example("existing_app")
+    orders = site.Orders()
+    async with drive(site.bot, provide(site.orders, orders), app=site.app) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.sees("The number of your order?")
+        await sara.says("7")
+        await sara.sees("You will hear of order 7 here.")
+        for _ in range(2):
+            await site.app.test_client().post("/orders/7/shipped")
+        await sara.sees("Order 7 is on its way.")
+        await world.waits(days=3)
+        await sara.sees_buttons("Yes", "No")
+        await sara.presses("No", times=2)
+        await sara.sees("We are looking for it.")
+
+        assert orders.lost == [7]

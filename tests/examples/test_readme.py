@@ -1,4 +1,4 @@
-"""The README's code runs, and its commands are commands."""
+"""The README's code runs, and its commands and those of the docs are commands."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from scene import playing
 from triobot.cli import build_parser
 from triobot.cli.loading import load_bot
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TEXT = "\n".join(
+    (README, *(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))))
+)
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-COMMANDS = re.findall(r"(?m)(?:^|[ =])\.?\S*bin/triobot (.*)$", README)
+COMMANDS = re.findall(r"(?m)(?:^|[ =])\.?\S*bin/triobot (.*)$", TEXT)
 
 
 async def test_the_readme_s_bot_takes_orders(tmp_path: Path) -> None:
@@ -59,4 +63,4 @@ def test_the_readme_s_links_lead_somewhere() -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
 
     assert links
-    assert [link for link in links if not (Path(__file__).parents[2] / link).exists()] == []
+    assert [link for link in links if not (ROOT / link).exists()] == []

@@ -150,3 +150,74 @@ def test_nothing_is_failed_in_a_bot_whose_every_request_is_refused(
         else:
             assert not breaker.judge(now) or succeeded
         assert breaker.look_again(now) >= now or breaker.judge(now) is not None
+
+
+def test_broadcasts_to_those_who_left_hold_nothing_by_their_number() -> None:
+    """A success judges them all; each is tried once more, and is its chat's own then."""
+    breaker = Breaker()
+    breaker.succeeded("worked", 0, 0)
+    assert not any(breaker.refused(chat, 1, broadcast=True) for chat in range(50))
+    assert breaker.held is None
+    assert breaker.judge(30) == ()
+    assert set(breaker.succeeded("another", 2, 31)) == set(range(50))
+    assert all(breaker.refused(chat, 32, broadcast=True) for chat in range(50))
+
+
+def test_broadcasts_that_reach_nobody_for_a_minute_mean_the_token() -> None:
+    breaker = Breaker()
+    breaker.succeeded("worked", 0, 0)
+    for chat in range(5):
+        breaker.refused(chat, 1, broadcast=True)
+    assert breaker.judge(breaker.look_again(1)) == ()
+    assert breaker.held is not None
+    assert breaker.held.sure
+    assert breaker.held.since == 61
+
+
+def test_a_few_broadcasts_refused_at_the_end_are_their_chats_own() -> None:
+    breaker = Breaker()
+    breaker.succeeded("worked", 0, 0)
+    for chat in range(4):
+        breaker.refused(chat, 1, broadcast=True)
+    assert breaker.judge(60) == ()
+    assert set(breaker.judge(61)) == set(range(4))
+    assert breaker.held is None
+
+
+def test_a_broadcast_to_a_chat_that_worked_lately_tells_as_much_as_a_reply() -> None:
+    breaker = Breaker()
+    for chat in range(5):
+        breaker.succeeded(chat, 0, 0)
+    for chat in range(5):
+        breaker.refused(chat, 1, broadcast=True)
+    assert breaker.held is not None
+
+
+def test_somebody_who_left_says_nothing_of_the_token() -> None:
+    breaker = working("a", "b")
+    breaker.succeeded("a", -10.0, -10.0)
+    assert not breaker.left("a"), "nothing was held"
+    assert breaker.refused("a", 0.0)
+    assert breaker.held is None
+    breaker.succeeded("a", 1.0, 1.1)
+    assert not breaker.refused("a", 2.0), "it came back, so a refusal is judged afresh"
+
+
+def test_a_leave_that_is_told_late_lets_everything_go_on() -> None:
+    breaker = working("b")
+    breaker.succeeded("a", -10.0, -10.0)
+    assert not breaker.refused("a", 0.0)
+    assert breaker.judge(6.0) == ()
+    assert breaker.held is not None
+    assert breaker.left("a")
+    assert breaker.held is None
+    assert breaker.look_again(7.0) == NEVER
+
+
+def test_a_leave_does_not_excuse_the_refusals_of_others() -> None:
+    breaker = working("b")
+    for chat in range(5):
+        breaker.refused(chat, 0.0)
+    assert breaker.held is not None
+    assert not breaker.left(0)
+    assert breaker.held is not None

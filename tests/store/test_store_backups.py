@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -154,6 +155,7 @@ async def test_a_restored_store_says_so_and_gives_no_number_again(path: Path, ba
 
     async with opened(path) as store:
         assert store.opening().epoch == 1
+        assert store.opening().restored
         assert store.opening().unclean == 0
         assert (await row_of(store, row.seq)).epoch == 0
         assert await store.journal(ConversationId(lost.seq)) is None
@@ -162,6 +164,8 @@ async def test_a_restored_store_says_so_and_gives_no_number_again(path: Path, ba
         await store.commit(begin(store, new.seq), standing(store, row.seq))
         assert (await row_of(store, new.seq)).epoch == (await row_of(store, row.seq)).epoch == 1
         assert (await row_of(store, idle.seq)).epoch == 0
+    async with opened(path) as store:
+        assert (store.opening().epoch, store.opening().restored) == (1, False)
     # The store before it knows what the backup doesn't, and is kept.
     assert kept is not None
     async with opened(kept) as store:
@@ -206,6 +210,23 @@ async def test_a_store_that_is_beyond_repair_can_be_replaced(path: Path, backup:
     assert kept.read_bytes() == b"rubbish"
     async with opened(path) as store:
         assert store.opening().epoch == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("gone", [False, True])
+async def test_what_root_restores_is_its_bots(path: Path, backup: Path, gone: bool) -> None:
+    """The bot runs as somebody else, and must be able to open it."""
+    async with opened(path) as store:
+        await store.backup(backup)
+    for file in path.parent.iterdir():
+        os.chown(file, 4711, 4712)
+        if gone:
+            file.unlink()
+    os.chown(path.parent, 4711, 4712)
+
+    await restored(backup, path)
+
+    assert {(file.stat().st_uid, file.stat().st_gid) for file in path.parent.iterdir()} == {(4711, 4712)}
 
 
 # --- looking for damage

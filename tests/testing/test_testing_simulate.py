@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 import trio
 
 from triobot import Bot, Chat
-from triobot.cli import main
 from triobot.filters import command, pressed
 from triobot.testing import Outcome, Plan, run, simulate
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def simulated(bot: Bot, plan: Plan) -> Outcome:
@@ -83,38 +79,3 @@ def test_a_press_that_nobody_answers_is_found() -> None:
         patch.setattr(answers, lambda *_: None)
         found = simulated(bot, Plan(chats=3, hours=6, crashes=0)).broken
     assert any("presses in chat" in one and "were never answered" in one for one in found)
-
-
-def test_the_command_says_what_happened_and_how_to_have_it_again(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    main(
-        [
-            "simulate",
-            f"{EXAMPLES / 'echo.py'}:bot",
-            "--chats",
-            "2",
-            "--hours",
-            "2",
-            "--crashes",
-            "1",
-            "--runs",
-            "2",
-        ]
-    )
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["seed 0", "seed 1"]
-
-    (tmp_path / "fragile.py").write_text(
-        "from triobot import Bot, Chat\n"
-        "bot = Bot()\n"
-        "@bot.conversation\n"
-        "async def fragile(chat: Chat) -> None:\n"
-        "    raise ValueError\n"
-    )
-    with pytest.raises(SystemExit) as ended:
-        main(["simulate", f"{tmp_path / 'fragile.py'}:bot", "--chats", "2", "--hours", "2", "--crashes", "0"])
-    said = capsys.readouterr().out
-    assert ended.value.code == 1
-    assert "BROKEN: alarm conversation_crashed" in said
-    assert "again: triobot simulate" in said

@@ -181,6 +181,11 @@ async def outside(content: Content) -> None:
     assert_type(await bot.upload(File.open("a.pdf")), File)
     assert_type(await door.get(DETAILS), Details)
     await door.set(DETAILS, Details(3))
+    broadcast = bot.broadcast("news")
+    assert_type(await broadcast.start("News.", DETAILS, buttons=Buttons({1: "One"})), bool)
+    await broadcast.start(Image.open("news.jpg"), [1, 2])
+    assert_type((await broadcast.status()).sent, int)
+    assert_type([left async for left in broadcast.gone()], list[ChatId])
     async for chat_id, details in bot.each(DETAILS):
         assert_type(chat_id, ChatId)
         assert_type(details, Details)

@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from .. import __version__
-from . import demo, emulate, run, simulate, store, talk, webhook_url
+from . import broadcast, demo, dev, emulate, forget, journal, run, simulate, status, store, talk, webhook_url
 from .failures import report
 from .terminal import set_up_streams
 
 _EXAMPLES: Final = """\
 examples:
   triobot demo                          see a bot at work: nothing to set up
-  triobot talk examples/quiz.py:bot     talk to a bot, as its user
+  triobot dev examples/pizza.py:bot     work on a bot, with its users in your browser
+  triobot talk examples/quiz.py:bot     talk to a bot in the terminal, as its user
   triobot run examples/echo.py:bot      run a bot (its token is in TRIOBOT_TOKEN)
   triobot emulate --bot-url http://...  be the platform, for a bot in any language
 
@@ -40,7 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"triobot {__version__}")
     parser.set_defaults(debug=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, talk, simulate, webhook_url, emulate, demo, store):
+    operating = (status, journal, broadcast, store, forget)
+    for command in (run, dev, talk, simulate, webhook_url, emulate, demo, *operating):
         command.declare(commands)
     return parser
 

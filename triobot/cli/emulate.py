@@ -15,7 +15,8 @@ from .terminal import harmless, set_up_logging
 
 _DETAILS: Final = """\
 A bot in any language talks to it as to the platform, with the token that is printed. People come to life
-through the control API, whose address and token are printed, too. Everything is gone when it ends.
+through the control API, whose address and token are printed, too, or in a browser, on the page that is
+printed last. Everything is gone when it ends.
 
 Only this machine can reach it, unless --expose is given. TRIOBOT_* variables are not read.
 
@@ -86,6 +87,7 @@ async def _emulate(arguments: argparse.Namespace) -> None:
         print(f"token          {harmless(token)}")
         print(f"control        {platform.control_url}")
         print(f"control token  {platform.control_token}")
+        print(f"page           {platform.page_address}")
         if arguments.bot_url is None:
             print("no --bot-url: events are posted nowhere")
         print("Ctrl-C ends it.", flush=True)

@@ -28,12 +28,7 @@ def load_bot(target: str) -> Bot:
     """
     from ..bot import Bot, importing
 
-    place, colon, name = target.rpartition(":")
-    if not colon:
-        place, name = target, _USUAL
-    if not place or not name:
-        raise ConfigError(f"{target!r} names no bot; write MODULE:BOT, such as echo:bot or path/echo.py:bot")
-    is_file = place.endswith(".py") or "/" in place
+    place, name, is_file = parse_target(target)
     with importing(place):
         found: object = _import_file(Path(place)) if is_file else _import_module(place)
     for part in name.split("."):
@@ -44,6 +39,20 @@ def load_bot(target: str) -> Bot:
     if not isinstance(found, Bot):
         raise ConfigError(f"{place}:{name} is a {type(found).__name__}, not a triobot.Bot")
     return found
+
+
+def parse_target(target: str) -> tuple[str, str, bool]:
+    """The module or the file, the name in it, and whether it is a file.
+
+    Raises:
+        ConfigError: it names no bot.
+    """
+    place, colon, name = target.rpartition(":")
+    if not colon:
+        place, name = target, _USUAL
+    if not place or not name:
+        raise ConfigError(f"{target!r} names no bot; write MODULE:BOT, such as echo:bot or path/echo.py:bot")
+    return place, name, place.endswith(".py") or "/" in place
 
 
 def _import_module(name: str) -> ModuleType:

@@ -1,42 +1,135 @@
-"""``triobot store``: what an operator does to a store while the bot doesn't run."""
+"""``triobot store``: what an operator does to a bot's store."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import attrs
 
-from ..errors import ConfigError
+from ..errors import ConfigError, StoreError
 from .arguments import Commands, add_command
+from .consulting import add_bot_options, settings_of, store_file
 from .loading import load_bot
 
 _DETAILS: Final = """\
-A store belongs to one bot on one platform, so that nobody opens another bot's conversations and payments by
-accident. After the token was replaced, or the platform has moved, say that it is still the same bot:
+backup copies the store into a new file, while the bot runs or not; cp of a live store misses what its log
+holds. restore makes a backup the store again, while the bot doesn't run; the store that it replaces is kept
+beside it. The bot then knows that it was put back: what was done after the backup is not done again in
+silence.
+check looks for damage, in the store of a bot that doesn't run or in a backup.
 
+A store belongs to one bot on one platform, so that nobody opens another bot's conversations and payments by
+accident. After the token was replaced, or the platform has moved, rebind says that it is still the same bot.
+
+examples:
+  triobot store backup /var/backups/pizza-monday.db
+  triobot store check /var/backups/pizza-monday.db
+  triobot store restore /var/backups/pizza-monday.db
   triobot store rebind pizza:bot
 """
 
 
 def declare(commands: Commands) -> None:
     """Add the command to the grammar."""
-    parser = add_command(commands, "store", rebind, summary="look after a bot's store", details=_DETAILS)
+    parser = add_command(commands, "store", store, summary="look after a bot's store", details=_DETAILS)
+    parser.add_argument("action", choices=sorted(_ACTIONS))
     parser.add_argument(
-        "action", choices=["rebind"], help="rebind: bind the store to the present token and platform"
+        "what",
+        metavar="FILE|MODULE:BOT",
+        nargs="?",
+        help="the backup; with check, a file to look at; with rebind, the bot whose settings count",
     )
-    parser.add_argument("bot", metavar="MODULE:BOT", help="the bot whose settings count")
-    parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
+    add_bot_options(parser)
 
 
-def rebind(arguments: argparse.Namespace) -> None:
-    """Bind the bot's store to its present token and platform."""
+def store(arguments: argparse.Namespace) -> None:
+    """Do it."""
+    _ACTIONS[arguments.action](arguments)
+
+
+def _backup(arguments: argparse.Namespace) -> None:
+    import trio
+
+    from ..clock import SystemClock
+    from ..errors import StoreLockedError
+    from ..operator import Backup, ask, socket_path
+    from ..store import back_up_sqlite
+
+    target = _named(arguments, "the new file").resolve()
+    settings = settings_of(arguments)
+    file, place = store_file(settings), socket_path(settings.store)
+
+    async def make() -> None:
+        assert place is not None
+        if await ask(place, Backup(target), _nothing):
+            return
+        try:
+            # Not through a visit: a store that can't be opened any more should be copied all the more.
+            await back_up_sqlite(file, target, clock=SystemClock())
+        except StoreLockedError as error:
+            raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
+
+    trio.run(make)
+    print(f"backed up {settings.store} to {target}")
+
+
+async def _nothing(fields: object) -> None:
+    import trio
+
+    await trio.lowlevel.checkpoint()
+
+
+def _restore(arguments: argparse.Namespace) -> None:
+    import trio
+
+    from ..clock import SystemClock
+    from ..store import Stamp, restore_sqlite
+
+    backup = _named(arguments, "the backup")
+    settings = settings_of(arguments)
+    file = store_file(settings)
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+
+    async def restore() -> Path | None:
+        return await restore_sqlite(backup, file, stamp=stamp, clock=SystemClock())
+
+    kept = trio.run(restore)
+    print(f"restored {settings.store} from {backup}")
+    if kept is not None:
+        print(f"the store before it is kept as {kept}")
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    import trio
+
+    from ..errors import StoreLockedError
+    from ..store import examine_sqlite
+
+    file = Path(arguments.what) if arguments.what else store_file(settings_of(arguments))
+    try:
+        problems = trio.run(examine_sqlite, file)
+    except StoreLockedError as error:
+        raise StoreLockedError(f"{error}; back it up, and check the backup") from error
+    for problem in problems:
+        print(problem)
+    if problems:
+        raise StoreError(f"{file} is damaged; restore a backup, and keep this file for a closer look")
+    print(f"{file} is whole")
+
+
+def _rebind(arguments: argparse.Namespace) -> None:
     import trio
 
     from ..clock import SystemClock
     from ..store import Stamp, rebind_sqlite
 
-    settings = load_bot(arguments.bot).settings()
+    bot = arguments.what or arguments.bot
+    if bot is None:
+        raise ConfigError("whose? triobot store rebind MODULE:BOT")
+    settings = load_bot(bot).settings()
     if arguments.store is not None:
         settings = attrs.evolve(settings, store=arguments.store)
     engine, _, place = settings.store.partition(":")
@@ -51,3 +144,17 @@ def rebind(arguments: argparse.Namespace) -> None:
 
     trio.run(bind)
     print(f"{settings.store} now belongs to this token at {settings.base_url}")
+
+
+def _named(arguments: argparse.Namespace, what: str) -> Path:
+    if arguments.what is None:
+        raise ConfigError(f"name {what}: triobot store {arguments.action} FILE")
+    return Path(arguments.what)
+
+
+_ACTIONS: Final[dict[str, Callable[[argparse.Namespace], None]]] = {
+    "backup": _backup,
+    "check": _check,
+    "rebind": _rebind,
+    "restore": _restore,
+}

@@ -23,6 +23,7 @@ from ..errors import (
     ConfigError,
     ConversationEndedError,
     DeliveryUnknownError,
+    ForbiddenError,
     ForeignTaskError,
     UnrecordableError,
 )
@@ -85,6 +86,7 @@ class Conversation:
         watches: the open blocks that an event may end.
         scopes: the open blocks, by id.
         ending: None while it runs, and when the program stops: then it hasn't ended.
+        refused: the platform refused something of its own chat: the user may have left.
         id: the same for this run after a crash, too: the chat, and the inbox row that started it.
         owner: whose it is; None when it is the chat's.
         key: with which code started it.
@@ -119,6 +121,7 @@ class Conversation:
         self.interrupted = interrupted
         self.successor: tuple[Start, Delivery] | None = None
         self.nurseries = 0
+        self.refused = False
         self.event: Event = delivery.event
         self.waits: list[Wait] = []
         self.watches: list[Watch] = []
@@ -398,7 +401,11 @@ class Conversation:
         self.enter(OperationKind.SEND)
 
         async def body() -> T:
-            return await self.services.outbox.perform(operation, urgency=urgency, on_unknown=on_unknown)
+            try:
+                return await self.services.outbox.perform(operation, urgency=urgency, on_unknown=on_unknown)
+            except ForbiddenError:
+                self.refused = self.refused or getattr(operation, "chat_id", None) == self.life.chat_id
+                raise
 
         doubt = DeliveryUnknownError(operation.path, "the program ended while it was in flight")
         return await self.journal.effect(

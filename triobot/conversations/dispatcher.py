@@ -58,6 +58,7 @@ class Dispatcher:
         self._username = username
         self._lives: dict[ChatId, ChatLife] = {}
         self._running: set[Conversation] = set()
+        self._fewer_running = trio.lowlevel.ParkingLot()
         self._consumption = Consumption(services.store, services.raise_alarm)
         self._timers = Timers(services.clock)
         self._routed_at = 0
@@ -393,6 +394,7 @@ class Dispatcher:
         finally:
             self._running.discard(conversation)
             self._timers.wake_at(conversation, None)
+            self._fewer_running.unpark_all()
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
         """What goes on in a chat."""
@@ -521,6 +523,18 @@ class Dispatcher:
         """Nothing goes on in this chat any more."""
         if self._lives.get(life.chat_id) is life:
             del self._lives[life.chat_id]
+
+    async def end_chat(self, chat_id: ChatId) -> None:
+        """End what runs in a chat that is to be forgotten; then nothing of it is yet to be written.
+
+        Cancellation: *atomic*: it ends all the same.
+        """
+        await trio.lowlevel.checkpoint()
+        life = self._lives.get(chat_id)
+        ending = () if life is None else life.end_all()
+        while not self._running.isdisjoint(ending):
+            await self._fewer_running.park()
+        await self._consumption.wait_written(chat_id)
 
     # --- stopping
 

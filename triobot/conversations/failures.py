@@ -18,6 +18,7 @@ from ..errors import (
     ForbiddenError,
     ForeignTaskError,
     LocalProtocolError,
+    RecordError,
     TriobotError,
 )
 from ..seams import Alarm
@@ -30,22 +31,25 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("triobot.conversations")
 
 # The author's mistakes: their texts say what is wrong, and never hold a value.
-_MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError)
+_MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
 
 def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> bool:
     """Log and count a failure; False if it is only that the user has left or blocked the bot."""
     errors = list(_leaves(failure))
     chat_id, name = conversation.life.chat_id, conversation.route.name
-    if conversation.left or all(isinstance(error, ForbiddenError) for error in errors):
+    # Refused in its own chat: somebody else who has left is no reason to say nothing here.
+    refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
+    if conversation.left or refused:
         conversation.house.count("gone")
         return False
     conversation.house.count("crashed")
     for error in errors:
-        kind, line = type(error).__name__, failing_line(error.__traceback__)
-        log.error("conversation %s of chat %s failed: %s at %s%s", name, chat_id, kind, line, _words(error))
+        line = failing_line(error.__traceback__)
+        what = f"{type(error).__name__} at {line}{_words(error)}"
+        log.error("conversation %s of chat %s failed: %s", name, chat_id, what)
         log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
-        text = f"conversation {name} failed with {kind} at {line}; users are told to start again"
+        text = f"conversation {name} failed with {what}; users are told to start again"
         conversation.services.raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
     return True
 

@@ -123,9 +123,24 @@ def check_filter(taken: object, who: str) -> None:
         ConfigError: it isn't; `who` names what it was given to.
     """
     if not isinstance(taken, Filter):
+        refuse_uncalled(taken, who)
         name = getattr(taken, "__name__", "")
         what = f"{type(taken).__name__} {name}".rstrip()
         raise ConfigError(f"{who} takes a filter such as command('name'), not a {what}")
+
+
+def refuse_uncalled(taken: object, who: str) -> None:
+    """Refuse one of our functions that make filters, where what it makes was meant.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    name = str(getattr(taken, "__name__", ""))
+    if getattr(taken, "__module__", "") in _FILTERS and not isinstance(taken, type):
+        raise ConfigError(f"{who} takes a filter, and {name} makes one: call it, as in {name}()")
+
+
+_FILTERS: Final = (__name__, f"{__package__}.flooding")
 
 
 _DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}

@@ -340,13 +340,10 @@ class ChatLife:
 
     def _leave(self, delivery: Delivery) -> None:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""
-        self._services.outbox.drop(self.chat_id)
         self._left_by = max(self._left_by, delivery.seq)
-        gone, self._mailbox = [*self._mailbox, *self.places.clear()], []
-        for earlier in gone:
+        for earlier in [*self._mailbox, *self.places.clear()]:
             self._drop(earlier, "left")
-        for conversation in self.places.all():
-            conversation.end(Ending.LEFT)
+        self.end_all()
         self._act(
             decide(delivery.event, self.setting(delivery), self._table, (), None, self._filter_failed),
             delivery,
@@ -468,6 +465,16 @@ class ChatLife:
             self.house.room(self)
 
     # --- out
+
+    def end_all(self) -> Sequence[Conversation]:
+        """End what runs, without a word: the chat was left, or is to be forgotten, with what waits in it."""
+        self._services.outbox.drop(self.chat_id)
+        self._mailbox = []
+        self.places.clear()
+        ending = self.places.all()
+        for conversation in ending:
+            conversation.end(Ending.LEFT)
+        return ending
 
     def ended(self, conversation: Conversation) -> None:
         """A conversation is over: its successor starts, or what is left is routed again from the top."""

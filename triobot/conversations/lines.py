@@ -23,7 +23,11 @@ _LIBRARIES: Final = _places("purelib", "platlib")
 
 def calling_line() -> str:
     """``file:line`` of the nearest caller in an author's code."""
-    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
+    return line_above(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
+
+
+def line_above(frame: FrameType | None) -> str:
+    """``file:line`` of the nearest frame in an author's code, from this one outwards."""
     callers: list[tuple[str, int]] = []
     while frame is not None:
         callers.append((frame.f_code.co_filename, frame.f_lineno))

@@ -16,7 +16,7 @@ from .declarations import Route as Route
 from .declarations import RouteKind as RouteKind
 from .declarations import Table as Table
 from .declarations import check_arguments, check_version, per_of, route_name
-from .filters import Filter, Setting, check_filter, nothing, starting
+from .filters import Filter, Setting, check_filter, nothing, refuse_uncalled, starting
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -181,6 +181,7 @@ class Router:
         """Add a route; the decorators do."""
         if not callable(handler):
             raise ConfigError(f"@{kind.value} decorates an async function, not {handler!r}")
+        refuse_uncalled(handler, f"@{kind.value}")
         name = route_name(handler)
         only_code = kind is RouteKind.ASIDE and options.bare
         if not only_code:

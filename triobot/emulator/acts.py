@@ -15,7 +15,7 @@ from ..wire.forms import Checkbox, Form, Radio, Select, Submit, TextArea, TextFi
 from ..wire.ids import CallbackId, ChatId, MessageId
 from ..wire.markup import SHARE_CONTACT, SHARE_LOCATION, CallbackButton, InlineButton, Key
 from .chats import Chat, Entry, Pressed
-from .consequences import MembersChanged, MoneyMoved, Shown
+from .consequences import Clicked, Edited, MembersChanged, MoneyMoved, Shown
 from .people import ImpossibleActError, User
 from .world import World
 
@@ -89,8 +89,14 @@ def share_location(
     return say(world, user, place, now, chat=chat)
 
 
-def tap(world: World, user: User, key: Key, now: int, *, chat: ChatId | None = None) -> tuple[Event, ...]:
-    """Tap a key of the reply keyboard: its label is seen in the chat, its value is sent."""
+def tap(
+    world: World, user: User, key: Key, now: int, *, chat: ChatId | None = None, place: Location = HOME
+) -> tuple[Event, ...]:
+    """Tap a key of the reply keyboard: its label is seen in the chat, its value is sent.
+
+    Args:
+        place: what a key that asks for a location shares.
+    """
     world.catch_up(now)
     there = chat_of(world, user, chat)
     keyboard = there.reply_keyboard
@@ -101,7 +107,7 @@ def tap(world: World, user: User, key: Key, now: int, *, chat: ChatId | None = N
     if key.value == SHARE_CONTACT:
         return share_contact(world, user, now, chat=there.id)
     if key.value == SHARE_LOCATION:
-        return share_location(world, user, now, chat=there.id)
+        return share_location(world, user, now, chat=there.id, place=place)
     return (_say(world, user, there, key.label, key.value, now),)
 
 
@@ -122,6 +128,7 @@ def press(
         raise ImpossibleActError("this button is paid or opens a page: it can't be pressed")
     callback_id = CallbackId(world.letters())
     there.press(Pressed(callback_id, user.id, message_id, now))
+    world.record(now, Clicked(there.id, user.id, message_id, callback_id, button.text))
     return (Press(there.id, button.data, message_id, callback_id, sender_of(world, user)),)
 
 
@@ -157,6 +164,7 @@ def submit(
     pairs = filled(entry.form, values)
     chat_entry = attrs.evolve(entry, submitted=entry.submitted + 1)
     there.put(chat_entry)
+    world.record(now, Edited(there.id, chat_entry, anew=False))
     callback_id: CallbackId | None = None
     if world.switches.form_callback_ids:
         callback_id = CallbackId(world.letters())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 from typing import BinaryIO, Final, cast
 from urllib.parse import parse_qsl
 
@@ -149,11 +150,28 @@ def _file(exchange: Exchange, file_id: str) -> Response:
     }
     if stored is None:
         return Response(encode_error("not found"), 404, headers, content_type=_JSON)
-    headers["Content-Length"] = str(stored.size)
     if stored.raster is None:
         headers["Content-Disposition"] = "attachment"
-    kind = stored.raster or "application/octet-stream"
-    return Response(exchange.blobs.read(stored), 200, headers, content_type=kind)
+    kind = stored.raster or stored.played or "application/octet-stream"
+    headers["Accept-Ranges"] = "bytes"
+    span = _span(request.headers.get("Range", ""), stored.size)
+    if span is None:
+        headers["Content-Length"] = str(stored.size)
+        return Response(exchange.blobs.read(stored), 200, headers, content_type=kind)
+    first, last = span
+    headers["Content-Length"] = str(last - first + 1)
+    headers["Content-Range"] = f"bytes {first}-{last}/{stored.size}"
+    return Response(exchange.blobs.read(stored, first, last), 206, headers, content_type=kind)
+
+
+def _span(asked: str, size: int) -> tuple[int, int] | None:
+    """The one range that a player asks for when somebody jumps in a film; of anything else, the whole."""
+    found = re.fullmatch(r"bytes=([0-9]{1,18})-([0-9]{0,18})", asked)
+    if found is None:
+        return None
+    first = int(found[1])
+    last = min(int(found[2]), size - 1) if found[2] else size - 1
+    return (first, last) if first <= last else None
 
 
 def _refuse(exchange: Exchange, path: str, fields: Fields, refusal: Refusal) -> Response:

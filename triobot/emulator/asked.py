@@ -111,3 +111,11 @@ class Asked:
         if not isinstance(value, dict):
             raise BadAskError(f"{name!r} must be an object")
         return cast("dict[str, object]", value)
+
+
+def as_number(name: str, value: object) -> int:
+    """An integer out of an address, where everything is text."""
+    text = str(value)
+    if not (text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= 18):
+        raise BadAskError(f"{name!r} must be an integer")
+    return int(text)

@@ -23,6 +23,17 @@ _RASTER: Final = (
 )
 
 
+# What plays can't carry a script either; without its type no browser would play it.
+_PLAYED: Final = (
+    (b"\x1aE\xdf\xa3", "video/webm"),
+    (b"OggS", "audio/ogg"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\xff\xf3", "audio/mpeg"),
+    (b"fLaC", "audio/flac"),
+)
+
+
 @final
 @attrs.frozen
 class Stored:
@@ -30,11 +41,13 @@ class Stored:
 
     Attributes:
         raster: the media type when its first bytes are those of a raster image, else None.
+        played: the media type when they are those of a sound or a film, else None.
     """
 
     path: Path = attrs.field(repr=False)
     size: int
     raster: str | None
+    played: str | None = None
 
 
 @final
@@ -48,6 +61,16 @@ def raster_type(head: bytes) -> str | None:
         if head.startswith(magic):
             return kind
     return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
+
+
+def played_type(head: bytes) -> str | None:
+    """The media type of a sound or a film, by its first bytes and never by its name."""
+    for magic, kind in _PLAYED:
+        if head.startswith(magic):
+            return kind
+    if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
+        return "audio/wav"
+    return "video/mp4" if head[4:8] == b"ftyp" else None
 
 
 @final
@@ -90,10 +113,13 @@ class Blobs:
     def _look(self, path: Path) -> Stored:
         with path.open("rb") as file:
             head = file.read(16)
-        return Stored(path, path.stat().st_size, raster_type(head))
+        return Stored(path, path.stat().st_size, raster_type(head), played_type(head))
 
-    async def read(self, stored: Stored) -> AsyncIterator[bytes]:
-        """The bytes, in pieces."""
+    async def read(self, stored: Stored, first: int = 0, last: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes in pieces: all, or those from the `first` to the `last`."""
+        left = stored.size - first if last is None else last - first + 1
         async with await trio.open_file(stored.path, "rb") as file:
-            while chunk := await file.read(_CHUNK):
+            await file.seek(first)
+            while left > 0 and (chunk := await file.read(min(_CHUNK, left))):
+                left -= len(chunk)
                 yield chunk

@@ -24,6 +24,7 @@ class Entry:
 
     Attributes:
         author: the person who wrote it, or None for the bot.
+        edited_at: when its content was last changed; a keyboard that comes or goes is no edit to people.
         submitted: how often its form was sent.
     """
 

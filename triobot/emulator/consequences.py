@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, final
 
 import attrs
 
-from ..wire.ids import ChatId, MessageId, SenderId
+from ..wire.ids import CallbackId, ChatId, MessageId, SenderId
 from ..wire.markup import Currency
 from .chats import Entry, Reply
 
@@ -46,6 +46,18 @@ class TypingSeen:
 
     chat_id: ChatId
     until: int
+
+
+@final
+@attrs.frozen
+class Clicked:
+    """This person pressed a button with data, which waits for its answer from here on."""
+
+    chat_id: ChatId
+    user_id: SenderId
+    message_id: MessageId
+    callback_id: CallbackId
+    label: str = attrs.field(repr=False)
 
 
 @final
@@ -104,6 +116,7 @@ Consequence: TypeAlias = (
     | Edited
     | Deleted
     | TypingSeen
+    | Clicked
     | Answered
     | MembersChanged
     | MoneyMoved

@@ -10,10 +10,12 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``POST groups``                       ``name``, ``members: [user ids]``, who join
 ``POST users/<id>/join``, ``leave``   ``chat``: a group's id, else the service
 ``POST users/<id>/say``               ``text``
-``POST users/<id>/media``             ``kind``, ``filename``, ``base64``, ``caption``
+``POST users/<id>/media``             ``kind``, ``filename``, ``base64``, ``caption``, ``duration``
 ``POST users/<id>/share-contact``     one's own, unless ``phone`` (and ``name``) are given
 ``POST users/<id>/share-location``    ``lat``, ``long``, ``desc``: all or none
-``POST users/<id>/press``             ``label`` of an inline button or of a key, ``message``, ``times``
+``POST users/<id>/press``             ``label`` of an inline button or of a key, ``message``, ``times``;
+                                      ``index`` of the button in the message, where labels are the same
+``POST users/<id>/tap``               ``label`` and ``value`` of a key; ``lat``, ``long``, ``desc`` to share
 ``POST users/<id>/submit``            ``values: {name: text}``, ``message``
 ``POST users/<id>/pay``               the newest button; or ``label``, ``message``; or ``invoice`` (an id) or
                                       ``newest_invoice: true``; ``code``, ``taken``, ``amount``
@@ -28,6 +30,12 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``POST switches``                     the fields of `Switches`
 ``POST forget-uploads``               descriptors of ours are refused from now on
 ``GET  requests``, ``GET deliveries`` what the bot asked for, what was posted to it
+``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them
+``GET  script``                       ``?chat=``: a private chat as a test for `triobot.testing`
+``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
+``POST bot/kill``, ``bot/restart``    what may be done to it
+``GET  stream``                       everything, and then whatever is new, as server-sent events: see
+                                      `page.follower`
 ====================================  ===================================================================
 
 Acts take ``chat`` (a group's id) everywhere, and answer ``{"seq": number of the newest change, "events":
@@ -52,6 +60,7 @@ from .blobs import TooLargeError
 from .control_person import PersonControl
 from .control_platform import PlatformControl
 from .exchange import Exchange
+from .page.script import Done
 from .people import ImpossibleActError, User
 from .pusher import PushQueueFullError
 
@@ -65,13 +74,21 @@ def control_blueprint(exchange: Exchange) -> Blueprint:
 
     def of_user(name: str, answer: Callable[[User, Asked], Given], method: str = "POST") -> None:
         async def view(user_id: int) -> Response:
-            return await _answered(lambda asked: answer(exchange.world.people.get(SenderId(user_id)), asked))
+            def of_this(asked: Asked) -> Given:
+                user = exchange.world.people.get(SenderId(user_id))
+                done = Done(exchange.world.seq, user.id, name, asked.values(), dict(user.wallet.items()))
+                value = answer(user, asked)
+                if method == "POST":
+                    exchange.diary.append(done)
+                return value
+
+            return await _answered(exchange, of_this)
 
         blueprint.add_url_rule(f"/users/<int:user_id>/{name}", name, view, methods=[method])
 
     def of_all(name: str, answer: Callable[[Asked], Given], method: str = "POST") -> None:
         async def view() -> Response:
-            return await _answered(answer)
+            return await _answered(exchange, answer)
 
         blueprint.add_url_rule(f"/{name}", f"{method} {name}", view, methods=[method])
 
@@ -92,12 +109,14 @@ async def _nowhere(rest: str) -> Response:
     return _refused(404, "there is no such path in the control API")
 
 
-async def _answered(answer: Callable[[Asked], Given]) -> Response:
+async def _answered(exchange: Exchange, answer: Callable[[Asked], Given]) -> Response:
     try:
         asked = Asked({**request.args}) if request.method == "GET" else Asked.read(await _body())
         value = answer(asked)
         if inspect.isawaitable(value):
             value = await value
+        if request.method == "POST":
+            exchange.tell()
     except ImpossibleActError as error:
         return _refused(409, str(error))
     except (BadAskError, LocalProtocolError) as error:

@@ -14,16 +14,19 @@ from ..wire.content import MEDIA, Contact, Location, MediaKind
 from ..wire.encode import encode_event_data
 from ..wire.events import Event, Press
 from ..wire.ids import ChatId, InvoiceId, MessageId
-from ..wire.markup import PayButton
+from ..wire.markup import InlineButton, Key, PayButton
 from ..wire.rules import JsonValue
 from . import acts, paying
-from .asked import Asked, BadAskError, Given
+from .asked import Asked, BadAskError, Given, as_number
+from .chats import Chat, Entry
 from .exchange import Exchange
 from .people import ImpossibleActError, User
 from .views import JsonObject, view_chat
 
 LONGEST_WAIT: Final = 60
 _MOST_PRESSES: Final = 10
+# How a payment ends.
+_ENDS: Final = ("code", "taken", "amount")
 
 
 def _chat_of(asked: Asked) -> ChatId | None:
@@ -34,6 +37,25 @@ def _chat_of(asked: Asked) -> ChatId | None:
 def _message_of(asked: Asked) -> MessageId | None:
     value = asked.optional_integer("message")
     return MessageId(value) if value is not None else None
+
+
+def _place_of(asked: Asked) -> Location:
+    if asked.optional_text("lat") is None and asked.optional_text("long") is None:
+        return acts.HOME
+    return Location(asked.text("lat"), asked.text("long"), asked.optional_text("desc") or "")
+
+
+def _button(chat: Chat, asked: Asked) -> tuple[Entry, InlineButton] | None:
+    """The button of this label; with an index, that one of the message, where two have the same label."""
+    label, message = asked.optional_text("label") or "", _message_of(asked)
+    index = asked.optional_integer("index")
+    if index is None or message is None:
+        return chat.button(label, message)
+    entry = chat.entries.get(message)
+    buttons = list(entry.buttons()) if entry is not None else []
+    if entry is None or not 0 <= index < len(buttons) or buttons[index].text != label:
+        return None
+    return entry, buttons[index]
 
 
 @final
@@ -53,6 +75,7 @@ class PersonControl:
             "share-contact": self._share_contact,
             "share-location": self._share_location,
             "press": self._press,
+            "tap": self._tap,
             "submit": self._submit,
             "pay": self._pay,
             "top-up": self._top_up,
@@ -80,7 +103,7 @@ class PersonControl:
         return self._do(lambda now: acts.say(self._world, user, text, now, chat=_chat_of(asked)))
 
     async def _media(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("kind", "filename", "base64", "caption", "chat"))
+        asked.only(("kind", "filename", "base64", "caption", "duration", "chat"))
         kind = cast("MediaKind", asked.text("kind"))
         if kind not in MEDIA:
             raise BadAskError(f"'kind' must be one of {', '.join(MEDIA)}")
@@ -90,7 +113,8 @@ class PersonControl:
             raise BadAskError("'base64' must be base64") from None
         chat, caption = _chat_of(asked), asked.optional_text("caption") or ""
         acts.chat_of(self._world, user, chat)
-        descriptor = await self._exchange.upload(kind, asked.text("filename"), io.BytesIO(data))
+        duration = asked.seconds("duration") if "duration" in asked.values() else 0
+        descriptor = await self._exchange.upload(kind, asked.text("filename"), io.BytesIO(data), duration)
         content = MEDIA[kind](descriptor, caption)
         return self._do(lambda now: acts.say(self._world, user, content, now, chat=chat))
 
@@ -102,21 +126,20 @@ class PersonControl:
 
     def _share_location(self, user: User, asked: Asked) -> JsonValue:
         asked.only(("lat", "long", "desc", "chat"))
-        place = acts.HOME
-        if asked.optional_text("lat") is not None or asked.optional_text("long") is not None:
-            place = Location(asked.text("lat"), asked.text("long"), asked.optional_text("desc") or "")
+        place = _place_of(asked)
         return self._do(lambda now: acts.say(self._world, user, place, now, chat=_chat_of(asked)))
 
     def _press(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("label", "message", "times", "chat"))
+        asked.only(("label", "message", "index", "times", "chat"))
         label, times = asked.text("label"), asked.integer("times", 1)
         if not 1 <= times <= _MOST_PRESSES:
             raise BadAskError(f"'times' must be from 1 to {_MOST_PRESSES}")
 
         def press(now: int) -> tuple[Event, ...]:
             chat = acts.chat_of(self._world, user, _chat_of(asked))
-            found = chat.button(label, _message_of(asked))
-            if found is None and (key := chat.key(label)) is not None:
+            found = _button(chat, asked)
+            by_index = asked.optional_integer("index") is not None
+            if found is None and not by_index and (key := chat.key(label)) is not None:
                 return tuple(
                     event
                     for _ in range(times)
@@ -133,6 +156,11 @@ class PersonControl:
 
         return self._do(press)
 
+    def _tap(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("label", "value", "lat", "long", "desc", "chat"))
+        key, place = Key(asked.text("value"), asked.text("label")), _place_of(asked)
+        return self._do(lambda now: acts.tap(self._world, user, key, now, chat=_chat_of(asked), place=place))
+
     def _submit(self, user: User, asked: Asked) -> JsonValue:
         asked.only(("values", "message", "chat"))
         values, message = asked.texts("values"), _message_of(asked)
@@ -141,7 +169,7 @@ class PersonControl:
         )
 
     def _pay(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("label", "message", "invoice", "newest_invoice", "code", "taken", "amount", "chat"))
+        asked.only(("label", "message", "invoice", "newest_invoice", "index", *_ENDS, "chat"))
         code, amount = asked.optional_integer("code"), asked.optional_integer("amount")
         taken, invoice = asked.flag("taken"), asked.optional_text("invoice")
 
@@ -161,7 +189,7 @@ class PersonControl:
         chat, label = _chat_of(asked), asked.optional_text("label")
         if label is None:
             return paying.newest_pay_button(self._world, user, chat=chat, message_id=_message_of(asked))
-        found = acts.chat_of(self._world, user, chat).button(label, _message_of(asked))
+        found = _button(acts.chat_of(self._world, user, chat), asked)
         if found is None:
             _nothing(label)
         entry, button = found
@@ -176,7 +204,7 @@ class PersonControl:
 
     async def chat(self, user: User, asked: Asked) -> JsonValue:
         asked.only(("chat", "after", "wait"))
-        given = {name: _number(name, value) for name, value in asked.values().items()}
+        given = {name: as_number(name, value) for name, value in asked.values().items()}
         chat = self._world.chat(ChatId(given.get("chat", user.chat_id)))
         if user.id not in chat.members and chat.id != user.chat_id:
             raise ImpossibleActError("not a member of this chat")
@@ -190,10 +218,3 @@ class PersonControl:
 
 def _nothing(label: str) -> NoReturn:
     raise ImpossibleActError(f"there is no button {label!r}")
-
-
-def _number(name: str, value: object) -> int:
-    text = str(value)
-    if not (text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= 18):
-        raise BadAskError(f"{name!r} must be an integer")
-    return int(text)

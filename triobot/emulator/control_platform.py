@@ -8,12 +8,17 @@ from typing import TypeVar, cast, final
 
 import attrs
 
-from ..wire.ids import SenderId
+from ..wire.ids import ChatId, SenderId
 from ..wire.rules import JsonValue
 from . import acts
-from .asked import Asked, BadAskError, Given
+from .asked import Asked, BadAskError, Given, as_number
+from .bot_process import BotProcess
+from .chats import HISTORY
 from .exchange import Exchange
 from .faults import EventFault, Fault
+from .page.follower import NEWEST, view_history
+from .page.script import write_test
+from .people import ImpossibleActError
 from .views import JsonObject, view_bill, view_user
 
 SettingsT = TypeVar("SettingsT")
@@ -37,6 +42,8 @@ class PlatformControl:
             "clock": self._clock,
             "switches": self._switches,
             "forget-uploads": self._forget_uploads,
+            "bot/kill": lambda asked: self._do_to_bot(lambda bot: bot.kill(), asked),
+            "bot/restart": lambda asked: self._do_to_bot(lambda bot: bot.restart(), asked),
         }
 
     def looks(self) -> Mapping[str, Callable[[Asked], Given]]:
@@ -45,6 +52,9 @@ class PlatformControl:
             "payments": self._payments,
             "faults": lambda asked: [_plain(fault) for fault in self._exchange.plan.pending()],
             "requests": lambda asked: [_plain(entry) for entry in self._exchange.requests],
+            "history": self._history,
+            "script": self._script,
+            "bot": self._bot,
             "deliveries": lambda asked: [_plain(entry) for entry in self._exchange.pusher.deliveries],
         }
 
@@ -105,6 +115,28 @@ class PlatformControl:
         asked.only(given.keys())
         self._world.switches = _settings(type(self._world.switches), {**given, **asked.values()})
         return _plain(self._world.switches)
+
+    def _history(self, asked: Asked) -> JsonValue:
+        asked.only(("chat", "before", "count"))
+        given = {name: as_number(name, value) for name, value in asked.values().items()}
+        chat = self._world.chat(ChatId(given.get("chat", 0)))
+        return view_history(chat, given.get("before"), min(max(given.get("count", NEWEST), 1), HISTORY))
+
+    def _script(self, asked: Asked) -> JsonValue:
+        asked.only(("chat",))
+        chat = self._world.chat(ChatId(as_number("chat", asked.values().get("chat"))))
+        target = str(self._exchange.bot.view()["target"]) if self._exchange.bot is not None else ""
+        return {"text": write_test(self._world, list(self._exchange.diary), chat, target)}
+
+    def _bot(self, asked: Asked) -> JsonValue:
+        return self._exchange.bot.view() if self._exchange.bot is not None else None
+
+    def _do_to_bot(self, what: Callable[[BotProcess], None], asked: Asked) -> JsonValue:
+        asked.only(())
+        if self._exchange.bot is None:
+            raise ImpossibleActError("the bot's process isn't ours: only `triobot dev` starts one")
+        what(self._exchange.bot)
+        return {}
 
     def _forget_uploads(self, asked: Asked) -> JsonValue:
         self._world.uploads.forget()

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Collection, Iterable, MutableMapping
+from functools import partial
 from typing import Any, Final, TypeAlias, cast, final
 
 import trio
 
 from ..wire.encode import encode_error
-from .faults import Fault, FaultPlan
+from .faults import Fault, FaultPlan, in_words
 
 # ASGI defines its messages as dictionaries of anything.
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+Record: TypeAlias = Callable[[Message, Receive, Send, AsgiApp, str], Awaitable[None]]
+"""Serves a request by the application, and notes it, with what is made to go wrong."""
 
 CONTROL_HEADER: Final = "X-Triobot-Control"
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -31,17 +34,27 @@ _CONTROL: Final = "/control/"
 class Door:
     """Lets in what may come in, with the faults that are planned.
 
+    Args:
+        record: sees the bot's requests pass.
+
     Attributes:
         authorities: the values of `Host` that are ours, each with its port.
     """
 
     def __init__(
-        self, inner: AsgiApp, *, plan: FaultPlan, control_token: str, authorities: Collection[str]
+        self,
+        inner: AsgiApp,
+        *,
+        plan: FaultPlan,
+        control_token: str,
+        authorities: Collection[str],
+        record: Record | None = None,
     ) -> None:
         self.authorities = frozenset(authorities)
         self._inner = inner
         self._plan = plan
         self._control_token = control_token.encode()
+        self._record = record
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -63,7 +76,11 @@ class Door:
             await self._inner(scope, receive, send)
             return
         fault = self._plan.for_operation(path.strip("/"))
-        await self._faulty(fault or Fault(), scope, receive, send)
+        serve = partial(self._faulty, fault or Fault())
+        if self._record is None:
+            await serve(scope, receive, send)
+        else:
+            await self._record(scope, receive, send, serve, in_words(fault))
 
     def _stopped(self, path: str, method: str, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         hosts = _values(headers, b"host")

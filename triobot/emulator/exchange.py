@@ -15,10 +15,13 @@ from ..wire.content import Descriptor, MediaKind
 from ..wire.events import Event
 from ..wire.operations import Operation
 from .blobs import Blobs
+from .bot_process import BotProcess
 from .faults import FaultPlan
 from .outage import Outage
+from .page.script import KEPT, Done
 from .performing import Refusal, Result, perform
 from .pusher import Pusher
+from .traffic import Traffic
 from .world import World
 
 _KEPT: Final = 1_000
@@ -36,6 +39,11 @@ class ShiftedClock:
         """Wall milliseconds, with what was added."""
         base = self._base.now() if self._base is not None else time.time_ns() // 1_000_000
         return base + self._ahead
+
+    @property
+    def ahead(self) -> int:
+        """How far it was put forward, in milliseconds."""
+        return self._ahead
 
     def advance(self, milliseconds: int) -> None:
         """Put the clock forward; it never goes back."""
@@ -61,6 +69,9 @@ class Exchange:
 
     Attributes:
         requests: the newest requests of the bot.
+        traffic: the newest requests in both directions, with their answers.
+        diary: what people did through the control API.
+        bot: the bot's process, where this program keeps one.
     """
 
     def __init__(
@@ -79,12 +90,16 @@ class Exchange:
         self.clock = clock or ShiftedClock()
         self.outage = Outage()
         self.requests: deque[Logged] = deque(maxlen=_KEPT)
+        self.traffic = Traffic()
+        self.diary: deque[Done] = deque(maxlen=KEPT)
+        self.bot: BotProcess | None = None
         self._changed = trio.Event()
+        self._news = 0
 
     def perform(self, operation: Operation[object]) -> Result | Refusal:
         """Do what the bot asks."""
         answer, _ = perform(self.world, operation, self.clock.now())
-        self._tell()
+        self.tell()
         return answer
 
     def act(self, what: Callable[[int], tuple[Event, ...]]) -> tuple[Event, ...]:
@@ -97,17 +112,19 @@ class Exchange:
         self.pusher.check_room()
         events = what(self.clock.now())
         self.pusher.push(*events)
-        self._tell()
+        self.tell()
         return events
 
     def pass_time(self, milliseconds: int) -> None:
         """Put the clock forward, and let fall due what falls due."""
         self.clock.advance(milliseconds)
         self.world.catch_up(self.clock.now())
-        self._tell()
+        self.tell()
 
-    async def upload(self, kind: MediaKind, filename: str, source: BinaryIO) -> Descriptor:
-        """Keep a file, and describe it.
+    async def upload(
+        self, kind: MediaKind, filename: str, source: BinaryIO, duration: float = 0
+    ) -> Descriptor:
+        """Keep a file, and describe it; `duration` is in seconds, for what plays.
 
         Raises:
             TooLargeError: it was not kept.
@@ -121,6 +138,7 @@ class Exchange:
             stored.size,
             size=measured.size if measured is not None else None,
             previews=measured.previews if measured is not None else None,
+            duration=duration,
         )
 
     async def wait_change(self, after: int) -> None:
@@ -128,6 +146,17 @@ class Exchange:
         while self.world.seq <= after:
             await self._changed.wait()
 
-    def _tell(self) -> None:
+    async def wait_news(self, after: int) -> int:
+        """Wait until `tell` was called more often than `after` times; returns how often it was.
+
+        Much more happens than the world's own changes: requests, faults, what becomes of the bot's process.
+        """
+        while self._news <= after:
+            await self._changed.wait()
+        return self._news
+
+    def tell(self) -> None:
+        """Wake up whoever looks on."""
+        self._news += 1
         self._changed.set()
         self._changed = trio.Event()

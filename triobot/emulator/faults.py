@@ -89,6 +89,25 @@ class EventFault:
 AnyFault: TypeAlias = Fault | EventFault
 FaultT = TypeVar("FaultT", Fault, EventFault)
 
+
+def in_words(fault: AnyFault | None) -> str:
+    """What a planned fault does, for whoever looks on."""
+    match fault:
+        case None:
+            return ""
+        case Fault():
+            parts = [f"{fault.latency:g} s late"] if fault.latency else []
+            parts += [f"answered {fault.status}"] if fault.status is not None else []
+            parts += ["not done, no answer"] if fault.drop == "before" else []
+            parts += ["done, answer dropped"] if fault.drop == "after" else []
+        case EventFault():
+            parts = ["dropped"] if fault.drop else []
+            parts += [f"{fault.delay:g} s late"] if fault.delay else []
+            parts += [f"posted {1 + fault.duplicates} times"] if fault.duplicates else []
+            parts += ["after the next one"] if fault.behind else []
+    return ", ".join(parts)
+
+
 # Nobody writes this many by hand; a script in a loop should be told.
 MOST_FAULTS = 1_000
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from typing import final
+from urllib.parse import urlsplit
 
 import httpx
 import trio
@@ -35,6 +36,7 @@ class InsideControl:
 
     def __init__(self, exchange: Exchange) -> None:
         self._people = exchange.world.people
+        self._blobs = exchange.blobs
         self._person, self._platform = PersonControl(exchange), PlatformControl(exchange)
         self._changes, self._looks = self._platform.changes(), self._platform.looks()
         self._acts = {**self._person.routes(), "chat": self._person.chat}
@@ -46,6 +48,14 @@ class InsideControl:
     async def post(self, path: str, given: JsonObject) -> JsonValue:
         """Do something."""
         return await self._ask(self._changes, path, given)
+
+    async def fetch(self, address: str) -> bytes:
+        """The bytes of a file that was uploaded."""
+        file_id = urlsplit(address).path.split("/")[2]
+        stored = self._blobs.get(file_id)
+        if stored is None:
+            raise AppError("the file is not there")
+        return b"".join([chunk async for chunk in self._blobs.read(stored)])
 
     async def _ask(
         self, whole: Mapping[str, Callable[[Asked], Given]], path: str, given: Mapping[str, object]

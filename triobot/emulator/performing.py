@@ -156,10 +156,13 @@ def _edit(world: World, operation: EditMessage, now: int) -> Refusal | None:
     if keyboard is None and not world.switches.edit_drops_keyboard:
         keyboard = entry.inline_keyboard
     new = content if content is not None else entry.content
-    edited = attrs.evolve(entry, content=new, inline_keyboard=keyboard, edited_at=now)
+    anew = new != entry.content
+    edited = attrs.evolve(
+        entry, content=new, inline_keyboard=keyboard, edited_at=now if anew else entry.edited_at
+    )
     chat.put(edited)
     _offer(world, chat, edited)
-    world.record(now, Edited(chat.id, edited, anew=new != entry.content))
+    world.record(now, Edited(chat.id, edited, anew=anew))
     return None
 
 

@@ -287,6 +287,18 @@ class Person:
         if await self._next(within, sent) is not None:
             raise await self._not_seen("nothing was to come")
 
+    async def opens(self, seen: Seen) -> bytes:
+        """Open a picture or a file that was seen; its bytes.
+
+        Raises:
+            AppError: there is none, or it is gone.
+        """
+        content = cast("JsonObject", seen.raw.get("content") or {})
+        descriptor = cast("JsonObject", content.get("descriptor") or {})
+        if not isinstance(address := descriptor.get("path"), str):
+            raise AppError("there is no file in this message")
+        return await self._app.fetch(address)
+
     async def screen(self) -> JsonObject:
         """The chat as the control API shows it: typing, keys, messages."""
         return await self._look(self._cursor, 0)
@@ -362,6 +374,14 @@ class Control(Protocol):
         """
         ...
 
+    async def fetch(self, address: str) -> bytes:
+        """The bytes of a file that the platform serves.
+
+        Raises:
+            AppError: there is none.
+        """
+        ...
+
 
 @final
 class App:
@@ -370,6 +390,7 @@ class App:
     def __init__(self, control: Control) -> None:
         self.get = control.get
         self.post = control.post
+        self.fetch = control.fetch
 
     async def user(
         self, name: str, *, irr: int = 0, coin: int = 0, phone: str | None = None, username: str | None = None
@@ -405,6 +426,13 @@ class HttpControl:
     async def post(self, path: str, given: JsonObject) -> JsonValue:
         """Do something."""
         return _read(await self._client.post(path, json=given))
+
+    async def fetch(self, address: str) -> bytes:
+        """The bytes of a file."""
+        answer = await self._client.get(address)
+        if answer.status_code != 200:
+            raise AppError(f"{answer.status_code}: the file is not there")
+        return answer.content
 
 
 def _read(answer: httpx.Response) -> JsonValue:

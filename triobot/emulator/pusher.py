@@ -23,6 +23,9 @@ from .faults import EventFault
 Post: TypeAlias = Callable[[Body], Awaitable[int | None]]
 """Posts a body; returns the status, or None when nobody answered."""
 
+Watch: TypeAlias = Callable[[str, Body, EventFault], Callable[["int | None"], None]]
+"""Is told of each posting, of which type and with which fault; what it returns is told of the answer."""
+
 _KEPT: Final = 1_000
 _ROOM: Final = 16
 
@@ -72,6 +75,9 @@ class Pusher:
         post: how a body gets to the bot.
         encode: an event's body, in the format that the bot was promised.
         fault: what goes wrong with this type of event, if anything.
+
+    Attributes:
+        watch: sees each posting pass.
     """
 
     def __init__(
@@ -91,6 +97,7 @@ class Pusher:
         self._idle = trio.Event()
         self._idle.set()
         self.deliveries: deque[Delivery] = deque(maxlen=_KEPT)
+        self.watch: Watch | None = None
 
     @property
     def waiting(self) -> int:
@@ -151,21 +158,26 @@ class Pusher:
     async def _deliver(self, event: Event, fault: EventFault) -> None:
         kind = encode_event_data(event)[0]
         if fault.drop:
+            if self.watch is not None:
+                self.watch(kind, self._encode(event), fault)(None)
             self.deliveries.append(Delivery(kind, 0, None))
             return
         await trio.sleep(fault.delay)
         body = self._encode(event)
         for _ in range(1 + fault.duplicates):
-            self.deliveries.append(await self._try(kind, body))
+            self.deliveries.append(await self._try(kind, body, fault))
 
-    async def _try(self, kind: str, body: Body) -> Delivery:
+    async def _try(self, kind: str, body: Body, fault: EventFault) -> Delivery:
         status: int | None = None
         attempt = 0
         while attempt < self._settings.attempts:
             if attempt:
                 await trio.sleep(self._settings.interval)
             attempt += 1
+            answered = self.watch(kind, body, fault) if self.watch is not None else None
             status = await self._post(body)
+            if answered is not None:
+                answered(status)
             if status is not None and status < 500:
                 break
         return Delivery(kind, attempt, status)
@@ -175,18 +187,26 @@ class Pusher:
 class HttpPost:
     """Posts over HTTP, to one address; redirects are not followed.
 
+    Args:
+        wait: what each posting waits for first, such as that the bot's process is up.
+
     Attributes:
         url: the bot's address, or None while it has none: events are lost then, as on the platform.
     """
 
-    def __init__(self, client: httpx.AsyncClient, url: str | None) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, url: str | None, wait: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._client = client
+        self._wait = wait
         self.url = url
 
     async def __call__(self, body: Body) -> int | None:
         """Post; None when nobody answered."""
         if self.url is None:
             return None
+        if self._wait is not None:
+            await self._wait()
         try:
             answer = await self._client.post(
                 self.url, content=body.data, headers={"content-type": body.content_type}

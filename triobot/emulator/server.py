@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import random
 import tempfile
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Final, cast, final
@@ -28,7 +28,10 @@ from .door import LOOPBACK_NAMES, AsgiApp, Door
 from .exchange import Exchange, ShiftedClock
 from .faults import FaultPlan
 from .outage import Outage
+from .page.serving import page_blueprint
+from .page.stream import stream_blueprint
 from .pusher import HttpPost, Post, Pusher, PushSettings
+from .recorder import Recorder
 from .switches import Switches
 from .world import World
 
@@ -47,6 +50,7 @@ class Emulator:
     Attributes:
         base_url: what the bot's client is given.
         control_url: what `Person.connect` is given, with `control_token`.
+        page_url: where the page is, without the token that it asks for.
         exchange: everything, for code in the same process; through it, the `world`.
     """
 
@@ -54,6 +58,12 @@ class Emulator:
     control_url: str
     control_token: str = attrs.field(repr=False)
     exchange: Exchange = attrs.field(repr=False)
+    page_url: str = ""
+
+    @property
+    def page_address(self) -> str:
+        """What to open in a browser. The token is behind the ``#``, which no browser sends anywhere."""
+        return f"{self.page_url}/#{self.control_token}"
 
     @property
     def world(self) -> World:
@@ -83,7 +93,10 @@ def make_exchange(
         )
 
     pusher = Pusher(post, encode, fault=plan.for_event, settings=push)
-    return Exchange(world, pusher=pusher, blobs=Blobs(folder, limit=largest_upload), plan=plan, clock=clock)
+    blobs = Blobs(folder, limit=largest_upload)
+    exchange = Exchange(world, pusher=pusher, blobs=blobs, plan=plan, clock=clock)
+    pusher.watch = Recorder(exchange).post
+    return exchange
 
 
 def make_app(
@@ -102,9 +115,16 @@ def make_app(
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
     app.register_blueprint(control_blueprint(exchange))
+    app.register_blueprint(stream_blueprint(exchange))
+    app.register_blueprint(page_blueprint())
     app.register_blueprint(platform_blueprint(exchange, token))
-    inner = cast("AsgiApp", app)
-    return Door(inner, plan=exchange.plan, control_token=control_token, authorities=authorities)
+    return Door(
+        cast("AsgiApp", app),
+        plan=exchange.plan,
+        control_token=control_token,
+        authorities=authorities,
+        record=Recorder(exchange).record,
+    )
 
 
 async def serve_emulator(
@@ -121,6 +141,8 @@ async def serve_emulator(
     chance: random.Random | None = None,
     clock: ShiftedClock | None = None,
     largest_upload: int = LARGEST_UPLOAD,
+    page_port: int | None = None,
+    wait_bot: Callable[[], Awaitable[None]] | None = None,
     task_status: trio.TaskStatus[Emulator] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run the platform until cancelled; the started value is the `Emulator`.
@@ -134,6 +156,9 @@ async def serve_emulator(
             everybody's play money; nothing else is at stake.
         names: further host names that are served, with a port where it isn't the bound one.
         push, chance, clock, largest_upload: see `make_exchange`.
+        page_port: serve the page and the control API here as well, 0 for a free one: what the page does to
+            the platform, such as refusing connections, then leaves the page alone.
+        wait_bot: events wait for this; without it they are posted whether somebody listens or not.
 
     Raises:
         ConfigError: `host` is not a loopback address, and `expose` wasn't given.
@@ -142,17 +167,12 @@ async def serve_emulator(
     """
     if not (expose or _is_loopback(host)):
         raise ConfigError(f"the emulator serves loopback addresses only, and {host} is none: see expose")
-    config = Config()
-    config.bind = [f"{_bracketed(host)}:{port}"]
-    config.accesslog = None
-    config.loglevel = "WARNING"
-    config.graceful_timeout = _GRACE
-    config.include_server_header = False
+    config = _config(f"{_bracketed(host)}:{port}")
     with tempfile.TemporaryDirectory(prefix="triobot-emulator-") as folder:
         async with httpx.AsyncClient(trust_env=False, timeout=_POST_SECONDS) as client:
             exchange = make_exchange(
                 Path(folder),
-                HttpPost(client, bot_url),
+                HttpPost(client, bot_url, wait_bot),
                 base_url="",
                 switches=switches,
                 chance=chance,
@@ -172,14 +192,35 @@ async def serve_emulator(
                 authority = bound.rpartition("//")[2]
                 bound_port = authority.rpartition(":")[2]
                 shown = authority if _is_loopback(host) else f"{LOOPBACK_NAMES[0]}:{bound_port}"
+                exchange.world.base_url = page_url = f"http://{shown}"
+                ports = [bound_port]
+                if page_port is not None:
+                    second = _config(f"{_bracketed(host)}:{page_port}")
+                    [page_bound] = await nursery.start(
+                        partial(serve, cast("ASGIFramework", door), second, mode="asgi")
+                    )
+                    ports.append(page_bound.rpartition(":")[2])
+                    page_url = f"http://{shown.rpartition(':')[0]}:{ports[1]}"
                 door.authorities = frozenset(
-                    (name if ":" in name.rpartition("]")[2] else f"{name}:{bound_port}").lower()
+                    (name if ":" in name.rpartition("]")[2] else f"{name}:{port}").lower()
+                    for port in ports
                     for name in (*LOOPBACK_NAMES, _bracketed(host), *names)
                 )
-                exchange.world.base_url = f"http://{shown}"
                 nursery.start_soon(exchange.pusher.run)
                 base_url = exchange.world.base_url
-                task_status.started(Emulator(base_url, f"{base_url}/control", control_token, exchange))
+                task_status.started(
+                    Emulator(base_url, f"{page_url}/control", control_token, exchange, page_url)
+                )
+
+
+def _config(bind: str) -> Config:
+    config = Config()
+    config.bind = [bind]
+    config.accesslog = None
+    config.loglevel = "WARNING"
+    config.graceful_timeout = _GRACE
+    config.include_server_header = False
+    return config
 
 
 async def _listen(

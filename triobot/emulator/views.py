@@ -14,6 +14,7 @@ from .consequences import (
     Answered,
     Change,
     ChargeRequested,
+    Clicked,
     Deleted,
     Edited,
     InvoiceShown,
@@ -136,6 +137,9 @@ def view_change(change: Change) -> JsonObject:
             return {**head, "kind": "delete", "message_id": message_id}
         case TypingSeen(until=until):
             return {**head, "kind": "typing", "until": until}
+        case Clicked(user_id=user_id, message_id=message_id, callback_id=callback_id, label=label):
+            press: JsonObject = {"message_id": message_id, "callback_id": callback_id, "label": label}
+            return {**head, "kind": "press", "user": user_id, **press}
         case Answered(user_id=user_id, reply=reply):
             return {**head, "kind": "answer", "user": user_id, **attrs.asdict(reply)}
         case MembersChanged(user_id=user_id, joined=joined):

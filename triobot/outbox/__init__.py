@@ -4,9 +4,21 @@ Read it in this order: `lanes` and `pacing` (what may start), `retry` (what a fa
 fault a refusal is), `delivery` (what waits in a lane), `uploads`, `typing`, `answers`; then `sender` and
 `outbox`, the only ones with tasks. Everything is in memory: what must survive the process is written down by
 whoever calls `perform`, before and after.
+
+Broadcasts are such a caller: `announcement`, `window` and `course` decide, `broadcasts` has the tasks.
 """
 
+from .announcement import Announcement
+from .broadcasts import Broadcasts, open_broadcasts
 from .outbox import LaneOutbox, open_outbox
 from .rules import OutboxRules, OutboxStatistics
 
-__all__ = ["LaneOutbox", "OutboxRules", "OutboxStatistics", "open_outbox"]
+__all__ = [
+    "Announcement",
+    "Broadcasts",
+    "LaneOutbox",
+    "OutboxRules",
+    "OutboxStatistics",
+    "open_broadcasts",
+    "open_outbox",
+]

@@ -6,8 +6,13 @@ The platform answers both with the same status. So a refused operation is not fa
 - A success elsewhere, begun after the refusal: the operation is tried once more; refused again, it is that
   chat's own, and its caller is told.
 - Several chats refused within seconds and no success between: the token. Everything is **held**.
+- The platform said that this chat was left: its own, until it works again.
 - Nothing else happened for a few seconds: held if this chat worked minutes ago or if nothing ever worked
   in this process; else the chat's own.
+
+A broadcast refused by a chat that nobody has spoken with lately tells *faintly*: of an old audience most may
+have left, many in a row. Such refusals wait for a success as others do, and hold nothing by their number
+alone; only when a minute has brought no success at all, several of them mean the token, and few the chats.
 
 While held nothing is failed. A queued operation goes out as a probe every half minute, and one of a chat
 that hasn't been refused at once while the evidence is thin; the first success releases, and every refused
@@ -33,6 +38,7 @@ class BreakerRules:
     Attributes:
         chats: refused within `within` seconds, with no success between, mean the token.
         patience: seconds for which the first refusals wait for other evidence.
+        faint_patience: the same for those that tell faintly.
         recently: a chat that worked within these seconds doesn't leave in silence as a rule.
         probe_every: seconds between probes while held.
         remembered: how many chats that worked are remembered.
@@ -41,6 +47,7 @@ class BreakerRules:
     chats: int = 5
     within: float = 10.0
     patience: float = 5.0
+    faint_patience: float = 60.0
     recently: float = 600.0
     probe_every: float = 30.0
     remembered: int = 4096
@@ -65,6 +72,7 @@ class Held:
 class _Suspicion:
     refused_at: float
     worked: bool
+    faint: bool = False
     cleared_at: float | None = None
 
 
@@ -76,6 +84,7 @@ class Breaker:
         self._rules = rules or BreakerRules()
         self._suspicions: dict[Hashable, _Suspicion] = {}
         self._worked: OrderedDict[Hashable, float] = OrderedDict()
+        self._left: OrderedDict[Hashable, None] = OrderedDict()
         self._anything_worked = False
         self._probe_at = 0.0
         self._probing = False
@@ -88,6 +97,7 @@ class Breaker:
             The chats whose refused operations are to be tried again now.
         """
         self._anything_worked = True
+        self._left.pop(chat, None)
         self._worked[chat] = now
         self._worked.move_to_end(chat)
         if len(self._worked) > self._rules.remembered:
@@ -111,22 +121,45 @@ class Breaker:
                 again.append(other)
         return tuple(again)
 
-    def refused(self, chat: Hashable, now: float) -> bool:
+    def left(self, chat: Hashable) -> bool:
+        """The platform told of a leave: a refusal of this chat, before or after, says nothing of the token.
+
+        Returns:
+            True if everything was held because of this chat alone, and goes on now.
+        """
+        self._worked.pop(chat, None)
+        self._left[chat] = None
+        if len(self._left) > self._rules.remembered:
+            self._left.popitem(last=False)
+        suspected = self._suspicions.pop(chat, None) is not None
+        if self.held is None or self._suspicions or not suspected:
+            return False
+        self.held = None
+        return True
+
+    def refused(self, chat: Hashable, now: float, *, broadcast: bool = False) -> bool:
         """`chat` was answered 401 or 403.
+
+        Args:
+            broadcast: to what was said to many, perhaps after years.
 
         Returns:
             True if that is the chat's own fault; False if its operation must wait, unfailed.
         """
+        if chat in self._left:
+            return True
         known = self._suspicions.get(chat)
         if known is not None and known.cleared_at is not None and self.held is None:
             del self._suspicions[chat]
             return True
         if known is None:
-            worked_at = self._worked.pop(chat, -NEVER)
-            self._suspicions[chat] = _Suspicion(now, now - worked_at <= self._rules.recently)
+            worked = now - self._worked.pop(chat, -NEVER) <= self._rules.recently
+            self._suspicions[chat] = _Suspicion(now, worked, faint=broadcast and not worked)
         if self.held is None:
             recent = sum(
-                suspicion.cleared_at is None and now - suspicion.refused_at <= self._rules.within
+                suspicion.cleared_at is None
+                and not suspicion.faint
+                and now - suspicion.refused_at <= self._rules.within
                 for suspicion in self._suspicions.values()
             )
             if recent >= self._rules.chats:
@@ -144,9 +177,11 @@ class Breaker:
         if self.held is not None:
             return ()
         late = [chat for chat, suspicion in self._suspicions.items() if self._due(suspicion) <= now]
-        doubtful = [self._suspicions[chat] for chat in late]
-        if any(one.cleared_at is None and (one.worked or not self._anything_worked) for one in doubtful):
-            self._hold(now, sure=not self._anything_worked)
+        doubtful = [self._suspicions[chat] for chat in late if self._suspicions[chat].cleared_at is None]
+        faint = sum(one.faint and one.cleared_at is None for one in self._suspicions.values())
+        many = faint >= self._rules.chats and any(one.faint for one in doubtful)
+        if many or any(one.worked or not self._anything_worked for one in doubtful):
+            self._hold(now, sure=many or not self._anything_worked)
             return ()
         for chat in late:
             del self._suspicions[chat]
@@ -180,7 +215,8 @@ class Breaker:
         # case that attempt has to wait for something else.
         if suspicion.cleared_at is not None:
             return suspicion.cleared_at + 60.0
-        return suspicion.refused_at + self._rules.patience
+        patience = self._rules.faint_patience if suspicion.faint else self._rules.patience
+        return suspicion.refused_at + patience
 
     def _hold(self, now: float, *, sure: bool) -> None:
         self.held = Held(now, sure)

@@ -180,7 +180,7 @@ class LaneOutbox:
 
         A request in flight ends as it ends, but is not tried again. Verify and inquiry go on.
         """
-        self._sender.drop(lane_of(chat))
+        self._sender.drop(lane_of(chat), chat_of(chat))
         self._pump()
 
     async def drain(self) -> None:

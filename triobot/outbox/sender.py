@@ -116,14 +116,18 @@ class Sender:
         elif delivery.uploading is not None:
             delivery.uploading.cancel()
 
-    def drop(self, lane: Hashable) -> None:
+    def drop(self, lane: Hashable, chat: Hashable) -> None:
         """Empty a lane: its chat was left."""
+        self._breaker.left(chat)
+        # What is refused in other lanes of the chat, such as money's, is tried again, and told then.
+        self._try_again((chat,), trio.current_time())
         for place in self.lanes.drop(lane, trio.current_time()):
             self._cleared(place)
             self._reject(place.work, _left(place.work))
         flying = self.lanes.flying(lane)
         if flying is not None:
             flying.work.dropped = True
+        self._heed_breaker()
 
     def refuse_the_rest(self) -> None:
         """The outbox has ended: tell whoever still waits what is known."""
@@ -195,7 +199,8 @@ class Sender:
                 operation = with_media(send, uploaded.media)
                 began = trio.current_time()
             delivery.written = True
-            result = await self._request(operation, self._rules.answer_within)
+            within = self._rules.upload_within if isinstance(operation, Upload) else self._rules.answer_within
+            result = await self._request(operation, within)
         except Exception as error:
             self._ended_badly(place, operation, error)
         else:
@@ -288,7 +293,9 @@ class Sender:
                 delivery.doubtful = delivery.doubtful or possible_repeat
                 self._put_back(place, now + pause, now)
             case Suspect(refusal):
-                own = self._breaker.refused(delivery.address.chat, now)
+                own = self._breaker.refused(
+                    delivery.address.chat, now, broadcast=place.urgency is Urgency.BROADCAST
+                )
                 if own or not delivery.wanted or delivery.dropped:
                     self._give_up(place, refusal)
                 else:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..errors import LocalProtocolError
+from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast, check_key
 from ..seams import (
     LARGEST_VALUE,
     Acknowledge,
@@ -25,6 +26,7 @@ from ..seams import (
 )
 from ..wire.ids import ChatId
 from ..wire.rules import LARGEST_INTEGER, check_integer
+from .broadcasts import admit_broadcast, size_of_broadcast
 from .columns import LARGEST_CHAT, check_chat, check_column
 from .journal_admission import admit_journal_write, journal_size
 from .ring import as_kept
@@ -56,6 +58,12 @@ def admit_keyed(key: str, after: ChatId | None, limit: int) -> None:
     if after is not None:
         check_chat(after)
     check_integer("limit", limit, least=0)
+
+
+def admit_receivers(key: str, after: int, limit: int) -> None:
+    """Refuse bounds of a page over a broadcast's receivers."""
+    check_key(key)
+    admit_page(after, limit)
 
 
 def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
@@ -92,6 +100,8 @@ def _size(write: Write) -> int:
             return len(body)
         case PutData(value=str(value)):
             return 256 + len(value)
+        case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
+            return size_of_broadcast(write)
         case Consume() | Acknowledge() | Intent() | Settle() | PutSetting() | PutData():
             return 256
         case _:
@@ -128,6 +138,8 @@ def _admitted(write: Write) -> Write:
                 check_column("value", value)
                 if len(value) > LARGEST_VALUE:
                     raise LocalProtocolError("value", f"must be at most {LARGEST_VALUE} characters")
+        case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
+            admit_broadcast(write)
         case _:
             admit_journal_write(write)
     return write

@@ -121,7 +121,7 @@ def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | Non
             if problems := examine(connection):
                 raise StoreCorruptError(f"the backup {backup} is damaged: {problems[0]}")
             part.unlink(missing_ok=True)
-            make_new(part)
+            make_new(part, beside=path)
             with closing(sqlite3.connect(part, isolation_level=None)) as copy:
                 connection.backup(copy)
                 _begin_epoch(copy, epoch, seq, now)

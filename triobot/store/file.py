@@ -229,7 +229,7 @@ def _take_over(connection: sqlite3.Connection, tables: Tables, *, now: int, visi
     """
     connection.execute("BEGIN IMMEDIATE")
     boot, unclean, epoch = (int(get_meta(connection, name) or 0) for name in ("boot", "unclean", "epoch"))
-    previous = get_meta(connection, "opened_at")
+    previous, restored = get_meta(connection, "opened_at"), get_meta(connection, "restored_at")
     if get_meta(connection, "clean") is not None:
         unclean = 0
     else:
@@ -240,12 +240,20 @@ def _take_over(connection: sqlite3.Connection, tables: Tables, *, now: int, visi
     put_meta(connection, "boot", str(boot + 1))
     if not visit:
         drop_meta(connection, "clean")
+        drop_meta(connection, "restored_at")
         put_meta(connection, "opened_at", str(now))
         put_meta(connection, "unclean", str(unclean))
     elif not boot:
         put_meta(connection, "clean", str(now))
     connection.execute("COMMIT")
-    return Opening(boot + 1, now, unclean, None if previous is None else int(previous), epoch)
+    return Opening(
+        boot + 1,
+        now,
+        unclean,
+        None if previous is None else int(previous),
+        epoch,
+        restored=restored is not None,
+    )
 
 
 def _back_up(connection: sqlite3.Connection, path: Path, found: SchemaVersion, now: int) -> None:

@@ -48,6 +48,7 @@ def take_lock(database: Path) -> FileLock:
     except OSError as error:
         raise ConfigError(f"the store's lock file {path} can't be opened: {error.strerror}") from None
     try:
+        give_to_owner(fd, database)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.fchmod(fd, OWNER_ONLY)
     except BlockingIOError:
@@ -62,6 +63,13 @@ def take_lock(database: Path) -> FileLock:
         os.ftruncate(fd, 0)
         os.write(fd, f"{os.getpid()}\n".encode())
     return FileLock(fd)
+
+
+def give_to_owner(fd: int, database: Path) -> None:
+    """Make root's file beside a store the store's owner's: the bot, which is somebody else, needs it next."""
+    if os.geteuid() == 0:
+        owner = (database if database.exists() else database.parent).stat()
+        os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
 def lock_path(database: Path) -> Path:

@@ -15,6 +15,7 @@ from typing import final
 import trio
 
 from ..errors import ConfigError
+from ..jobs import BroadcastJob, Receiver, check_key
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..seams import (
     Acceptance,
@@ -32,7 +33,7 @@ from ..seams import (
 )
 from ..wire.ids import ChatId
 from ..wire.rules import check_integer
-from .admission import admit_arrival, admit_due, admit_keyed, admit_page, admit_writes
+from .admission import admit_arrival, admit_due, admit_keyed, admit_page, admit_receivers, admit_writes
 from .columns import check_chat
 from .journal_admission import admit_conversation
 from .memory_rows import MemoryRows
@@ -178,6 +179,20 @@ class _MemoryStore:
         admit_keyed(key, after, limit)
         await self._turn()
         return self._rows.keyed(key, after, limit)
+
+    async def broadcasts(self) -> Sequence[BroadcastJob]:
+        await self._turn()
+        return self._rows.broadcasts.jobs()
+
+    async def broadcast(self, key: str) -> BroadcastJob | None:
+        check_key(key)
+        await self._turn()
+        return self._rows.broadcasts.job(key)
+
+    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
+        admit_receivers(key, after, limit)
+        await self._turn()
+        return self._rows.broadcasts.receivers(key, after, limit, gone=gone)
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
         admit_page(0, limit)

@@ -9,6 +9,7 @@ from typing import Final, final
 
 import attrs
 
+from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
 from ..journals import Lease, Opening
 from ..seams import (
     Acceptance,
@@ -30,6 +31,7 @@ from ..seams import (
 )
 from ..wire.ids import ChatId, SenderId
 from .admission import admit_writes
+from .broadcast_memory import BroadcastMemory
 from .deliveries import Delivery, cutoff, is_redelivery
 from .memory_journals import MemoryJournals
 from .retention import Retention
@@ -38,7 +40,8 @@ from .tally import Tally
 
 _SWEEP_EVERY: Final = 60 * 1000
 
-_OTHERS: Final = (Consume, Acknowledge, Intent, Settle, KeepRaw, PutSetting, PutData)
+_BROADCASTS: Final = (OpenBroadcast, AddReceivers, AdvanceBroadcast, TurnBroadcast, DropBroadcast)
+_OTHERS: Final = (Consume, Acknowledge, Intent, Settle, KeepRaw, PutSetting, PutData, *_BROADCASTS)
 
 
 @final
@@ -51,6 +54,7 @@ class MemoryRows:
         self._retention = Retention()
         self._tally = Tally()
         self.journals = MemoryJournals(self._tally)
+        self.broadcasts = BroadcastMemory()
         self._last_seq = 0
         self._inbox: dict[int, InboxRow] = {}
         self._chats: dict[ChatId, dict[int, InboxRow]] = {}
@@ -196,6 +200,7 @@ class MemoryRows:
         named = [kept for kept in self._raw if str(chat_id).encode() in kept.body]
         self._lose_raw(named)
         self._tally.settle()
+        others += self.broadcasts.forget(chat_id)
         return Forgotten(len(seqs), conversations, records, values, others + len(intents) + len(named))
 
     def _row_of(self, arrival: Arrival, seq: int) -> InboxRow:
@@ -250,6 +255,8 @@ class MemoryRows:
                 self._settings[name] = value
             case PutData(chat_id, key, value):
                 self._put_data(chat_id, key, value)
+            case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
+                self.broadcasts.apply(write)
             case _:
                 self.journals.apply(write)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import ConfigError, StoreCorruptError
-from .lock import OWNER_ONLY
+from .lock import OWNER_ONLY, give_to_owner
 
 _MAGIC: Final = b"SQLite format 3\0"
 COMPANIONS: Final = ("-wal", "-shm", "-journal")
@@ -42,13 +42,21 @@ def make_private(path: Path) -> None:
         raise ConfigError(f"the store {path} can't be used: {error.strerror}") from None
 
 
-def make_new(path: Path) -> None:
+def make_new(path: Path, *, beside: Path | None = None) -> None:
     """Create an empty file that wasn't there, readable by its owner only.
+
+    Args:
+        beside: the store whose owner it is to have, if root makes it.
 
     Raises:
         FileExistsError: it was.
     """
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY))
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
+    try:
+        if beside is not None:
+            give_to_owner(fd, beside)
+    finally:
+        os.close(fd)
 
 
 def sync_folder(folder: Path) -> None:

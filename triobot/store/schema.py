@@ -14,6 +14,7 @@ from typing import Final, final
 import attrs
 
 from ..errors import StoreVersionError
+from .broadcasts import CREATE_BROADCASTS
 
 APPLICATION_ID: Final = 0x7472_6962
 """What says in the file's header that it is ours: "trib" in ASCII."""
@@ -152,6 +153,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             ) WITHOUT ROWID""",
         ),
     ),
+    Migration(number=4, release="0.1.0", min_reader=3, statements=CREATE_BROADCASTS),
 )
 
 

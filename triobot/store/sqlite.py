@@ -20,11 +20,13 @@ from typing import Final, final
 import trio
 
 from ..errors import ConfigError, StoreError, StoreFullError
+from ..jobs import BroadcastJob, Receiver, check_key
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..seams import (
     Acceptance,
     Accepted,
     Arrival,
+    Consume,
     Forgotten,
     InboxRow,
     Intent,
@@ -37,7 +39,15 @@ from ..seams import (
 )
 from ..wire.ids import ChatId
 from ..wire.rules import check_integer
-from .admission import admit_arrival, admit_due, admit_keyed, admit_page, admit_writes, size_of
+from .admission import (
+    admit_arrival,
+    admit_due,
+    admit_keyed,
+    admit_page,
+    admit_receivers,
+    admit_writes,
+    size_of,
+)
 from .backups import back_up_file, examine_file, restore_file
 from .columns import check_chat
 from .file import StoreFile, open_file
@@ -238,7 +248,9 @@ class _SqliteStore:
             for write in admitted:
                 tables.apply(write, now)
 
-        await self._writer.ask(work, writes=True, size=size_of(admitted))
+        # That events have been dealt with can be written with whatever comes next.
+        lazy = all(isinstance(write, Consume) for write in admitted)
+        await self._writer.ask(work, writes=True, size=size_of(admitted), lazy=lazy)
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)
@@ -317,6 +329,19 @@ class _SqliteStore:
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
         admit_keyed(key, after, limit)
         return await self._writer.ask(lambda tables: tables.keyed(key, after, limit), writes=False)
+
+    async def broadcasts(self) -> Sequence[BroadcastJob]:
+        return await self._writer.ask(lambda tables: tables.broadcasts.jobs(), writes=False)
+
+    async def broadcast(self, key: str) -> BroadcastJob | None:
+        check_key(key)
+        return await self._writer.ask(lambda tables: tables.broadcasts.job(key), writes=False)
+
+    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
+        admit_receivers(key, after, limit)
+        return await self._writer.ask(
+            lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone), writes=False
+        )
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
         admit_page(0, limit)

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import final
 
+from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
 from ..seams import (
     Acceptance,
     Accepted,
@@ -30,6 +31,7 @@ from ..seams import (
 )
 from ..wire.ids import ChatId
 from .admission import admit_writes
+from .broadcasts import BroadcastTables
 from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
 from .journal_tables import LIVE, JournalTables
 from .retention import Retention
@@ -51,6 +53,7 @@ class Tables:
         self.tally = Tally()
         self.retention = Retention()
         self.journals = JournalTables(connection, self.tally)
+        self.broadcasts = BroadcastTables(connection)
 
     # --- writing
 
@@ -105,6 +108,8 @@ class Tables:
                 self._put_setting(write)
             case PutData():
                 self._put_data(write)
+            case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
+                self.broadcasts.apply(write)
             case _:
                 self.journals.apply(write)
 
@@ -239,6 +244,7 @@ class Tables:
             "DELETE FROM raw WHERE instr(body, CAST(? AS BLOB)) RETURNING length(body)", (str(chat_id),)
         ).fetchall()
         self._lost_raw(raw)
+        others += self.broadcasts.forget(chat_id)
         return Forgotten(len(seqs), conversations, records, values, others + intents + len(raw))
 
     # --- reading

@@ -25,7 +25,7 @@ from ..resources import Provided
 from ..seams import Alarm, AlarmKind
 from ..secrets import Secret
 from ..settings import Settings
-from ..store import open_memory
+from ..store import MemoryRows
 from ..wire.encode import Body
 from ..wire.ids import ChatId
 from .process import BotProcess
@@ -203,7 +203,7 @@ async def drive(
         door = make_app(exchange, token=_TOKEN, control_token="", authorities=[_AUTHORITY])
         transport = InsideTransport(door, exchange.outage)
         try:
-            async with open_memory(clock=clock) as store, trio.open_nursery() as nursery:
+            async with trio.open_nursery() as nursery:
                 process = BotProcess(
                     nursery,
                     bot,
@@ -217,7 +217,7 @@ async def drive(
                     ),
                     clock=clock,
                     transport=transport,
-                    store=store,
+                    rows=MemoryRows(),
                     on_alarm=alarms.append,
                     provided=provided,
                 )

@@ -9,6 +9,7 @@ from typing import final
 import httpx
 import trio
 
+from ..jobs import BroadcastJob, Receiver
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..seams import (
     Acceptance,
@@ -136,6 +137,15 @@ class MortalStore:
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         return await self._inner.data(chat_id)
+
+    async def broadcasts(self) -> Sequence[BroadcastJob]:
+        return await self._inner.broadcasts()
+
+    async def broadcast(self, key: str) -> BroadcastJob | None:
+        return await self._inner.broadcast(key)
+
+    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
+        return await self._inner.receivers(key, after=after, limit=limit, gone=gone)
 
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
         return await self._inner.keyed(key, after=after, limit=limit)

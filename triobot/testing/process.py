@@ -14,8 +14,9 @@ from quart_trio import QuartTrio
 from ..bot import Bot
 from ..resources import Provided
 from ..runtime import Intake, Surroundings
-from ..seams import Alarm, RaiseAlarm, Store, WallClock
+from ..seams import Alarm, RaiseAlarm, WallClock
 from ..settings import Settings
+from ..store import MemoryRows, open_memory
 from ..webhook.inbox import Taken, Unread, Unstorable
 from ..wire.encode import Body
 from .mortal import Mortal, MortalStore, MortalTransport
@@ -31,7 +32,7 @@ class BotProcess:
     Args:
         nursery: where it runs.
         app: the application that the bot is mounted into, or None.
-        store: outlives each process.
+        rows: what the store holds; each process opens it anew.
         on_alarm: told of each alarm.
 
     Attributes:
@@ -47,7 +48,7 @@ class BotProcess:
         settings: Settings,
         clock: WallClock,
         transport: httpx.AsyncBaseTransport,
-        store: Store,
+        rows: MemoryRows,
         on_alarm: RaiseAlarm,
         provided: Sequence[Provided],
     ) -> None:
@@ -57,7 +58,7 @@ class BotProcess:
         self._settings = settings
         self._clock = clock
         self._transport = transport
-        self._store = store
+        self._rows = rows
         self._on_alarm = on_alarm
         self._provided = provided
         self.answered: Counter[int | None] = Counter()
@@ -112,21 +113,24 @@ class BotProcess:
     async def _live(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         self._mortal, self._scope = Mortal(), trio.CancelScope()
         self._stop, self._stopped = trio.Event(), trio.Event()
-        around = Surroundings(
-            settings=self._settings,
-            clock=self._clock,
-            transport=MortalTransport(self._transport, self._mortal),
-            store=MortalStore(self._store, self._mortal),
-            on_alarm=self._alarm,
-            provided=self._provided,
-            opened=self._opened,
-        )
         try:
-            with self._scope, self._bot.within(around):
-                async with self._bot.running() if self._app is None else _served(self._app):
-                    task_status.started()
-                    await self._stop.wait()
+            async with open_memory(clock=self._clock, rows=self._rows) as store:
+                around = Surroundings(
+                    settings=self._settings,
+                    clock=self._clock,
+                    transport=MortalTransport(self._transport, self._mortal),
+                    store=MortalStore(store, self._mortal),
+                    on_alarm=self._alarm,
+                    provided=self._provided,
+                    opened=self._opened,
+                )
+                with self._scope, self._bot.within(around):
+                    async with self._bot.running() if self._app is None else _served(self._app):
+                        task_status.started()
+                        await self._stop.wait()
         finally:
+            if self._mortal.dead:
+                self._rows.crashed()
             self._intake = None
             self._stopped.set()
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib import import_module
 from typing import Final, assert_never, final
@@ -114,8 +114,19 @@ async def simulate(
     Args:
         progress: told what part of the time is over, from 0 to 1.
     """
-    _seed_everything(plan.seed)
     chance = random.Random(plan.seed)
+    with _seeded(plan.seed):
+        return await _simulate(bot, plan, provided, app, chance, progress)
+
+
+async def _simulate(
+    bot: Bot,
+    plan: Plan,
+    provided: Sequence[Provided],
+    app: QuartTrio | None,
+    chance: random.Random,
+    progress: Callable[[float], None],
+) -> Outcome:
     async with drive(bot, *provided, app=app, seed=plan.seed, attempts=_ATTEMPTS) as world:
         crowd = _Crowd(world, plan)
         async with trio.open_nursery() as nursery:
@@ -147,13 +158,26 @@ async def _tell(plan: Plan, progress: Callable[[float], None]) -> None:
     progress(1.0)
 
 
-def _seed_everything(seed: int) -> None:
+@contextmanager
+def _seeded(seed: int) -> Generator[None]:
+    """Make chance repeat itself while the block runs."""
     # Outbox pauses draw from the global generator; Trio shuffles what is ready by one of its own, which it
     # keeps for exactly this use (pytest-trio and hypothesis do the same) but has no public name for.
-    random.seed(seed)
     run = vars(import_module("trio._core._run"))
+    before, shuffling, allowed = (
+        random.getstate(),
+        run["_r"].getstate(),
+        run["_ALLOW_DETERMINISTIC_SCHEDULING"],
+    )
+    random.seed(seed)
     run["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
     run["_r"].seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        run["_r"].setstate(shuffling)
+        run["_ALLOW_DETERMINISTIC_SCHEDULING"] = allowed
 
 
 @final

@@ -1,0 +1,156 @@
+"""Broadcasts through a whole bot: the door, its audiences, and a stop in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.bot.rig import Chats, make_bot, say
+from triobot import Bot, BroadcastStatus, Buttons, Chat, Key
+from triobot.cli.consulting import ask_bot
+from triobot.conversations import data as data_module
+from triobot.errors import ConfigError, ForeignTaskError, LocalProtocolError
+from triobot.filters import command
+from triobot.operator import AboutBroadcasts
+
+SUBSCRIBED = Key("subscribed", bool)
+data_module._declared.clear()
+
+
+@pytest.fixture(autouse=True)
+def declared() -> Iterator[None]:
+    data_module._declared.add("subscribed")
+    yield
+    data_module._declared.clear()
+
+
+def quiet(chats: Chats, **rest: str) -> Bot:
+    """A bot that says nothing by itself."""
+    bot = make_bot(chats, **rest)
+
+    @bot.conversation(command("never"))
+    async def never(chat: Chat) -> None: ...
+
+    return bot
+
+
+async def over(bot: Bot, key: str) -> BroadcastStatus:
+    with trio.fail_after(10):
+        while not (status := await bot.broadcast(key).status()).over:
+            await trio.sleep(0.01)
+    return status
+
+
+async def test_everybody_who_has_a_key_is_told() -> None:
+    chats = Chats()
+    bot = quiet(chats)
+    async with bot.running():
+        for chat in (3, 1, 2):
+            await bot.chat(chat).set(SUBSCRIBED, True)
+        assert (await bot.broadcast("k").status()).state == "none"
+        assert await bot.broadcast("k").start("hello", SUBSCRIBED, buttons=Buttons({"y": "Yes"}))
+        assert not await bot.broadcast("k").start("hello", SUBSCRIBED)
+        assert await over(bot, "k") == BroadcastStatus("done", 3, sent=3)
+        assert [chat async for chat in bot.broadcast("k").gone()] == []
+        assert not await bot.broadcast("k").stop()
+    assert chats.texts == {1: ["hello"], 2: ["hello"], 3: ["hello"]}
+    with pytest.raises(ConfigError, match="running"):
+        bot.broadcast("k")
+
+
+async def test_a_generator_of_the_authors_is_closed_whatever_happens() -> None:
+    bot, closed = quiet(Chats()), 0
+
+    async def cursor(*chats: Any) -> AsyncGenerator[Any]:
+        nonlocal closed
+        try:
+            for chat in chats:
+                await trio.lowlevel.checkpoint()
+                yield chat
+        finally:
+            closed += 1
+
+    async with bot.running():
+        assert await bot.broadcast("a").start("hello", cursor(1, 2, 3))
+        assert not await bot.broadcast("a").start("hello", cursor(1, 2, 3))
+        with pytest.raises(LocalProtocolError, match="chat_id"):
+            await bot.broadcast("b").start("hello", cursor(1, "nobody", 3))
+        assert (await over(bot, "a")).sent == 3
+        while (await bot.broadcast("b").status()).state != "none":
+            await trio.sleep(0.01)
+    assert closed == 2  # the second one was never begun
+
+
+@pytest.mark.parametrize(("key", "content"), [("", "hello"), ("k", ""), ("a\nb", "hello"), ("k", object())])
+async def test_what_cannot_be_told_is_refused_at_once(key: str, content: Any) -> None:
+    bot = quiet(Chats())
+    async with bot.running() as intake:
+        with pytest.raises(LocalProtocolError):
+            await bot.broadcast(key).start(content, [1, 2])
+        await bot.broadcast("after it").start("hello", [])
+        await over(bot, "after it")
+        assert [job.key for job in await intake.store.broadcasts()] == ["after it"]
+
+
+async def test_a_conversation_is_refused_the_door_and_a_step_is_not() -> None:
+    chats = Chats()
+    bot = make_bot(chats)
+
+    @bot.conversation
+    async def tell(chat: Chat) -> None:
+        outside = bots[0]
+        with pytest.raises(ForeignTaskError, match=r"test_bot_broadcast\.py:\d+: bot\.broadcast\(\)"):
+            bot.broadcast("k")
+        with pytest.raises(ForeignTaskError, match=r"Broadcast\.start\(\)"):
+            await outside.start("hello", [8])
+
+        async def step() -> bool:
+            return await bot.broadcast("k").start("hello", [8])
+
+        await chat.send(f"{await chat.step(step)} {await chat.step(step)}")
+
+    async with bot.running() as intake:
+        bots = [bot.broadcast("k")]
+        await say(intake, 7, "hi")
+        await chats.wait_for(7, "True False")
+        await chats.wait_for(8, "hello")
+
+
+async def test_a_stop_in_the_middle_goes_on_at_the_next_start(tmp_path: Path) -> None:
+    chats = Chats()
+    bot = quiet(chats, store=f"sqlite:{tmp_path / 'bot.db'}")
+    async with bot.running():
+        await bot.broadcast("k").start("hello", range(1, 501))
+        while len(chats.texts) < 100:
+            await trio.sleep(0.001)
+    assert len(chats.texts) < 500
+    async with bot.running():
+        assert await over(bot, "k") == BroadcastStatus("done", 500, sent=500)
+    assert chats.texts == {chat: ["hello"] for chat in range(1, 501)}
+
+
+async def test_an_operator_asks_the_running_bot(tmp_path: Path) -> None:
+    chats = Chats()
+    bot = quiet(chats, store=f"sqlite:{tmp_path / 'bot.db'}")
+    answers: list[Any] = []
+
+    async def tell(line: object) -> None:
+        await trio.lowlevel.checkpoint()
+        answers.append(line)
+
+    async with bot.running():
+        await bot.broadcast("news").start("It is out.", [1, 2])
+        await over(bot, "news")
+        looks: list[dict[str, object]] = [{"ask": "broadcast.status", "key": "news"}]
+        for question in [*looks, {"ask": "broadcast.stop", "key": "olds"}]:
+            assert await ask_bot(bot.settings(), AboutBroadcasts(question), tell)
+    # Nobody runs any more: the store itself knows.
+    assert not await ask_bot(bot.settings(), AboutBroadcasts({"ask": "broadcast.list"}), tell)
+    assert answers[0]["broadcast"]["total"] == 2
+    assert answers[1] == {"stopped": False}
+    [listed] = answers[2]["broadcasts"]
+    assert (listed["key"], listed["state"], listed["sent"]) == ("news", "done", 2)

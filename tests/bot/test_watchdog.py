@@ -1,0 +1,80 @@
+"""A loop that stands still is told of, with the line; and systemd hears that it doesn't."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+import trio
+
+from triobot.watchdog import watched_loop
+
+HERE = Path(__file__).name
+
+
+class Told(logging.Handler):
+    """Lets a thread wait until the log says something."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self.words = words
+        self.said = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.words in record.getMessage():
+            self.said.set()
+
+
+@pytest.fixture
+def told(request: pytest.FixtureRequest) -> Told:
+    handler = Told("every chat has waited")
+    logger = logging.getLogger("triobot.watchdog")
+    logger.addHandler(handler)
+    request.addfinalizer(lambda: logger.removeHandler(handler))
+    return handler
+
+
+def stand_still(told: Told) -> None:
+    """What no bot should do; it goes on as soon as somebody has complained."""
+    assert told.said.wait(20)
+
+
+async def test_the_line_at_which_the_loop_stands_still_is_named(
+    told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with watched_loop(still_after=0.04):
+        stand_still(told)
+        with trio.fail_after(20):
+            while "goes on" not in caplog.text:  # a log is what we wait for
+                await trio.sleep(0.01)
+    assert re.search(rf"the code at .*{HERE}:\d+ neither returns nor awaits", caplog.text)
+
+
+async def test_a_loop_that_moves_is_not_talked_about(caplog: pytest.LogCaptureFixture) -> None:
+    async with watched_loop(still_after=5):
+        for _ in range(1000):
+            await trio.lowlevel.checkpoint()
+    assert caplog.text == ""
+
+
+async def test_systemd_is_told_what_it_asked_for(tmp_path: Path) -> None:
+    place = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(place))
+        systemd.settimeout(20)
+        async with watched_loop(environ={"NOTIFY_SOCKET": str(place), "WATCHDOG_USEC": "30000000"}):
+            told = {await trio.to_thread.run_sync(systemd.recv, 100) for _ in range(2)}
+            assert told == {b"READY=1", b"WATCHDOG=1"}
+        systemd.setblocking(False)
+        while (last := systemd.recv(100)) == b"WATCHDOG=1":
+            pass
+        assert last == b"STOPPING=1"
+
+
+async def test_a_supervisor_that_is_gone_stops_nobody(tmp_path: Path) -> None:
+    async with watched_loop(environ={"NOTIFY_SOCKET": str(tmp_path / "nobody"), "WATCHDOG_USEC": "1"}):
+        await trio.lowlevel.checkpoint()

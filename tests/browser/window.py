@@ -1,0 +1,93 @@
+"""A platform in this process, and its page in a real browser; the test itself is the bot."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from urllib.parse import urlsplit
+
+import attrs
+import pytest
+import trio
+from chrome import Page, connect_browser, find_browser
+
+from triobot.emulator import acts
+from triobot.emulator.exchange import Exchange
+from triobot.emulator.people import User
+from triobot.emulator.pusher import PushSettings
+from triobot.emulator.server import Emulator, serve_emulator
+from triobot.wire.content import Content
+from triobot.wire.forms import Form
+from triobot.wire.ids import ChatId, MessageId
+from triobot.wire.markup import InlineKeyboard, ReplyKeyboard
+from triobot.wire.operations import SendMessage
+from triobot.wire.results import Sent
+
+needs_browser = pytest.mark.skipif(
+    find_browser() is None, reason="no Chromium is installed (Debian: apt-get install chromium)"
+)
+
+
+@attrs.define
+class Window:
+    """The page, and what is behind it."""
+
+    platform: Emulator
+    page: Page
+    sara: User
+
+    @property
+    def exchange(self) -> Exchange:
+        return self.platform.exchange
+
+    def sends(
+        self,
+        content: Content,
+        *,
+        chat: ChatId | None = None,
+        keys: ReplyKeyboard | None = None,
+        buttons: InlineKeyboard | None = None,
+        form: Form | None = None,
+    ) -> MessageId:
+        """Send something as the bot."""
+        sent = self.exchange.perform(SendMessage(chat or self.sara.chat_id, content, keys, buttons, form))
+        assert isinstance(sent, Sent)
+        return sent.id
+
+    def joins(self, user: User, chat: ChatId | None = None) -> None:
+        self.exchange.act(partial(acts.join, self.exchange.world, user, chat=chat))
+
+
+@asynccontextmanager
+async def window(browser: str, *, joined: bool = True, dark: bool = False) -> AsyncGenerator[Window]:
+    """Open the page of a platform with one person, whose chat it shows.
+
+    At the end: the page has failed nowhere, and has asked nobody but this machine for anything.
+    """
+    async with trio.open_nursery() as nursery:
+        platform: Emulator = await nursery.start(
+            partial(
+                serve_emulator,
+                port=0,
+                bot_url=None,
+                token="token",
+                control_token="control",
+                push=PushSettings(attempts=1),
+            )
+        )
+        sara = platform.world.add_user("Sara", irr=1_000_000, coin=10)
+        if joined:
+            platform.exchange.act(partial(acts.join, platform.world, sara))
+        async with connect_browser(browser) as connected, connected.page() as page:
+            await page.resize(1280, 800, dark=dark)
+            await page.open(platform.page_address)
+            await page.wait("document.querySelector('.thread')")
+            yield Window(platform, page, sara)
+            assert page.errors == []
+            asked = {urlsplit(address) for address in page.requested}
+            assert {one.hostname for one in asked if one.scheme not in ("blob", "data")} <= {
+                "127.0.0.1",
+                None,
+            }
+        nursery.cancel_scope.cancel()

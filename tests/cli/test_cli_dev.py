@@ -1,0 +1,186 @@
+"""``triobot dev``: the bot runs on a platform of its own, and survives what one does to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import attrs
+import pytest
+import trio
+from cli_rig import Command, child_environment
+
+from triobot.cli.dev import child_environment as environment_of_bot
+from triobot.cli.reloading import can_reload, folder_of
+from triobot.emulator.person import App, connect
+
+# What a bot's file says is for production: none of it may be used here.
+BOT = """\
+from triobot import Bot, Chat
+
+bot = Bot(token="production-token", base_url="https://production.example", store="sqlite:production.db")
+
+
+@bot.conversation
+async def hello(chat: Chat) -> None:
+    name = await chat.ask("Your name?")
+    await chat.send(f"Hello, {name}.")
+"""
+
+
+@attrs.define
+class Dev:
+    """A running ``triobot dev``."""
+
+    popen: subprocess.Popen[str]
+    app: App
+    log: Path
+
+    async def bot(self) -> dict[str, object]:
+        """How the bot's process is, as the control API tells it."""
+        return cast("dict[str, object]", await self.app.get("bot"))
+
+    async def wait_phase(self, phase: str) -> dict[str, object]:
+        with trio.fail_after(20):
+            while (bot := await self.bot())["phase"] != phase:
+                await trio.sleep(0.05)
+        return bot
+
+    async def wait_log(self, words: str) -> None:
+        with trio.fail_after(20):
+            while words not in self.log.read_text():
+                await trio.sleep(0.05)
+
+
+@asynccontextmanager
+async def developing(folder: Path, *arguments: str, **environ: str) -> AsyncGenerator[Dev]:
+    """Run the command on `folder`'s bot.py."""
+    log = folder / "dev.log"
+    with log.open("w") as errors:
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "triobot.cli", "dev", "bot.py:bot", "--port", "0", *arguments],
+            cwd=folder,
+            env=child_environment(**environ),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    try:
+        assert popen.stdout is not None
+        line = ""
+        while "/#" not in line:
+            line = await trio.to_thread.run_sync(popen.stdout.readline, abandon_on_cancel=True)
+            assert line, log.read_text()
+        page, _, token = line.strip().partition("/#")
+        async with connect(f"{page}/control", token) as app:
+            yield Dev(popen, app, log)
+    finally:
+        popen.kill()
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(partial(popen.wait, timeout=10))
+        assert popen.stdout is not None
+        popen.stdout.close()
+
+
+def is_alive(pid: object) -> bool:
+    try:
+        os.kill(cast("int", pid), 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.processes
+async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> None:
+    """Nothing that is said in the meantime is lost; and no setting for production is used."""
+    source = tmp_path / "bot.py"
+    source.write_text(BOT)
+    async with developing(
+        tmp_path,
+        TRIOBOT_TOKEN="production-token",
+        TRIOBOT_STORE="sqlite:production.db",
+        TRIOBOT_BASE_URL="https://production.example",
+    ) as dev:
+        sara = await dev.app.user("Lena")
+        await sara.joins()
+        await sara.sees("Your name?", within=20)
+        await sara.says("Lena")
+        await sara.sees("Hello, Lena.")
+
+        await dev.app.post("bot/kill", {})
+        killed = await dev.wait_phase("killed")
+        assert killed["pid"] is None
+        await sara.says("Are you there?")
+        await dev.app.post("bot/restart", {})
+        await sara.sees("Your name?", within=20)
+        assert (await dev.wait_phase("running"))["starts"] == 2
+
+        if not can_reload():
+            pytest.skip("watchfiles is not installed")
+        source.write_text(BOT.replace("chat.ask(", "chat.ask(("))
+        failed = await dev.wait_phase("failed")
+        assert "SyntaxError" in str(failed["problem"]) and "line 8" in str(failed["problem"])
+        assert "SyntaxError" in dev.log.read_text()
+        await sara.says("Still there?")
+        source.write_text(BOT.replace("Your name?", "Who are you?"))
+        running = await dev.wait_phase("running")
+        # Until the place in a conversation is kept, what is said afterwards begins it anew.
+        await sara.says("Now?")
+        await sara.sees("Who are you?", within=20)
+
+        dev.popen.send_signal(signal.SIGINT)
+        assert await trio.to_thread.run_sync(partial(dev.popen.wait, timeout=15)) == 0
+        assert not is_alive(running["pid"])
+    assert not (tmp_path / "production.db").exists()
+    assert "Traceback" not in dev.log.read_text()
+
+
+@pytest.mark.processes
+async def test_a_bot_ends_with_a_dev_that_was_killed(tmp_path: Path) -> None:
+    """Nobody is left to stop it, so it looks after itself."""
+    (tmp_path / "bot.py").write_text(BOT)
+    async with developing(tmp_path, "--no-reload") as dev:
+        pid = (await dev.wait_phase("running"))["pid"]
+        dev.popen.kill()
+        with trio.fail_after(20):
+            while is_alive(pid):
+                await trio.sleep(0.05)
+
+
+def test_a_name_that_can_be_no_bot_is_refused(triobot: Command) -> None:
+    ended = triobot("dev", ":bot")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "names no bot" in ended.err
+
+
+def test_no_setting_of_ours_reaches_the_bot() -> None:
+    ours = {
+        "HOME": "/home/me",
+        "TRIOBOT_TOKEN_FILE": "/secret",
+        "TRIOBOT_USERNAME": "shop",
+        "LISTEN_FDS": "1",
+    }
+
+    given = environment_of_bot(ours, token="t", base_url="http://b", secret="s", store="memory:")
+
+    assert given.pop("HOME") == "/home/me"
+    assert given == {
+        "PYTHONUNBUFFERED": "1",
+        "TRIOBOT_TOKEN": "t",
+        "TRIOBOT_BASE_URL": "http://b",
+        "TRIOBOT_WEBHOOK_SECRET": "s",
+        "TRIOBOT_STORE": "memory:",
+    }
+
+
+def test_the_files_beside_a_bot_are_watched(tmp_path: Path) -> None:
+    assert folder_of(f"{tmp_path}/shop.py:bot") == tmp_path
+    assert folder_of("shop:bot") == Path.cwd()

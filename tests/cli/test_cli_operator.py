@@ -1,0 +1,175 @@
+"""The operator's commands: with a bot that runs, and without one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+from cli_rig import Command, Ended
+
+from tests.bot.rig import Chats, make_bot, say
+from triobot import Chat
+from triobot.journals import AppendRecords, BeginConversation, ConversationId, EndConversation
+from triobot.store import Stamp, open_store
+from triobot.wire.ids import ChatId
+
+STORE = "sqlite:bot.db"
+RECORD = '[1,[1,{"class":["journal.Done",{"time":7,"id":"3","kind":"receive","outcome":"Valiasr 7"}]}]]'
+
+
+class Clock:
+    def now(self) -> int:
+        return 1_800_000_000_000
+
+
+@pytest.fixture
+def command(triobot: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """A command of the operator of the bot that `rig` makes."""
+    monkeypatch.setenv("TRIOBOT_TOKEN", "rig-token")
+    monkeypatch.setenv("TRIOBOT_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("TRIOBOT_STORE", STORE)
+    return triobot
+
+
+async def keep_two() -> None:
+    """A conversation that waits and one that crashed, as a bot leaves them."""
+    async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
+        lease = store.lease(ChatId(7))
+        assert lease is not None
+        for n, chat in ((1, 7), (2, 8)):
+            await store.commit(
+                BeginConversation(lease, ConversationId(n), ChatId(chat), "pizza", "v1", Clock().now()),
+                AppendRecords(lease, ConversationId(n), 0, (RECORD,)),
+            )
+        await store.commit(EndConversation(lease, ConversationId(2), Clock().now(), "E-5"))
+
+
+def beside_a_bot(*commands: Callable[[], Ended], chat: int = 7) -> list[Ended]:
+    """Run commands, one after the other, while a bot runs."""
+
+    async def main() -> list[Ended]:
+        chats = Chats()
+        bot = make_bot(chats, store=STORE)
+
+        @bot.conversation
+        async def patient(chat: Chat) -> None:
+            await chat.send("What?")
+            await chat.ask("And?")
+
+        async with bot.running() as intake:
+            await say(intake, chat, "hi")
+            await chats.wait_for(chat, "What?", "And?")
+            return [await trio.to_thread.run_sync(one) for one in commands]
+
+    return trio.run(main)
+
+
+def test_the_status_of_a_bot_that_runs(command: Command) -> None:
+    ended, for_programs = beside_a_bot(lambda: command("status"), lambda: command("status", "--json"))
+    assert (ended.code, ended.err) == (0, "")
+    assert "the bot works" in ended.out
+    assert "1 in memory" in ended.out
+    assert "alarms: none" in ended.out
+
+    told = json.loads(for_programs.out)
+    assert (told["live"], told["running"], told["outbox"]["held"]) == (1, True, False)
+
+
+def test_the_status_of_a_bot_that_does_not_run(command: Command) -> None:
+    trio.run(keep_two)
+    ended = command("status")
+    assert (ended.code, ended.err) == (0, "")
+    assert "no bot runs" in ended.out
+    assert "conversations: 1, 0 parked" in ended.out
+
+
+def test_journals_are_listed_shown_and_exported(command: Command) -> None:
+    trio.run(keep_two)
+
+    listed = command("journal", "list").out.splitlines()
+    assert len(listed) == 2
+    assert "1  chat 7  conversation pizza  at work  records 1  last Done receive 3" in listed[0]
+    assert "crashed" in listed[1] and "(E-5)" in listed[1]
+    assert len(command("journal", "list", "--chat", "7").out.splitlines()) == 1
+
+    shown = command("journal", "show", "1")
+    assert RECORD in shown.out
+    exported = [json.loads(line) for line in command("journal", "export", "1").out.splitlines()]
+    assert exported[1] == {"n": 0, "record": RECORD}
+    redacted = command("journal", "export", "1", "--redact").out
+    assert "Valiasr" not in redacted
+    assert "receive" in redacted
+
+    for wrong in (("show", "5"), ("show",), ("export",)):
+        ended = command("journal", *wrong)
+        assert ended.code == 1
+        assert "triobot: " in ended.err
+
+
+def test_a_chat_is_forgotten_while_its_conversation_runs(command: Command) -> None:
+    ended, after = beside_a_bot(lambda: command("forget", "7", "--yes"), lambda: command("status", "--json"))
+    assert (ended.code, ended.err) == (0, "")
+    assert "forgotten of chat 7" in ended.out
+    told = json.loads(after.out)
+    assert (told["live"], told["inbox"]) == (0, 0)
+
+
+def test_a_chat_is_not_forgotten_by_accident(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    trio.run(keep_two)
+    assert "say --yes" in command("forget", "7").err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: "yes")
+    assert "nothing was done" in command("forget", "7").err
+    assert "up to 18 digits" in command("forget", "۷").err
+    assert len(command("journal", "list").out.splitlines()) == 2
+    monkeypatch.setattr("builtins.input", lambda _: "7")
+    assert "1 conversations with 1 records" in command("forget", "7").out
+    assert len(command("journal", "list").out.splitlines()) == 1
+
+
+def test_a_store_is_backed_up_checked_and_restored(command: Command, tmp_path: Path) -> None:
+    backed_up, again, checked = beside_a_bot(
+        lambda: command("store", "backup", "live.copy"),
+        lambda: command("store", "backup", "live.copy"),
+        lambda: command("store", "check"),
+    )
+    assert (backed_up.code, backed_up.err) == (0, "")
+    assert (tmp_path / "live.copy").exists()
+    assert "is there already" in again.err
+    assert "back it up" in checked.err
+    assert command("store", "backup", "offline.copy").code == 0
+
+    assert "is whole" in command("store", "check").out
+    assert "is whole" in command("store", "check", "live.copy").out
+
+    restored = command("store", "restore", "live.copy")
+    assert "kept as" in restored.out
+    assert "restored from a backup: 1 times" in command("status").out
+    (started,) = beside_a_bot(lambda: command("status"), chat=8)
+    assert "store_restored" in started.out
+    (again,) = beside_a_bot(lambda: command("status"), chat=9)
+    assert "alarms: none" in again.out
+    assert command("store", "restore", "bot.db.replaced-1").code == 1
+    assert command("store", "backup").code == 1
+
+
+def test_a_damaged_store_is_told(command: Command, tmp_path: Path) -> None:
+    trio.run(keep_two)
+    content = bytearray((tmp_path / "bot.db").read_bytes())
+    content[4096 * 4 :] = b"\xff" * (len(content) - 4096 * 4)
+    (tmp_path / "bot.db").write_bytes(content)
+    ended = command("store", "check")
+    assert ended.code == 1
+    assert "restore a backup" in ended.err or "damaged" in ended.err
+
+
+def test_there_must_be_a_store(command: Command) -> None:
+    for arguments in (("status",), ("journal", "list"), ("forget", "7", "--yes"), ("store", "check")):
+        ended = command(*arguments)
+        assert ended.code == 1
+        assert "there is no store at" in ended.err
+        assert "only a sqlite: store" in command(*arguments, "--store", "memory:").err
+    assert not Path("bot.db").exists()

@@ -1,0 +1,301 @@
+"""The operator's socket: who gets in, what is answered, and that nothing said there harms the bot."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from triobot.errors import ConfigError, StoreError
+from triobot.journals import AppendRecords, BeginConversation, ConversationId, KeepResult
+from triobot.operator import (
+    Backup,
+    Desk,
+    Forget,
+    ListJournals,
+    Pulse,
+    Request,
+    Rung,
+    ShowJournal,
+    Status,
+    ask,
+    serve_desk,
+    serving,
+    socket_path,
+)
+from triobot.operator.requests import Told, decode_request, encode_request
+from triobot.seams import Alarm, Arrival, Quota, Store
+from triobot.store import open_memory
+from triobot.wire.ids import ChatId
+
+NOON = 1_800_000_000_000
+
+
+@attrs.define
+class Clock:
+    time: int = NOON
+
+    def now(self) -> int:
+        return self.time
+
+
+@pytest.fixture
+async def store() -> AsyncGenerator[Store]:
+    async with open_memory(clock=Clock()) as store:
+        yield store
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "bot.db.sock"
+
+
+@asynccontextmanager
+async def behind(place: Path, desk: Desk) -> AsyncGenerator[None]:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_desk, desk, place)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def answer(place: Path, request: Request) -> list[Told]:
+    told: list[Told] = []
+
+    async def tell(fields: Told) -> None:
+        await trio.lowlevel.checkpoint()
+        told.append(fields)
+
+    assert await ask(place, request, tell), "nobody is there"
+    return told
+
+
+async def begin(store: Store, id_: int, chat: int = 7) -> None:
+    lease = store.lease(ChatId(chat))
+    assert lease is not None
+    conversation = ConversationId(id_)
+    await store.commit(
+        BeginConversation(lease, conversation, ChatId(chat), "pizza", "v1", NOON),
+        AppendRecords(lease, conversation, 0, ('["first"]', '["second"]')),
+        KeepResult(lease, conversation, 1, "0.1", NOON, "[]"),
+    )
+
+
+# --- what is answered
+
+
+async def test_the_status_joins_the_store_and_the_running_bot(store: Store, place: Path) -> None:
+    await store.accept(Arrival(ChatId(7), None, NOON - 5_000, "text/plain", b"x"), quota=Quota())
+    await begin(store, 1)
+    rung = Rung(Alarm("store_unwritable", "k", "free some space"), 3, 2.5)
+    desk = Desk(store, Clock(), pulse=lambda: Pulse(True, 4, {"started": 9}, {"held": False}, [rung]))
+
+    async with behind(place, desk):
+        (told,) = await answer(place, Status())
+
+    assert (told["running"], told["working"], told["live"]) == (True, True, 4)
+    assert (told["conversations"], told["parked"], told["inbox"]) == (1, 0, 1)
+    assert told["oldest_event_at"] == NOON - 5_000
+    assert told["alarms"] == [
+        {"kind": "store_unwritable", "key": "k", "text": "free some space", "times": 3, "at": NOON - 2_500}
+    ]
+    json.dumps(told)
+
+
+async def test_a_desk_without_a_bot_says_what_the_store_knows(store: Store, place: Path) -> None:
+    async with behind(place, Desk(store, Clock())):
+        (told,) = await answer(place, Status())
+    assert told["running"] is False
+    assert "live" not in told
+
+
+async def test_journals_are_listed_in_pages_and_shown_whole(store: Store, place: Path) -> None:
+    for n in range(1, 251):
+        await begin(store, n, n % 3)
+    async with behind(place, Desk(store, Clock())):
+        every = await answer(place, ListJournals(limit=1_000))
+        some = await answer(place, ListJournals(after=100, limit=120))
+        of_chat = await answer(place, ListJournals(chat_id=ChatId(2), after=100, limit=3))
+        row, first, second, effect = await answer(place, ShowJournal(ConversationId(41)))
+
+    assert [told["conversation"] for told in every] == list(range(1, 251))
+    assert [told["conversation"] for told in some] == list(range(101, 221))
+    assert [told["conversation"] for told in of_chat] == [101, 104, 107]
+    assert every[0]["last_record"] == '["second"]'
+    assert (row["conversation"], row["position"], "lease" in row) == (41, 2, False)
+    assert (first, second) == ({"n": 0, "record": '["first"]'}, {"n": 1, "record": '["second"]'})
+    assert (effect["operation"], effect["result"]) == ("0.1", "[]")
+
+
+async def test_an_error_comes_back_as_it_was(store: Store, place: Path, tmp_path: Path) -> None:
+    async with behind(place, Desk(store, Clock())):
+        with pytest.raises(ConfigError, match="no conversation 5"):
+            await answer(place, ShowJournal(ConversationId(5)))
+        with pytest.raises(ConfigError, match="in memory can't be backed up"):
+            await answer(place, Backup(tmp_path / "copy"))
+
+
+async def test_what_runs_is_ended_before_a_chat_is_forgotten(store: Store, place: Path) -> None:
+    await begin(store, 1, 7)
+    await begin(store, 2, 8)
+    ended: list[ChatId] = []
+
+    async def end(chat_id: ChatId) -> None:
+        assert [row.id for row in await store.conversations(chat_id)] == [1]
+        ended.append(chat_id)
+
+    async with behind(place, Desk(store, Clock(), end=end)):
+        (told,) = await answer(place, Forget(ChatId(7)))
+
+    assert (ended, told["conversations"], told["records"]) == ([7], 1, 2)
+    assert [row.id for row in await store.all_conversations(after=0, limit=9)] == [2]
+
+
+# --- who gets in
+
+
+async def test_the_socket_is_its_owners_and_goes_with_the_bot(store: Store, place: Path) -> None:
+    async with behind(place, Desk(store, Clock())):
+        assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert not place.exists()
+    told: list[Told] = []
+    assert not await ask(place, Status(), told.append)  # type: ignore[arg-type]
+
+
+async def test_a_dead_bots_socket_is_nobody_and_is_replaced(store: Store, place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(place))
+    assert not await ask(place, Status(), None)  # type: ignore[arg-type]
+    async with behind(place, Desk(store, Clock())):
+        await answer(place, Status())
+
+
+async def test_another_users_process_is_sent_away(
+    store: Store, place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving.os, "geteuid", lambda: 4711)
+    monkeypatch.setattr(serving, "_CREDENTIALS", _Somebody())
+    async with behind(place, Desk(store, Clock())):
+        with pytest.raises((StoreError, trio.BrokenResourceError)):
+            await answer(place, Status())
+    assert "sent away" in caplog.text
+
+
+class _Somebody:
+    size = 12
+
+    def unpack(self, _: bytes) -> tuple[int, int, int]:
+        return (1, 4712, 4712)
+
+
+async def test_the_kernel_says_who_is_there(store: Store, place: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with theirs, trio.socket.from_stdlib_socket(ours) as connection:
+        assert serving.is_ours(connection)
+
+
+async def test_a_folder_too_deep_for_the_kernel_is_no_obstacle(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / ("deep" * 25) / ("er" * 50)
+    folder.mkdir(parents=True)
+    async with behind(folder / "bot.db.sock", Desk(store, Clock())):
+        await answer(folder / "bot.db.sock", Status())
+
+
+async def test_a_bot_runs_without_a_socket_where_none_can_be_made(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_desk, Desk(store, Clock()), tmp_path / "no folder" / "bot.db.sock")
+    assert "can't be made" in caplog.text
+
+
+def test_the_socket_is_beside_the_store() -> None:
+    assert socket_path("sqlite:/var/lib/bot.db") == Path("/var/lib/bot.db.sock")
+    assert socket_path("sqlite:bot.db") == Path.cwd() / "bot.db.sock"
+    assert socket_path("memory:") is None
+
+
+# --- what is said there
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"hello\n",
+        b"[]\n",
+        b"[" * 60_000 + b"\n",
+        b'{"ask":"what"}\n',
+        b'{"ask":"journal","conversation":true}\n',
+        b'{"ask":"journals","after":-1,"limit":1}\n',
+        b'{"ask":"forget","chat":"7"}\n',
+        b'{"ask":"backup","path":"relative"}\n',
+        b"\xff\xfe\n",
+        b"x" * 200_000,
+        b"",
+    ],
+    ids=lambda line: repr(line[:20]),
+)
+async def test_nonsense_is_answered_with_an_error_and_harms_nobody(
+    store: Store, place: Path, line: bytes
+) -> None:
+    async with behind(place, Desk(store, Clock())):
+        async with await trio.open_unix_socket(place) as stream:
+            try:
+                await stream.send_all(line)
+                await stream.send_eof()
+                said = b"".join([chunk async for chunk in stream])
+            except trio.BrokenResourceError:
+                said = b""  # it was cut off in the middle of a line without end
+        assert not said or b"failed" in said
+        assert (await answer(place, Status()))[0]["running"] is False
+
+
+async def test_a_mistake_in_an_answer_does_not_end_the_bot(
+    store: Store, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def pulse() -> Pulse:
+        raise ValueError("secret words")
+
+    async with behind(place, Desk(store, Clock(), pulse=pulse)):
+        for _ in range(2):
+            with pytest.raises(StoreError, match="ended before"):
+                await answer(place, Status())
+        assert await answer(place, ListJournals()) == []
+    assert "ValueError" in caplog.text
+    assert "secret words" not in caplog.text
+
+
+async def test_those_who_say_nothing_do_not_shut_others_out(
+    store: Store, place: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with behind(place, Desk(store, Clock())):
+        silent = [await trio.open_unix_socket(place) for _ in range(serving.AT_ONCE * 2)]
+        began = trio.current_time()
+        with trio.fail_after(60):
+            assert await answer(place, ListJournals()) == []
+        assert trio.current_time() - began >= 10
+        for stream in silent:
+            await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Status(),
+        ListJournals(),
+        ListJournals(ChatId(-5), 3, 4),
+        ShowJournal(ConversationId(5)),
+        Forget(ChatId(-(10**17))),
+        Backup(Path("/tmp/ä b")),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_a_request_arrives_as_it_left(request_: Request) -> None:
+    assert decode_request(encode_request(request_)) == request_

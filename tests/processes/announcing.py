@@ -1,0 +1,37 @@
+"""A bot that tells everybody, once it is started: what is killed in the middle of it."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import attrs
+import trio
+
+from triobot import Bot, Chat
+from triobot.filters import text
+
+bot = Bot()
+MANY = int(os.environ.get("ANNOUNCED_TO", "600"))
+
+
+@bot.conversation(text())
+async def echo(chat: Chat) -> None:
+    await chat.send(f"echo {getattr(chat.event, 'content', '')}")
+
+
+async def serve() -> None:
+    async with trio.open_nursery() as nursery:
+        settings = attrs.evolve(bot.settings(), fd=int(os.environ["BOT_FD"]))
+        await nursery.start(partial(bot.serve, settings=settings))
+        await bot.broadcast("news").start("news", range(1, MANY + 1))
+        with trio.open_signal_receiver(15) as signals:
+            async for _ in signals:
+                break
+        status = await bot.broadcast("news").status()
+        print(status.state, status.total, status.sent, status.gone, status.failed, status.unknown, flush=True)
+        bot.stop()
+
+
+if __name__ == "__main__":
+    trio.run(serve)

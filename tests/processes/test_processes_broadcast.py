@@ -1,0 +1,30 @@
+"""A broadcast in a real process, over real sockets, killed in the middle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.processes.announcement import announce
+from triobot.outbox.window import WindowRules
+
+pytestmark = pytest.mark.processes
+
+RECEIVERS, KILLS = 600, 2
+
+
+async def test_kill_9_in_a_broadcast_tells_nobody_twice(tmp_path: Path) -> None:
+    """Everybody is told once or counted as unknown; who talks to the bot meanwhile is answered at once."""
+    result = await announce(tmp_path, RECEIVERS, KILLS)
+
+    assert set(result.told.values()) == {1}
+    assert result.status.state == "done"
+    assert (result.status.total, result.status.left) == (RECEIVERS, 0)
+    assert result.status.gone == result.status.failed == 0
+    assert result.status.unknown <= KILLS * WindowRules().width
+    assert result.status.sent <= len(result.told)
+    assert RECEIVERS - len(result.told) <= result.status.unknown
+    # A reply waits for a place on the wire at the most, and never for the queue.
+    assert len(result.between) == 3 * KILLS
+    assert sorted(result.between)[len(result.between) // 2] <= 64

@@ -1,0 +1,121 @@
+"""``triobot broadcast``: what an operator sees of broadcasts, and the brake."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+import attrs
+import trio
+
+from ..errors import ConfigError
+from .arguments import Commands, add_command
+from .consulting import add_bot_options, settings_of
+
+if TYPE_CHECKING:
+    from ..jobs import BroadcastStatus
+    from ..operator.requests import Told
+    from ..settings import Settings
+    from ..wire.rules import JsonValue
+
+Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]"
+"""Carries a question of `triobot.outbox.desk` to whoever has the store, and brings the answer."""
+
+_DETAILS: Final = """\
+A broadcast is started by the bot's own code: await bot.broadcast(KEY).start(content, to).
+A running bot is asked over the socket beside its store, and in a terminal `status` follows it to the end;
+while none runs, the store itself is read. Who is `unknown` was on the way when the bot died, and is not told
+again; who is `gone` has left.
+
+examples:
+  triobot broadcast list
+  triobot broadcast status version-2 --bot pizza:bot
+  triobot broadcast stop version-2 --bot pizza:bot
+"""
+
+_LOOK_EVERY: Final = 0.5
+
+
+def declare(commands: Commands) -> None:
+    """Add the command to the grammar."""
+    parser = add_command(
+        commands, "broadcast", run, summary="look at broadcasts, or stop one", details=_DETAILS
+    )
+    parser.add_argument("action", choices=["list", "status", "stop"], help="what to do")
+    parser.add_argument("key", metavar="KEY", nargs="?", help="the broadcast, for status and stop")
+    add_bot_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Do what was asked."""
+    if (arguments.key is None) != (arguments.action == "list"):
+        raise ConfigError("`status` and `stop` take the key of a broadcast, and `list` takes none")
+    trio.run(_run, settings_of(arguments), arguments.action, arguments.key)
+
+
+async def _run(settings: Settings, action: str, key: str | None) -> None:
+    from ..operator import AboutBroadcasts
+    from .consulting import ask_bot
+
+    running = False
+
+    async def ask(question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        nonlocal running
+        lines: list[Mapping[str, JsonValue]] = []
+
+        async def tell(line: Told) -> None:
+            await trio.lowlevel.checkpoint()
+            lines.append(cast("Mapping[str, JsonValue]", line))
+
+        running = await ask_bot(settings, AboutBroadcasts(question), tell)
+        return lines[0]
+
+    # Only a bot that runs gets on with it: a store at rest needn't be watched.
+    await converse(ask, action, key, live=lambda: running)
+
+
+async def converse(ask: Ask, action: str, key: str | None, *, live: Callable[[], bool]) -> None:
+    """Ask, and print the answer; while it is `live`, watch a broadcast in a terminal until it is over.
+
+    Raises:
+        ConfigError: the question was refused.
+    """
+    from .bar import progress_line
+
+    at_terminal = sys.stdout.isatty()
+    if action == "list":
+        answered = _checked(await ask({"ask": "broadcast.list"}))
+        for one in cast("list[dict[str, JsonValue]]", answered["broadcasts"]):
+            print(progress_line(str(one["key"]), status_of(one), bar=at_terminal))
+        return
+    assert key is not None
+    if action == "stop":
+        stopped = _checked(await ask({"ask": "broadcast.stop", "key": key}))["stopped"]
+        print("It tells nobody more." if stopped else "There was nothing to stop.")
+        return
+    while True:
+        answered = _checked(await ask({"ask": "broadcast.status", "key": key}))
+        status = status_of(cast("dict[str, JsonValue]", answered["broadcast"]))
+        line = progress_line(key, status, bar=at_terminal)
+        followed = live() and at_terminal
+        if not followed or status.over or status.state == "none":
+            print(f"\r\x1b[K{line}" if followed else line)
+            return
+        print(f"\r\x1b[K{line}", end="", flush=True)
+        await trio.sleep(_LOOK_EVERY)
+
+
+def status_of(view: Mapping[str, JsonValue]) -> BroadcastStatus:
+    """The status in an answer."""
+    from ..jobs import BroadcastStatus
+
+    fields = {field.name: view[field.name] for field in attrs.fields(BroadcastStatus) if field.name in view}
+    return BroadcastStatus(**fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def _checked(answered: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    if "error" in answered:
+        raise ConfigError(str(answered["error"]))
+    return answered

@@ -1,0 +1,123 @@
+"""How a command asks a bot: the running one over its socket, else the store itself, under its lock."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from ..errors import ConfigError, StoreLockedError
+from .loading import load_bot
+
+if TYPE_CHECKING:
+    from ..operator.desk import Tell
+    from ..operator.requests import Request, Told
+    from ..seams import Store
+    from ..settings import Settings
+    from ..wire.rules import JsonValue
+
+
+def add_bot_options(parser: argparse.ArgumentParser) -> None:
+    """Add what names a bot's store."""
+    parser.add_argument(
+        "--bot", metavar="MODULE:BOT", help="the bot whose settings count (else the TRIOBOT_* variables)"
+    )
+    parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
+
+
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """The settings that name the store.
+
+    Raises:
+        ConfigError: a variable can't be read, or there is no such bot.
+    """
+    from ..settings import read_environment
+
+    settings = load_bot(arguments.bot).settings() if arguments.bot else read_environment(os.environ)
+    return settings if arguments.store is None else attrs.evolve(settings, store=arguments.store)
+
+
+def store_file(settings: Settings) -> Path:
+    """The file of a store that has one.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    engine, _, place = settings.store.partition(":")
+    if engine != "sqlite" or not place:
+        raise ConfigError("only a sqlite: store is a file; a store in memory ends with its bot")
+    return Path(place)
+
+
+def consult(settings: Settings, request: Request) -> list[Told]:
+    """Ask the bot, and return the lines of its answer.
+
+    Raises:
+        ConfigError: there is no store, or no such thing in it.
+        StoreError: it could not be done.
+    """
+    import trio
+
+    answer: list[Told] = []
+
+    async def tell(fields: Told) -> None:
+        await trio.lowlevel.checkpoint()
+        answer.append(fields)
+
+    trio.run(ask_bot, settings, request, tell)
+    return answer
+
+
+async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
+    """Ask within a program that runs already; whether it was the running bot that answered.
+
+    Raises: as `consult`.
+    """
+    import trio
+
+    from ..clock import SystemClock
+    from ..operator import Desk, ask, socket_path
+    from ..store import Stamp, open_store
+
+    file, place = store_file(settings), socket_path(settings.store)
+    assert place is not None
+    if await ask(place, request, tell):
+        return True
+    if not await trio.Path(file).is_file():
+        raise ConfigError(f"there is no store at {file}")
+    stamp, clock = Stamp(settings.base_url, settings.checked_token.reveal()), SystemClock()
+    try:
+        async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
+            desk = Desk(store, clock, broadcasts=partial(_about_broadcasts, store))
+            await desk.answer(request, tell)
+    except StoreLockedError as error:
+        raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
+    return False
+
+
+async def _about_broadcasts(store: Store, question: Told) -> Told:
+    from ..outbox.desk import StoredBroadcasts, answer
+
+    return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
+
+
+def instant(at: object) -> str:
+    """A time of the store's, for people."""
+    if not isinstance(at, int):
+        return "-"
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def span(milliseconds: int) -> str:
+    """How long something took, in its largest unit."""
+    seconds = max(0, milliseconds) // 1000
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

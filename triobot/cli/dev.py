@@ -1,0 +1,202 @@
+"""``triobot dev``: the platform, the bot on it, and a page in the browser where one is its users."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+from functools import partial
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, cast
+
+from .arguments import Commands, add_command, port
+from .terminal import harmless, set_up_logging
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from ..emulator.server import Emulator
+    from ..wire.rules import JsonValue
+    from .keeper import Keeper
+
+log: Final = logging.getLogger("triobot")
+
+_DETAILS: Final = """\
+Open the printed address in a browser: you are everybody who talks to your bot, and you have their wallets,
+every request in both directions, and the switches that make things go wrong.
+
+The bot runs in a process of its own and is started anew when a Python file beside it is saved. Its store is
+thrown away at the end, unless --store names one. No setting for production is used: not the TRIOBOT_*
+variables, and no token, platform or store that the bot's file names.
+
+Whoever has the printed address can play your users; only this machine can reach it.
+
+examples:
+  triobot dev pizza.py:bot
+  triobot dev examples/shop.py:bot --port 9000 --store sqlite:dev.db
+"""
+
+_WALLET: Final = 10_000_000
+_COINS: Final = 100
+# A store that outlives the run belongs to one platform and one token, so these must be the same next time.
+_LASTING_TOKEN: Final = "the-development-platform-of-triobot"
+# How often the bot is asked how it is, in seconds.
+_EACH: Final = 1.0
+# While the bot is down events wait; when it is up but answers 5xx, it gets many a chance to mend.
+_ATTEMPTS: Final = 100
+
+
+def declare(commands: Commands) -> None:
+    """Add the command to the grammar."""
+    parser = add_command(
+        commands, "dev", dev, summary="work on a bot: its users are in your browser", details=_DETAILS
+    )
+    parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
+    parser.add_argument(
+        "--port",
+        metavar="N",
+        type=port,
+        default=8081,
+        help="the page's port, 0 for a free one (default 8081)",
+    )
+    parser.add_argument(
+        "--store", metavar="URL", help="sqlite:PATH to keep the bot's store between runs (default: a new one)"
+    )
+    parser.add_argument("--no-reload", action="store_true", help="don't restart the bot when files change")
+
+
+def dev(arguments: argparse.Namespace) -> None:
+    """Run the platform, the page and the bot until Ctrl-C."""
+    import trio
+
+    from .loading import parse_target
+
+    parse_target(arguments.bot)
+    set_up_logging(debug=arguments.debug, level=logging.WARNING)
+    trio.run(_dev, arguments)
+
+
+async def _dev(arguments: argparse.Namespace) -> None:
+    import trio
+
+    from ..emulator.pusher import PushSettings
+    from ..emulator.server import serve_emulator
+    from .keeper import Keeper
+
+    token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    platform_port = 0
+    if arguments.store is not None:
+        token, platform_port = _LASTING_TOKEN, arguments.port + 1 if arguments.port else 0
+    with (
+        trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        TemporaryDirectory(prefix="triobot-dev-") as folder,
+    ):
+        keeper = Keeper(arguments.bot, listening.fileno(), partial(print, file=sys.stderr, flush=True))
+        async with trio.open_nursery() as platforms:
+            platform: Emulator = await platforms.start(
+                partial(
+                    serve_emulator,
+                    port=platform_port,
+                    page_port=arguments.port,
+                    bot_url=f"http://127.0.0.1:{listening.getsockname()[1]}/{secret}",
+                    token=token,
+                    control_token=secrets.token_urlsafe(24),
+                    push=PushSettings(attempts=_ATTEMPTS),
+                    wait_bot=keeper.wait_up,
+                )
+            )
+            platform.exchange.bot = keeper
+            _populate(platform)
+            store: str = arguments.store or f"sqlite:{folder}/dev.db"
+            environ = child_environment(
+                os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
+            )
+            _greet(arguments, platform)
+            async with trio.open_nursery() as bots:
+                bots.start_soon(keeper.run, environ, platform.exchange.tell)
+                bots.start_soon(_listen_to, keeper, store)
+                if not arguments.no_reload:
+                    bots.start_soon(_reload, arguments.bot, keeper)
+                async for _ in signals:
+                    break
+                platforms.start_soon(_kill_on_next, signals, keeper)
+                bots.cancel_scope.cancel()
+            platforms.cancel_scope.cancel()
+
+
+def child_environment(
+    environ: Mapping[str, str], *, token: str, base_url: str, secret: str, store: str
+) -> dict[str, str]:
+    """The variables of the bot's process: none of this process's own settings, but the play ones."""
+    kept = {name: value for name, value in environ.items() if not name.startswith(("TRIOBOT_", "LISTEN_"))}
+    return {
+        **kept,
+        "PYTHONUNBUFFERED": "1",
+        "TRIOBOT_TOKEN": token,
+        "TRIOBOT_BASE_URL": base_url,
+        "TRIOBOT_WEBHOOK_SECRET": secret,
+        "TRIOBOT_STORE": store,
+    }
+
+
+def _populate(platform: Emulator) -> None:
+    """Two people to begin with; the page makes more."""
+    for name in ("Sara", "علی"):
+        platform.world.add_user(name, irr=_WALLET, coin=_COINS)
+
+
+def _greet(arguments: argparse.Namespace, platform: Emulator) -> None:
+    print(f"\n  {harmless(arguments.bot)} is on a platform of its own. Be its users at\n")
+    print(f"    {platform.page_address}\n")
+    print("  Ctrl-C ends it.\n", flush=True)
+
+
+async def _listen_to(keeper: Keeper, store: str) -> None:
+    """Let the page know what the bot says of itself, as an operator would ask it."""
+    import trio
+
+    from ..errors import TriobotError
+    from ..operator import Status, ask, socket_path
+
+    path = socket_path(store)
+    if path is None:
+        return
+
+    async def tell(told: Mapping[str, object]) -> None:
+        await trio.lowlevel.checkpoint()
+        keeper.learn({name: cast("JsonValue", value) for name, value in told.items() if name != "at"})
+
+    while True:
+        await keeper.wait_up()
+        try:
+            with trio.move_on_after(_EACH):
+                await ask(path, Status(), tell)
+        except (TriobotError, OSError) as error:
+            # It may be ending right now; the next one will say more.
+            log.debug("the bot said nothing of itself: %s", type(error).__name__)
+        await trio.sleep(_EACH)
+
+
+async def _reload(target: str, keeper: Keeper) -> None:
+    from .reloading import can_reload, folder_of, watch
+
+    if not can_reload():
+        print("triobot: files are not watched: pip install 'triobot[dev]'", file=sys.stderr)
+        return
+
+    def changed(names: str) -> None:
+        print(f"triobot: {harmless(names)} changed", file=sys.stderr, flush=True)
+        keeper.restart()
+
+    await watch(folder_of(target), changed)
+
+
+async def _kill_on_next(signals: AsyncIterator[int], keeper: Keeper) -> None:
+    """Who presses Ctrl-C twice doesn't want to wait for the bot's rest."""
+    async for _ in signals:
+        keeper.kill()

@@ -1,0 +1,101 @@
+"""The bot's process under ``triobot dev``: ``python -m triobot.cli.dev_bot MODULE:BOT FD READY_FD``.
+
+Its settings are the variables that its parent made up, and nothing else: what the bot's file says of a token,
+a platform or a store is for production, and is not used here. It ends when its standard input does, so that
+it can't outlive a parent that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import trio
+
+from ..errors import ConfigError, TriobotError
+from ..settings import read_environment
+from .failures import report
+from .loading import load_bot
+from .terminal import set_up_logging, set_up_streams
+
+if TYPE_CHECKING:
+    from ..bot import Bot
+    from ..settings import Settings
+
+# A reload should take a moment; what is being done gets this long to end.
+GRACE: Final = 2.0
+_HOUSE: Final = str(Path(__file__).parents[1])
+
+
+def main() -> None:
+    """Run the bot until SIGTERM, or until the parent is gone."""
+    target, fd, ready = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    set_up_streams()
+    set_up_logging()
+    try:
+        bot = load_bot(target)
+        settings = attrs.evolve(read_environment(os.environ), fd=fd, grace=GRACE, development=True)
+        trio.run(_run, bot, settings, ready)
+    except ConfigError as error:
+        _show_source(error)
+        sys.exit(report(error, debug=False))
+    except BaseException as error:
+        sys.exit(report(error, debug=not _is_ours(error)))
+
+
+def _is_ours(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(TriobotError)[1] is None  # pyright: ignore[reportUnknownMemberType]
+    return isinstance(error, TriobotError | KeyboardInterrupt)
+
+
+def _show_source(error: ConfigError) -> None:
+    """Show where in the author's own files an import failed, as Python itself would."""
+    cause = error.__cause__
+    if cause is None:
+        return
+    frames = [
+        frame
+        for frame in traceback.extract_tb(cause.__traceback__)
+        if not frame.filename.startswith((_HOUSE, "<frozen importlib"))
+    ]
+    print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
+    print("".join(traceback.format_exception_only(cause)), end="", file=sys.stderr)
+
+
+async def _run(bot: Bot, settings: Settings, ready: int) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def watch_signals() -> None:
+                stopping = False
+                async for _ in signals:
+                    if stopping:
+                        nursery.cancel_scope.cancel()
+                        return
+                    stopping = True
+                    bot.stop()
+
+            async def watch_parent() -> None:
+                async with trio.lowlevel.FdStream(os.dup(0)) as line:
+                    while await line.receive_some(100):
+                        pass
+                bot.stop()
+
+            async def serve(*, task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
+                await bot.serve(settings=settings, task_status=task_status)
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch_signals)
+            nursery.start_soon(watch_parent)
+            await nursery.start(serve)
+            os.write(ready, b"ready\n")
+
+
+if __name__ == "__main__":
+    main()

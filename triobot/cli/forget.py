@@ -1,0 +1,52 @@
+"""``triobot forget``: delete everything of one chat."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from .arguments import Commands, add_command
+from .consulting import add_bot_options, consult, settings_of
+
+_DETAILS: Final = """\
+Conversations and their journals, waiting events, what the chat keeps, who wrote in it: all of it goes, and
+what runs there is ended without a word. The places in the file are overwritten. What was accepted once is
+known by its digest for at most a week. Backups keep what they hold.
+
+examples:
+  triobot forget 1234
+  triobot forget 1234 --yes --bot pizza:bot
+"""
+
+
+def declare(commands: Commands) -> None:
+    """Add the command to the grammar."""
+    parser = add_command(commands, "forget", forget, summary="delete everything of a chat", details=_DETAILS)
+    parser.add_argument("chat", metavar="CHAT", help="the chat's number")
+    parser.add_argument("--yes", action="store_true", help="don't ask")
+    add_bot_options(parser)
+
+
+def forget(arguments: argparse.Namespace) -> None:
+    """Forget the chat, when the person means it."""
+    from ..errors import ConfigError
+    from ..operator import Forget
+    from ..wire.ids import ChatId
+
+    chat: str = arguments.chat
+    digits = chat.removeprefix("-")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+        raise ConfigError("a chat's number is up to 18 digits, such as 1234")
+    settings = settings_of(arguments)
+    if not arguments.yes:
+        if not sys.stdin.isatty():
+            raise ConfigError("nobody is there to be asked; say --yes to forget the chat for good")
+        if input(f"Forget everything of chat {chat} in {settings.store}? Type its number: ") != chat:
+            raise ConfigError("nothing was done")
+    (told,) = consult(settings, Forget(ChatId(int(chat))))
+    print(
+        f"forgotten of chat {chat}: {told['conversations']} conversations with {told['records']} records,"
+        f" {told['events']} waiting events, {told['values']} kept values, {told['others']} other rows;"
+        " backups keep what they hold"
+    )

@@ -1,0 +1,121 @@
+"""``triobot journal``: which conversations there are, where each stands, and what happened in one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from .arguments import Commands, add_command
+from .consulting import add_bot_options, consult, instant, settings_of
+from .terminal import harmless
+
+if TYPE_CHECKING:
+    from ..operator.requests import Told
+
+_DETAILS: Final = """\
+list says where each conversation stands, without what was said in it. show prints a journal, and export
+writes it as JSON lines; both hold what people wrote. With --redact, an export keeps the order of things and
+the shape of every value, and loses the content: that is the one to attach to a bug report.
+
+examples:
+  triobot journal list
+  triobot journal list --chat 1234
+  triobot journal show 41
+  triobot journal export 41 --redact > report.jsonl
+"""
+
+
+def declare(commands: Commands) -> None:
+    """Add the command to the grammar."""
+    parser = add_command(
+        commands, "journal", journal, summary="look at conversations and their journals", details=_DETAILS
+    )
+    parser.add_argument("action", choices=["list", "show", "export"])
+    parser.add_argument(
+        "conversation", metavar="NUMBER", nargs="?", type=_number, help="which one, for show and export"
+    )
+    parser.add_argument("--chat", metavar="CHAT", type=_chat, help="list: those of this chat only")
+    parser.add_argument("--after", metavar="NUMBER", type=_number, default=0, help="list: behind this one")
+    parser.add_argument("--limit", metavar="N", type=_number, default=100, help="list: so many at most (100)")
+    parser.add_argument("--redact", action="store_true", help="export: keep the shapes, lose the content")
+    add_bot_options(parser)
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 10**18:
+        raise argparse.ArgumentTypeError("must be a number from 1")
+    return int(text)
+
+
+def _chat(text: str) -> int:
+    digits = text.removeprefix("-")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+        raise argparse.ArgumentTypeError("must be a chat's number")
+    return int(text)
+
+
+def journal(arguments: argparse.Namespace) -> None:
+    """List, show or export."""
+    from ..errors import ConfigError
+    from ..journals import ConversationId
+    from ..operator import ListJournals, ShowJournal
+    from ..operator.redaction import redacted
+    from ..wire.ids import ChatId
+
+    if arguments.action == "list":
+        chat = None if arguments.chat is None else ChatId(arguments.chat)
+        request = ListJournals(chat, arguments.after, arguments.limit)
+        for told in consult(settings_of(arguments), request):
+            print(harmless(_standing(told)))
+        return
+    if arguments.conversation is None:
+        raise ConfigError(
+            f"which one? triobot journal {arguments.action} NUMBER; `triobot journal list` tells"
+        )
+    answer = consult(settings_of(arguments), ShowJournal(ConversationId(arguments.conversation)))
+    if arguments.action == "export":
+        for told in answer:
+            print(json.dumps(redacted(told) if arguments.redact else told))
+        return
+    for line in _shown(answer):
+        print(harmless(line))
+
+
+def _standing(told: Told) -> str:
+    from ..operator.redaction import summary
+
+    last = told["last_record"]
+    state = _state(told)
+    return (
+        f"{told['conversation']}  chat {told['chat_id']}  {told['kind']} {told['route']}  {state}"
+        f"  records {told['position']}  last {summary(last) if isinstance(last, str) else '-'}"
+        f"  begun {instant(told['started_at'])}"
+    )
+
+
+def _state(told: Told) -> str:
+    if told["ended_at"] is not None:
+        return f"crashed {instant(told['ended_at'])} ({told['error']})"
+    if told["parked_because"] is not None:
+        return f"PARKED: {told['parked_because']}"
+    if told["unfinished"]:
+        return "at work"
+    return "waits" if told["wake_at"] is None else f"waits until {instant(told['wake_at'])}"
+
+
+def _shown(answer: list[Told]) -> Iterator[str]:
+    row, *rest = answer
+    for name, value in row.items():
+        if value is not None:
+            yield f"{name}: {instant(value) if name.endswith('_at') else value}"
+    for told in rest:
+        if "record" in told:
+            yield f"{told['n']:>6}  {told['record']}"
+        else:
+            yield f"effect {told['operation']}"
+            if told["intent"] is not None:
+                yield f"        meant {instant(told['intended_at'])}  {told['intent']}"
+            if told["result"] is not None:
+                yield f"        came  {instant(told['resulted_at'])}  {told['result']}"

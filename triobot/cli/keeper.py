@@ -1,0 +1,247 @@
+"""Keeps the bot's process under ``triobot dev``: starts it, restarts it, kills it, and hands on what it says.
+
+One process at a time. One that ended by itself, or was killed, stays down until somebody restarts it or saves
+a file: a loop of failing starts would bury the first error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, final
+
+import trio
+
+from ..wire.rules import JsonValue
+from .dev_bot import GRACE
+from .terminal import harmless
+
+Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed", "stopped"]
+
+_KEPT: Final = 1_000
+_LONGEST_LINE: Final = 4_000
+# Of a process that failed, these lines tell why: a traceback's end, mostly.
+_TELLING: Final = 40
+# After a polite word the process gets its own grace and a little more; then it is killed.
+_PATIENCE: Final = GRACE + 2.0
+
+
+@final
+class Keeper:
+    """The bot's process, as `triobot.emulator.bot_process.BotProcess` describes it.
+
+    Args:
+        target: ``MODULE:BOT``.
+        listening: the descriptor of the socket that every process serves in its turn: who connects while
+            none does waits.
+        write: takes each line that the process writes.
+    """
+
+    def __init__(self, target: str, listening: int, write: Callable[[str], None]) -> None:
+        self._target = target
+        self._listening = listening
+        self._write = write
+        self._tell: Callable[[], None] = _nothing
+        self._phase: Phase = "stopped"
+        self._since = 0
+        self._starts = 0
+        self._process: trio.Process | None = None
+        self._runtime: dict[str, JsonValue] = {}
+        self._killed = False
+        self._again = True
+        self._changed = trio.Event()
+        self._lines: deque[tuple[int, str]] = deque(maxlen=_KEPT)
+        self._written = 0
+        self._problem: deque[str] = deque(maxlen=_TELLING)
+
+    # --- what people see and do
+
+    def view(self) -> dict[str, JsonValue]:
+        """How the process is."""
+        return {
+            "target": self._target,
+            "phase": self._phase,
+            "since": self._since,
+            "starts": self._starts,
+            "pid": self._process.pid if self._process is not None else None,
+            "problem": "\n".join(self._problem) if self._phase == "failed" else "",
+        }
+
+    def runtime(self) -> dict[str, JsonValue]:
+        """What the bot said of itself last."""
+        return self._runtime
+
+    def learn(self, runtime: dict[str, JsonValue]) -> None:
+        """Remember what the bot says of itself."""
+        if runtime != self._runtime:
+            self._runtime = runtime
+            self._tell()
+
+    def lines(self, after: int) -> Sequence[tuple[int, str]]:
+        """What was written behind this line."""
+        missing = min(self._written - after, len(self._lines))
+        return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
+
+    def kill(self) -> None:
+        """End the process at once; it stays down."""
+        self._again = False
+        if self._process is not None:
+            self._killed = True
+            self._process.kill()
+
+    def restart(self) -> None:
+        """Start the process; one that runs comes to rest first."""
+        self._again = True
+        if self._process is not None and self._phase in ("starting", "running"):
+            self._enter("stopping")
+            self._process.terminate()
+        self._wake()
+
+    async def wait_up(self) -> None:
+        """Wait until the process takes events."""
+        while self._phase != "running":
+            await self._changed.wait()
+        await trio.lowlevel.checkpoint()
+
+    # --- what keeps it
+
+    async def run(self, environ: Mapping[str, str], tell: Callable[[], None]) -> None:
+        """Keep the process until cancelled; then bring it to rest.
+
+        Args:
+            environ: all of the process's variables.
+            tell: is called when something has changed.
+        """
+        self._tell = tell
+        while True:
+            while not self._again:
+                await self._changed.wait()
+            self._again = False
+            await self._live(environ)
+
+    async def _live(self, environ: Mapping[str, str]) -> None:
+        """One process, from its start to its end."""
+        ready, ready_of_child = os.pipe()
+        command = [sys.executable, "-m", "triobot.cli.dev_bot", self._target, str(self._listening)]
+        process = await trio.lowlevel.open_process(
+            [*command, str(ready_of_child)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[self._listening, ready_of_child],
+            env=environ,
+            # A Ctrl-C at the terminal is ours to pass on, when it is the bot's turn to stop.
+            start_new_session=True,
+        )
+        os.close(ready_of_child)
+        self._process = process
+        self._killed = False
+        self._starts += 1
+        self._problem.clear()
+        self._enter("starting")
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read_output, process)
+                nursery.start_soon(self._wait_ready, ready)
+                await self._wait_end(process)
+                # What it wrote is read to its end; grandchildren may hold the pipe open for longer.
+                nursery.cancel_scope.deadline = trio.current_time() + 0.5
+        finally:
+            if process.returncode is None:
+                await self._bring_to_rest(process)
+            self._process = None
+            self._runtime = {}
+            self._enter(self._ended(process.returncode))
+
+    def _ended(self, code: int | None) -> Phase:
+        if self._killed:
+            self._say("was killed")
+            return "killed"
+        if self._phase == "stopping":
+            return "stopped"
+        self._say(f"ended with code {code}" if code is None or code >= 0 else f"ended by signal {-code}")
+        return "failed" if code else "stopped"
+
+    async def _wait_end(self, process: trio.Process) -> None:
+        while process.returncode is None:
+            if self._phase == "stopping":
+                with trio.move_on_after(_PATIENCE):
+                    await process.wait()
+                if process.returncode is None:
+                    self._say("did not come to rest, killed")
+                    process.kill()
+                await process.wait()
+            else:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_then_cancel, process.wait, nursery.cancel_scope)
+                    nursery.start_soon(_then_cancel, self._changed.wait, nursery.cancel_scope)
+
+    async def _bring_to_rest(self, process: trio.Process) -> None:
+        # The end of the bot's work is worth waiting for, and bounded.
+        with trio.CancelScope(shield=True):
+            self._enter("stopping")
+            process.send_signal(signal.SIGTERM)
+            with trio.move_on_after(_PATIENCE):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def _read_output(self, process: trio.Process) -> None:
+        assert process.stdout is not None
+        rest = b""
+        async for chunk in process.stdout:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._say_line(line)
+            if len(rest) > _LONGEST_LINE:
+                self._say_line(rest)
+                rest = b""
+        if rest:
+            self._say_line(rest)
+
+    async def _wait_ready(self, ready: int) -> None:
+        async with trio.lowlevel.FdStream(ready) as stream:
+            if await stream.receive_some(100):
+                self._enter("running")
+
+    def _say_line(self, line: bytes) -> None:
+        text = harmless(line.decode("utf-8", "replace").rstrip("\r").expandtabs(8))[:_LONGEST_LINE]
+        self._problem.append(text)
+        self._write(text)
+        self._keep(text)
+
+    def _say(self, what: str) -> None:
+        line = f"triobot: the bot's process {what}"
+        self._write(line)
+        self._keep(line)
+
+    def _keep(self, line: str) -> None:
+        self._written += 1
+        self._lines.append((self._written, line))
+        self._tell()
+
+    def _enter(self, phase: Phase) -> None:
+        if phase == "running" and self._phase != "starting":
+            return
+        self._phase, self._since = phase, time.time_ns() // 1_000_000
+        self._wake()
+        self._tell()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+async def _then_cancel(wait: Callable[[], Awaitable[object]], scope: trio.CancelScope) -> None:
+    await wait()
+    scope.cancel()
+
+
+def _nothing() -> None:
+    return

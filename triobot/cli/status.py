@@ -1,0 +1,75 @@
+"""``triobot status``: how a bot is, and what waits in its store."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+from .arguments import Commands, add_command
+from .consulting import add_bot_options, consult, instant, settings_of, span
+from .terminal import harmless
+
+if TYPE_CHECKING:
+    from ..operator.requests import Told
+
+_DETAILS: Final = """\
+A running bot is asked over the socket beside its store. While none runs, the store itself tells what it can.
+
+examples:
+  triobot status
+  triobot status --bot pizza:bot --json | jq .inbox
+"""
+
+
+def declare(commands: Commands) -> None:
+    """Add the command to the grammar."""
+    parser = add_command(commands, "status", status, summary="say how a bot is", details=_DETAILS)
+    add_bot_options(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
+
+
+def status(arguments: argparse.Namespace) -> None:
+    """Print how the bot is."""
+    from ..operator import Status
+
+    (told,) = consult(settings_of(arguments), Status())
+    if arguments.json:
+        print(json.dumps(told))
+        return
+    for line in _lines(told):
+        print(harmless(line))
+
+
+def _lines(told: Told) -> Iterator[str]:
+    now = cast("int", told["at"])
+    if not told["running"]:
+        yield f"no bot runs; the last one began {instant(told['opened_at'])}"
+    else:
+        state = "works" if told["working"] else "DOES NOT WORK: /readyz says why"
+        yield f"the bot {state}, since {instant(told['opened_at'])}"
+    if told["unclean"]:
+        yield f"stops in a row that were not clean: {told['unclean']}"
+    if told["epoch"]:
+        yield f"restored from a backup: {told['epoch']} times"
+    live = f", {told['live']} in memory" if "live" in told else ""
+    yield f"conversations: {told['conversations']}{live}, {told['parked']} parked"
+    if told["next_wake"] is not None:
+        yield f"next wakes at {instant(told['next_wake'])}"
+    oldest = told["oldest_event_at"]
+    age = f", the oldest for {span(now - oldest)}" if isinstance(oldest, int) else ""
+    yield f"inbox: {told['inbox']} events wait{age} ({told['inbox_bytes']} bytes)"
+    yield f"effects of unknown outcome: {told['intents']}; unreadable requests kept: {told['raw']}"
+    if "outbox" in told:
+        yield f"outbox: {_numbers(told['outbox'])}"
+        yield f"since the start: {_numbers(told['counts'])}"
+    alarms = cast("list[Told]", told.get("alarms", []))
+    yield f"alarms: {len(alarms) or 'none'}" if told["running"] else "alarms: only a running bot knows"
+    for alarm in alarms:
+        yield f"  {instant(alarm['at'])} {alarm['kind']} x{alarm['times']}: {alarm['text']}"
+
+
+def _numbers(numbers: object) -> str:
+    shown = [f"{name} {value}" for name, value in cast("Mapping[str, object]", numbers).items() if value]
+    return ", ".join(shown) or "nothing"

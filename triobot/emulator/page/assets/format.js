@@ -1,0 +1,69 @@
+// Numbers, money and times in the page's language: Persian digits in Persian, and marks that keep an amount
+// together when it stands in text of the other direction.
+
+import { language, t } from "./words.js";
+
+const locale = language() === "fa" ? "fa-IR" : "en-GB";
+
+// Made once: making one costs more than drawing the bubble that it is for.
+const NUMBER = new Intl.NumberFormat(locale);
+const TWO_DIGITS = new Intl.NumberFormat(locale, { minimumIntegerDigits: 2 });
+const ONE_PLACE = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
+const CLOCK = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });
+const EXACT_CLOCK = new Intl.DateTimeFormat(locale, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+});
+const DAY = new Intl.DateTimeFormat(locale, { day: "numeric", month: "long" });
+
+export const number = (value) => NUMBER.format(value);
+
+/** An amount with its currency. */
+export const money = (amount, currency) =>
+  t(currency === "coin" ? "amountCoin" : "amountIrr", { amount: number(amount) });
+
+export const clock = (at) => CLOCK.format(at);
+
+export const exactClock = (at) => EXACT_CLOCK.format(at);
+
+/** "Today", or the day: of the Iranian calendar in Persian. */
+export function day(at, today) {
+  return new Date(at).toDateString() === new Date(today).toDateString() ? t("today") : DAY.format(at);
+}
+
+/** Minutes and seconds, as on a stopwatch. */
+export function stopwatch(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  return `${number(Math.floor(whole / 60))}:${TWO_DIGITS.format(whole % 60)}`;
+}
+
+export function bytes(size) {
+  const units = ["B", "kB", "MB", "GB"];
+  let power = 0;
+  while (size >= 1000 && power < units.length - 1) {
+    size /= 1000;
+    power += 1;
+  }
+  return `${size < 10 && power ? ONE_PLACE.format(size) : number(Math.round(size))} ${units[power]}`;
+}
+
+/** One or two letters for a round picture. */
+export function initials(name) {
+  const words = name
+    .replace(/^@/, "")
+    .split(/[\s_-]+/)
+    .filter(Boolean);
+  return words
+    .slice(0, 2)
+    .map((word) => [...word][0])
+    .join("\u200c")
+    .toUpperCase();
+}
+
+/** One of the eight colours of the style sheet, always the same for a name. */
+export function colour(name) {
+  let sum = 0;
+  for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)) >>> 0;
+  return `var(--colour-${sum % 8})`;
+}

@@ -1,0 +1,236 @@
+// Every request in both directions, as it happens: what the bot asks for, and what is posted to it.
+
+import { fill, h, icon, iconButton } from "./dom.js";
+import { bytes, exactClock, number } from "./format.js";
+import { toast } from "./sheet.js";
+import { t } from "./words.js";
+import { listen, world } from "./world.js";
+
+const SHOWN = 200;
+
+export function inspectorPanel() {
+  const list = h("div.calls");
+  const words = h("input", {
+    type: "search",
+    placeholder: t("filter"),
+    "aria-label": t("filter"),
+    oninput: () => draw(),
+  });
+  const way = h("select", { "aria-label": t("direction"), onchange: () => draw() }, [
+    h("option", { value: "" }, t("bothWays")),
+    h("option", { value: "operation" }, t("fromBot")),
+    h("option", { value: "event" }, t("toBot")),
+    h("option", { value: "failed" }, t("failedOnes")),
+  ]);
+  const element = h(
+    "div.panel-body.inspector",
+    {},
+    h("div.filters", {}, words, way, iconButton("close", t("clear"), clear)),
+    list,
+  );
+  const drawn = new Map();
+  const unfolded = new Set();
+  let hidden = 0;
+
+  function clear() {
+    hidden = Math.max(0, ...world.calls.keys());
+    draw();
+  }
+
+  function fits(call) {
+    if (call.number <= hidden) return false;
+    if (way.value === "failed" ? !failed(call) : way.value && call.way !== way.value) return false;
+    const wanted = words.value.trim().toLowerCase();
+    return (
+      !wanted ||
+      [call.name, call.body, call.answer, call.note, readable(call)].some((text) =>
+        text.toLowerCase().includes(wanted),
+      )
+    );
+  }
+
+  function draw() {
+    drawn.clear();
+    // Drawn in the order of their beginning, so that the first one that is known is the oldest; shown in reverse.
+    const calls = [...world.calls.values()].filter(fits).slice(-SHOWN);
+    fill(list, calls.map(draft).reverse(), !calls.length && h("p.hint", {}, t("noCalls")));
+  }
+
+  function draft(call) {
+    const element = row(call);
+    drawn.set(call.number, element);
+    return element;
+  }
+
+  function row(call) {
+    const isOpen = unfolded.has(call.number);
+    const element = h("div.call", {
+      class: [call.way, failed(call) ? "failed" : "", isOpen ? "unfolded" : ""].join(" "),
+      "data-call": call.number,
+    });
+    const head = h(
+      "button.call-head",
+      {
+        type: "button",
+        "aria-expanded": String(isOpen),
+        onclick: () => (isOpen ? unfolded.delete(call.number) : unfolded.add(call.number), redraw(call)),
+      },
+      h(
+        "span.way",
+        { title: t(call.way === "operation" ? "fromBot" : "toBot") },
+        icon(call.way === "operation" ? "up" : "down", 15),
+      ),
+      h("span.call-name", {}, call.name),
+      call.note && h("span.chip.note", {}, call.note),
+      h("span.call-facts.digits", {}, call.took === null ? "" : `${number(call.took)} ms`),
+      h("span.status.digits", { class: statusClass(call) }, call.took === null ? "…" : (call.status ?? "—")),
+    );
+    element.append(head);
+    if (isOpen) element.append(details(call));
+    return element;
+  }
+
+  function redraw(call) {
+    const known = drawn.get(call.number);
+    if (!known) return;
+    const element = row(call);
+    known.replaceWith(element);
+    drawn.set(call.number, element);
+  }
+
+  function details(call) {
+    const asked = decoded(call);
+    return h(
+      "div.call-details",
+      {},
+      h(
+        "div.faint.digits",
+        {},
+        `${exactClock(call.at)} · ${call.content_type || t("noBody")} · ${bytes(call.size)}`,
+      ),
+      asked.length > 0 &&
+        h(
+          "table.fields-table",
+          {},
+          asked.map(([name, value]) => h("tr", {}, h("th", {}, name), h("td", {}, valueOf(value)))),
+        ),
+      !asked.length && call.body && h("pre", {}, call.body),
+      h("div.answer-title", {}, t("answer")),
+      call.answer
+        ? h("pre", {}, pretty(call.answer))
+        : h(
+            "div.faint",
+            {},
+            call.took === null
+              ? t("underWay")
+              : call.status === null
+                ? t("nobodyAnswered")
+                : t("emptyAnswer"),
+          ),
+      h(
+        "button.chip",
+        { type: "button", onclick: () => copy(asCurl(call)) },
+        icon("copy", 15),
+        t("copyCurl"),
+      ),
+    );
+  }
+
+  listen((fresh) => {
+    if (!element.isConnected) return;
+    if (fresh.all) return draw();
+    for (const call of fresh.calls) {
+      if (drawn.has(call.number)) {
+        redraw(call);
+      } else if (fits(call)) {
+        list.querySelector(".hint")?.remove();
+        list.prepend(draft(call));
+      }
+    }
+    while (drawn.size > SHOWN) {
+      const [oldest] = drawn.keys();
+      drawn.get(oldest).remove();
+      drawn.delete(oldest);
+    }
+  });
+
+  return { element, draw };
+}
+
+const failed = (call) => call.took !== null && (call.status === null || call.status >= 400);
+
+const statusClass = (call) => (call.took === null ? "waits" : failed(call) ? "bad" : "good");
+
+/** A form's fields, or a JSON object's, in their order. */
+function decoded(call) {
+  if (call.content_type.startsWith("application/json")) {
+    const value = parsed(call.body);
+    return value !== null && typeof value === "object" && !Array.isArray(value) ? Object.entries(value) : [];
+  }
+  if (!call.content_type.startsWith("application/x-www-form-urlencoded")) return [];
+  const fields = [...new URLSearchParams(call.body)];
+  const type = fields.find(([name]) => name === "type")?.[1];
+  // The text of a message stays text, even when it looks like JSON; structures are unfolded.
+  return fields.map(([name, value]) => [
+    name,
+    name === "data" && type === "text" ? value : (structure(value) ?? value),
+  ]);
+}
+
+const readable = (call) =>
+  decoded(call)
+    .map(([, value]) => (typeof value === "string" ? value : JSON.stringify(value)))
+    .join("\n");
+
+function structure(text) {
+  const value = /^\s*[[{]/.test(text) ? parsed(text) : null;
+  return value !== null && typeof value === "object" ? value : null;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function pretty(text) {
+  const value = structure(text);
+  return value === null ? text : JSON.stringify(value, null, 2);
+}
+
+const valueOf = (value) =>
+  typeof value === "string"
+    ? h("span.value", { dir: "auto" }, value)
+    : h("pre", {}, JSON.stringify(value, null, 2));
+
+/** The request as a command line, without the secrets in it. */
+export function asCurl(call) {
+  const target = call.way === "operation" ? `"$BASE_URL"/${encodeURI(call.name)}` : '"$BOT_URL"';
+  const token = call.way === "operation" ? ' -H "token: $TOKEN"' : "";
+  const body =
+    call.body || call.size === 0
+      ? ` --data-raw ${quoted(call.body)}`
+      : " # an upload: its bytes are not kept";
+  return `curl -X POST ${target}${token} -H ${quoted(`Content-Type: ${call.content_type}`)}${body}`;
+}
+
+// Nothing in single quotes means anything to a shell; a control character would still mean something to a terminal.
+function quoted(text) {
+  if (!/[\u0000-\u001f\u007f-\u009f]/.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
+  const escaped = text.replace(
+    /[\\'\u0000-\u001f\u007f-\u009f]/g,
+    (sign) => `\\u${sign.codePointAt(0).toString(16).padStart(4, "0")}`,
+  );
+  return `$'${escaped}'`;
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(t("copied"));
+  } catch {
+    toast(t("cantCopy"), { kind: "problem" });
+  }
+}

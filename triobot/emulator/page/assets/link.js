@@ -1,0 +1,99 @@
+// The line to the emulator: acts go through the control API, and all that happens comes back in one stream.
+//
+// The token comes behind the # of the address, which a browser sends nowhere. It stays in this tab, so that a
+// reload works, and leaves the address bar, so that a copied address or a screenshot doesn't give it away.
+
+const KEY = "triobot-control";
+// The stream beats every second; a silence of this length means that the line is cut.
+const SILENCE = 6_000;
+
+let token = takeToken();
+
+function takeToken() {
+  const given = decodeURIComponent(location.hash.slice(1));
+  if (given) {
+    sessionStorage.setItem(KEY, given);
+    history.replaceState(null, "", location.pathname);
+  }
+  return given || sessionStorage.getItem(KEY) || "";
+}
+
+/** Take the token out of an address, or a bare token, that somebody pasted. */
+export function useToken(text) {
+  token = text.trim().split("#").pop();
+  sessionStorage.setItem(KEY, token);
+}
+
+function headers(more = {}) {
+  return { "X-Triobot-Control": token, ...more };
+}
+
+/** The emulator said no; the message is its own words. */
+export class Refused extends Error {}
+
+/** Do something through the control API. */
+export async function act(path, given = {}) {
+  return answerOf(
+    await fetch(`/control/${path}`, {
+      method: "POST",
+      headers: headers({ "Content-Type": "application/json" }),
+      body: JSON.stringify(given),
+    }),
+  );
+}
+
+/** Look something up in the control API. */
+export async function look(path) {
+  return answerOf(await fetch(`/control/${path}`, { headers: headers() }));
+}
+
+async function answerOf(answer) {
+  const value = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Refused(value?.error ?? `HTTP ${answer.status}`);
+  return value;
+}
+
+/**
+ * Hear all that happens, for ever; what follows a gap begins with everything anew.
+ * onState is told "open", "lost" (and tried again), or "refused" (then it ends).
+ */
+export async function follow(onNews, onState) {
+  for (let wait = 300; ; wait = Math.min(wait * 1.6, 3_000)) {
+    try {
+      const refused = await hear((news) => {
+        wait = 300;
+        onState("open");
+        onNews(news);
+      });
+      if (refused) return onState("refused");
+    } catch (error) {
+      // Any failure of the line looks the same from here; one of ours should be seen.
+      if (!(error instanceof TypeError) && error.name !== "AbortError") console.error(error);
+    }
+    onState("lost");
+    await new Promise((resume) => setTimeout(resume, wait));
+  }
+}
+
+async function hear(onNews) {
+  const cut = new AbortController();
+  let silence = setTimeout(() => cut.abort(), SILENCE);
+  try {
+    const answer = await fetch("/control/stream", { headers: headers(), signal: cut.signal });
+    if (answer.status === 403) return true;
+    if (!answer.ok) return false;
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return false;
+      clearTimeout(silence);
+      silence = setTimeout(() => cut.abort(), SILENCE);
+      const blocks = (rest + value).split("\n\n");
+      rest = blocks.pop();
+      for (const block of blocks) if (block.startsWith("data: ")) onNews(JSON.parse(block.slice(6)));
+    }
+  } finally {
+    clearTimeout(silence);
+  }
+}

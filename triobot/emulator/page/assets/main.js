@@ -1,0 +1,275 @@
+// The page. Read the scripts in this order:
+//
+//   dom, words, format      elements without markup, the two languages, numbers and times
+//   link, world             the line to the emulator, and what is known of it
+//   sheet                   dialogs, menus, short messages
+//   people                  the list of everybody
+//   thread, bubble          one chat as one person sees it
+//   media, buttons, places, paying, form, composer, recorder, transcript
+//                           what a message holds, and what a person does
+//   wallet, inspector, mischief, machine
+//                           the panels beside the chats
+//
+// There is one rule for all of them: what comes from a bot or from a person becomes a text node (dom.h), and
+// nothing is fetched but from this server (world.ownPath).
+
+import { fill, h, icon, iconButton } from "./dom.js";
+import { inspectorPanel } from "./inspector.js";
+import { follow, useToken } from "./link.js";
+import { banner, machinePanel } from "./machine.js";
+import { mischiefPanel } from "./mischief.js";
+import { peopleList } from "./people.js";
+import { openThread } from "./thread.js";
+import { walletPanel } from "./wallet.js";
+import { chooseLanguage, language, t } from "./words.js";
+import { botName, listen, merge, ownerOf, world } from "./world.js";
+
+const MOST_PANES = 3;
+
+const app = document.getElementById("app");
+const panes = [];
+let focused = null;
+let panel = null;
+
+function applyTheme(theme) {
+  if (theme) localStorage.setItem("triobot-theme", theme);
+  const chosen =
+    theme ??
+    localStorage.getItem("triobot-theme") ??
+    (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  document.documentElement.dataset.theme = chosen;
+  return chosen;
+}
+
+function turnTheme() {
+  const chosen = applyTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  themeButton.replaceChildren(icon(chosen === "dark" ? "sun" : "moon"));
+}
+
+function turnLanguage() {
+  chooseLanguage(language() === "fa" ? "en" : "fa");
+  // Every word on the page changes; a fresh start is simpler than telling each of them, and loses nothing.
+  location.reload();
+}
+
+// --- panes
+
+function user() {
+  return focused ? world.users.get(focused.view.userId) : ([...world.users.values()][0] ?? null);
+}
+
+function openChat(chatId, beside = false) {
+  const known = panes.find((pane) => pane.chatId === chatId);
+  if (known && !beside) return focusOn(known, true);
+  const chat = world.chats.get(chatId);
+  const owner = ownerOf(chat);
+  const member = chat.members.includes(user()?.id) ? user()?.id : chat.members[0];
+  const userId = owner?.id ?? member ?? user()?.id;
+  const pane = openThread(chatId, userId, {
+    onBack: () => show("list"),
+    onClose: () => closePane(pane),
+    onBeside: () => besides(pane),
+    onPanel: (name) => openPanel(name),
+    onFocus: () => focusOn(pane, false),
+  });
+  const old = beside && panes.length < MOST_PANES ? null : (focused ?? panes[0]);
+  if (old) {
+    const place = panes.indexOf(old);
+    old.element.replaceWith(pane.element);
+    old.close();
+    panes.splice(place, 1, pane);
+  } else {
+    main.querySelector(".nothing")?.remove();
+    main.append(pane.element);
+    panes.push(pane);
+  }
+  focusOn(pane, true);
+  return pane;
+}
+
+/** Another chat beside this one: the first that isn't open yet, as a person would choose. */
+function besides(pane) {
+  const next = [...world.chats.keys()].find((id) => !panes.some((open) => open.chatId === id));
+  focusOn(pane, false);
+  if (next !== undefined) openChat(next, true);
+}
+
+function closePane(pane) {
+  const place = panes.indexOf(pane);
+  if (place < 0) return;
+  panes.splice(place, 1);
+  pane.close();
+  focused = panes[0] ?? null;
+  if (!panes.length) drawNothing();
+  show(panes.length ? "thread" : "list");
+  marks();
+}
+
+function focusOn(pane, byChoice) {
+  const other = focused !== pane;
+  focused = pane;
+  if (byChoice) {
+    show("thread");
+    // On a phone the keyboard would cover half of what one came to read.
+    if (matchMedia("(pointer: fine)").matches) pane.focus();
+  }
+  people.read(pane.chatId);
+  if (other || byChoice) marks();
+}
+
+function marks() {
+  for (const pane of panes) pane.element.classList.toggle("focused", pane === focused && panes.length > 1);
+  app.classList.toggle("many", panes.length > 1);
+  people.draw();
+  if (panel) panels[panel].draw();
+}
+
+function drawNothing() {
+  fill(main, h("div.nothing", {}, icon("people", 48), h("p", {}, t("chooseChat"))));
+}
+
+// --- panels
+
+const panels = {
+  wallet: walletPanel(user),
+  inspector: inspectorPanel(),
+  mischief: mischiefPanel(),
+  machine: machinePanel(),
+};
+const PICTURES = { wallet: "wallet", inspector: "inspect", mischief: "bolt", machine: "terminal" };
+
+function tab(name) {
+  return h(
+    "button.tab",
+    {
+      type: "button",
+      "data-panel": name,
+      title: t(name),
+      onclick: () => (panel === name && !isNarrow() ? closePanel() : openPanel(name)),
+    },
+    icon(PICTURES[name]),
+    h("span", {}, t(name)),
+  );
+}
+
+function openPanel(name) {
+  panel = name;
+  localStorage.setItem("triobot-panel", name);
+  fill(panelBody, panels[name].element);
+  panels[name].draw();
+  side.hidden = false;
+  show("panel");
+}
+
+function closePanel() {
+  panel = null;
+  localStorage.removeItem("triobot-panel");
+  side.hidden = true;
+  show(panes.length ? "thread" : "list");
+}
+
+const isNarrow = () => matchMedia("(max-width: 860px)").matches;
+
+/** What a narrow screen shows, which has room for one column. */
+function show(what) {
+  app.dataset.view = what;
+  for (const button of document.querySelectorAll(".tab")) {
+    const isChats = button.dataset.panel === "chats";
+    button.classList.toggle(
+      "chosen",
+      isChats ? what !== "panel" : button.dataset.panel === panel && (what === "panel" || !isNarrow()),
+    );
+  }
+}
+
+// --- the page itself
+
+applyTheme();
+document.documentElement.lang = language();
+document.documentElement.dir = language() === "fa" ? "rtl" : "ltr";
+
+const themeButton = iconButton(
+  document.documentElement.dataset.theme === "dark" ? "sun" : "moon",
+  t("theme"),
+  turnTheme,
+);
+const people = peopleList({
+  open: (chatId) => openChat(chatId),
+  isOpen: (chatId) => panes.some((pane) => pane.chatId === chatId),
+  tools: [
+    h(
+      "button.icon-button.language",
+      { type: "button", title: t("otherLanguage"), onclick: turnLanguage },
+      language() === "fa" ? "EN" : "فا",
+    ),
+    themeButton,
+  ],
+});
+const notice = banner(() => openPanel("machine"));
+const main = h("main.panes");
+const panelBody = h("div.panel-scroll");
+const side = h("aside.panel", { hidden: true }, panelBody);
+const rail = h("nav.rail", {}, Object.keys(panels).map(tab));
+const tabs = h(
+  "nav.tabs",
+  {},
+  h(
+    "button.tab",
+    { type: "button", "data-panel": "chats", onclick: () => show("list") },
+    icon("people"),
+    h("span", {}, t("chats")),
+  ),
+  Object.keys(panels).map(tab),
+);
+
+fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs);
+drawNothing();
+notice.draw();
+show("list");
+
+let begun = false;
+listen((fresh) => {
+  document.title = `${people.unread() ? `(${people.unread()}) ` : ""}${botName()} · triobot`;
+  app.classList.toggle("without-process", world.bot === null);
+  if (focused && document.hasFocus() && fresh.chats.has(focused.chatId)) people.read(focused.chatId);
+  if (begun || !world.known) return;
+  begun = true;
+  const remembered = localStorage.getItem("triobot-panel");
+  if (remembered in panels && !isNarrow()) openPanel(remembered);
+  const [first] = world.chats.keys();
+  if (first !== undefined && !isNarrow()) openChat(first);
+});
+addEventListener("focus", () => focused && people.read(focused.chatId));
+
+function askForToken() {
+  const input = h("input", {
+    dir: "ltr",
+    autofocus: true,
+    placeholder: `${location.origin}/#…`,
+    "aria-label": t("address"),
+  });
+  const go = (event) => {
+    event.preventDefault();
+    useToken(input.value);
+    start();
+  };
+  fill(
+    app,
+    h(
+      "form.gate",
+      { onsubmit: go },
+      h("h1", {}, "triobot"),
+      h("p", {}, t("gate")),
+      input,
+      h("button.button.primary", { type: "submit" }, t("open")),
+    ),
+  );
+}
+
+function start() {
+  if (!app.querySelector(".columns"))
+    fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs);
+  follow(merge, (state) => (state === "refused" ? askForToken() : notice.line(state)));
+}
+
+start();

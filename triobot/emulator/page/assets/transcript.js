@@ -1,0 +1,37 @@
+// A chat as plain text, to keep or to send to somebody.
+
+import { botName, ownerOf, world } from "./world.js";
+import { summaryOf } from "./media.js";
+import { look } from "./link.js";
+
+/** Save everything that a chat holds as a text file. */
+export async function saveTranscript(chat) {
+  const { messages } = await look(`history?chat=${chat.id}&count=5000`);
+  const name = chat.name ?? ownerOf(chat)?.name ?? String(chat.id);
+  save(`${name}.txt`, messages.map(line).join("\n") + "\n");
+}
+
+/** Save a private chat as a test for the bot. */
+export async function saveTest(chat) {
+  const { text } = await look(`script?chat=${chat.id}`);
+  save(`test_${botName()}.py`, text);
+}
+
+function line(message) {
+  const who = message.from_bot ? botName() : (world.users.get(message.author)?.name ?? "?");
+  const at = new Date(message.at).toISOString().replace("T", " ").slice(0, 19);
+  const buttons = (message.buttons ?? []).flat().map((button) => `[${button.text}]`);
+  const fields = (message.form ?? []).map((field) => `{${field.label}}`);
+  // Line ends inside a message must not look like the next message.
+  const words = [summaryOf(message).replaceAll("\n", "\n    "), ...buttons, ...fields].join(" ");
+  return `${at}  ${who}: ${words}`;
+}
+
+function save(filename, text) {
+  const url = URL.createObjectURL(new Blob([text], { type: "text/plain;charset=utf-8" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = filename.replace(/[\\/:*?"<>|]/g, "_");
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1_000);
+}

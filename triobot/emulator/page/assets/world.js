@@ -1,0 +1,139 @@
+// What this page knows of the platform. One writer, `merge`; everything else reads, and is told what is new.
+
+const MOST_CALLS = 400;
+const MOST_LINES = 1_000;
+
+export const world = {
+  users: new Map(),
+  chats: new Map(),
+  bills: new Map(),
+  calls: new Map(),
+  lines: [],
+  machine: { faults: [], switches: {}, ahead: 0 },
+  waiting: 0,
+  runtime: {},
+  bot: null,
+  baseUrl: "",
+  known: false,
+};
+
+let offset = 0;
+const listeners = new Set();
+
+/** The platform's clock, in milliseconds. */
+export const now = () => Date.now() + offset;
+
+/** Be told of what is new, until the function that comes back is called. */
+export function listen(hear) {
+  listeners.add(hear);
+  return () => listeners.delete(hear);
+}
+
+/** Take in what the stream said. */
+export function merge(news) {
+  offset = news.now - Date.now();
+  const fresh = {
+    all: Boolean(news.all),
+    changes: news.changes ?? [],
+    chats: new Set(),
+    users: Boolean(news.users),
+    bills: Boolean(news.bills),
+    calls: news.calls ?? [],
+    machine: "machine" in news,
+    bot: "bot" in news,
+    waiting: "waiting" in news,
+    runtime: "runtime" in news,
+    lines: news.lines ?? [],
+  };
+  if (news.all) startAnew(news);
+  for (const user of news.users ?? []) world.users.set(user.id, user);
+  for (const head of news.chats ?? []) {
+    mergeChat(head);
+    fresh.chats.add(head.id);
+  }
+  for (const change of fresh.changes) apply(change);
+  for (const bill of news.bills ?? []) world.bills.set(`${bill.kind} ${bill.id}`, bill);
+  for (const call of fresh.calls) world.calls.set(call.number, call);
+  for (const number of world.calls.keys()) {
+    if (world.calls.size <= MOST_CALLS) break;
+    world.calls.delete(number);
+  }
+  if (fresh.machine) world.machine = news.machine;
+  if (fresh.bot) world.bot = news.bot;
+  if (fresh.runtime) world.runtime = news.runtime;
+  if (fresh.waiting) world.waiting = news.waiting;
+  world.lines = [...world.lines, ...fresh.lines].slice(-MOST_LINES);
+  for (const hear of [...listeners]) hear(fresh);
+}
+
+function startAnew(news) {
+  for (const kept of [world.users, world.chats, world.bills, world.calls]) kept.clear();
+  world.lines = [];
+  world.baseUrl = news.base_url;
+  world.known = true;
+}
+
+function mergeChat(head) {
+  const { messages, older, waiting, ...rest } = head;
+  let chat = world.chats.get(head.id);
+  if (!chat) {
+    chat = { messages: new Map(), older: false, waiting: new Map(), unread: 0 };
+    world.chats.set(head.id, chat);
+  }
+  Object.assign(chat, rest);
+  if (messages) {
+    chat.messages = new Map(messages.map((message) => [message.id, message]));
+    chat.older = older;
+  }
+  const known = chat.waiting;
+  chat.waiting = new Map(waiting.map((press) => [press.callback_id, known.get(press.callback_id) ?? press]));
+}
+
+function apply(change) {
+  const chat = world.chats.get(change.chat_id);
+  if (!chat) return;
+  if (change.kind === "message" || change.kind === "edit") {
+    chat.messages.set(change.message.id, change.message);
+  } else if (change.kind === "delete") {
+    const message = chat.messages.get(change.message_id);
+    if (message) chat.messages.set(message.id, { ...message, deleted: true });
+  } else if (change.kind === "press") {
+    const press = chat.waiting.get(change.callback_id);
+    if (press) press.label = change.label;
+  }
+}
+
+/** Put older messages in front of those that a chat shows. */
+export function addOlder(chat, { messages, older }) {
+  chat.messages = new Map([...messages.map((message) => [message.id, message]), ...chat.messages]);
+  chat.older = older;
+}
+
+/** Whose private chat this is; nobody's for a group. */
+export function ownerOf(chat) {
+  return chat.name === null
+    ? ([...world.users.values()].find((user) => user.chat_id === chat.id) ?? null)
+    : null;
+}
+
+/** The bot's name, as far as anybody knows it. */
+export function botName() {
+  const target = world.bot?.target ?? "";
+  const file = target
+    .replace(/:[^:/]*$/, "")
+    .split("/")
+    .pop()
+    .replace(/\.py$/, "");
+  return file.split(".").pop() || "bot";
+}
+
+/** A descriptor's address as a path on this server; null for one that leads elsewhere: nothing is fetched there. */
+export function ownPath(address) {
+  try {
+    const url = new URL(String(address));
+    const ours = [location.origin, world.baseUrl].includes(url.origin) && url.pathname.startsWith("/files/");
+    return ours ? url.pathname : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,165 @@
+"""What a page has to be told: first all there is, then whatever is new. Pure, but for the exchange it reads.
+
+Each of the two is one JSON object; the keys are the same in both, and a page merges what it gets:
+
+==============  ====================================================================================
+``now``         the platform's clock
+``users``       everybody, or those whose wallets may have changed
+``chats``       everything about a chat but its messages; in the first, those too (the newest)
+``changes``     the world's changes, in their order
+``bills``       the payment buttons and invoices of the chats concerned
+``calls``       requests in both directions, begun or ended
+``machine``     faults, switches, the clock; only when something about it is new
+``waiting``     how many events wait for the bot; only when that is new
+``bot``         the bot's process, or null; only when something about it is new
+``runtime``     what the bot says of itself; only when that is new
+``lines``       what the bot's process wrote
+==============  ====================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, cast, final
+
+import attrs
+
+from ...wire.rules import JsonValue
+from ..chats import Chat
+from ..consequences import Change, MoneyMoved
+from ..exchange import Exchange
+from ..traffic import view_call
+from ..views import JsonObject, view_bill, view_change, view_entry, view_keyboard, view_user
+
+# What a page shows of a chat before somebody scrolls up.
+NEWEST: Final = 60
+
+
+@final
+class Follower:
+    """One page's place in all that happens."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._world = exchange.world
+        self._seq = 0
+        self._calls = 0
+        self._lines = 0
+        self._people = 0
+        self._chats = 0
+        self._machine: JsonObject = {}
+        self._bot: JsonValue = None
+        self._runtime: JsonObject = {}
+        self._waiting = -1
+
+    def everything(self) -> JsonObject:
+        """All there is; what is new counts from here."""
+        now = self._exchange.clock.now()
+        self._world.catch_up(now)
+        self._seq = self._world.seq
+        self._people, self._chats = len(list(self._world.people)), len(list(self._world.chats()))
+        self._calls = self._lines = 0
+        self._machine, self._bot, self._runtime, self._waiting = {}, None, {}, -1
+        chats: list[JsonValue] = [
+            {**_head(chat), **view_history(chat, None, NEWEST)} for chat in self._world.chats()
+        ]
+        return {
+            "all": True,
+            "now": now,
+            "base_url": self._world.base_url,
+            "users": [view_user(user) for user in self._world.people],
+            "chats": chats,
+            "bills": [view_bill(bill, now) for bill in self._world.till],
+            "bot": None,
+            "runtime": {},
+            **self._rest(),
+        }
+
+    def news(self) -> JsonObject | None:
+        """What is new since the last look, or None; everything, if more has happened than is kept."""
+        now = self._exchange.clock.now()
+        self._world.catch_up(now)
+        changes = self._world.changes(self._seq)
+        if self._world.seq - self._seq > len(changes):
+            return self.everything()
+        news = self._rest()
+        if changes:
+            self._seq = self._world.seq
+            news["changes"] = [view_change(change) for change in changes]
+            self._concerned(news, changes, now)
+        self._newcomers(news)
+        return {"now": now, **news} if news else None
+
+    def _newcomers(self, news: JsonObject) -> None:
+        """People and groups that were made since: nothing in the world's log says so."""
+        people, chats = list(self._world.people), list(self._world.chats())
+        if len(people) > self._people:
+            news["users"] = [view_user(user) for user in people]
+        if len(chats) > self._chats:
+            # One that has changed, too, is told twice.
+            there = cast("list[JsonValue]", news.get("chats", []))
+            news["chats"] = [*there, *(_head(chat) for chat in chats[self._chats :])]
+        self._people, self._chats = len(people), len(chats)
+
+    def _concerned(self, news: JsonObject, changes: Iterable[Change], now: int) -> None:
+        """What the changes bring with them: the chats as they are now, their bills, and all wallets."""
+        ids = {change.what.chat_id for change in changes}
+        news["chats"] = [_head(self._world.chat(chat_id)) for chat_id in sorted(ids)]
+        news["bills"] = [view_bill(bill, now) for bill in self._world.till if bill.chat_id in ids]
+        if any(isinstance(change.what, MoneyMoved) for change in changes):
+            news["users"] = [view_user(user) for user in self._world.people]
+
+    def _rest(self) -> JsonObject:
+        """What is new besides the world."""
+        exchange, news = self._exchange, JsonObject()
+        if calls := list(exchange.traffic.since(self._calls)):
+            news["calls"] = [view_call(call) for call in calls]
+        self._calls = exchange.traffic.version
+        machine = self._view_machine()
+        if machine != self._machine:
+            news["machine"] = self._machine = machine
+        if exchange.pusher.waiting != self._waiting:
+            news["waiting"] = self._waiting = exchange.pusher.waiting
+        bot = exchange.bot.view() if exchange.bot is not None else None
+        if bot != self._bot:
+            news["bot"] = self._bot = bot
+        runtime = exchange.bot.runtime() if exchange.bot is not None else {}
+        if runtime != self._runtime:
+            news["runtime"] = self._runtime = runtime
+        if exchange.bot is not None and (lines := exchange.bot.lines(self._lines)):
+            news["lines"] = [line for _, line in lines]
+            self._lines = lines[-1][0]
+        return news
+
+    def _view_machine(self) -> JsonObject:
+        exchange = self._exchange
+        return {
+            "faults": [cast("JsonObject", attrs.asdict(fault)) for fault in exchange.plan.pending()],
+            "switches": cast("JsonObject", attrs.asdict(self._world.switches)),
+            "ahead": exchange.clock.ahead,
+        }
+
+
+def view_history(chat: Chat, before: int | None, count: int) -> JsonObject:
+    """The newest messages of a chat, or the newest before one of them, and whether there are older ones."""
+    entries = [entry for entry in chat.entries.values() if before is None or entry.id < before]
+    return {
+        "messages": [view_entry(entry) for entry in entries[-count:]],
+        "older": len(entries) > count,
+    }
+
+
+def _head(chat: Chat) -> JsonObject:
+    waiting: list[JsonValue] = [
+        {"callback_id": pressed.callback_id, "message_id": pressed.message_id, "user": pressed.by}
+        for pressed in chat.pressed.values()
+        if pressed.reply is None
+    ]
+    return {
+        "id": chat.id,
+        "name": chat.name,
+        "members": list[JsonValue](sorted(chat.members)),
+        "typing_until": chat.typing_until,
+        "reply_keyboard": view_keyboard(chat.reply_keyboard),
+        "waiting": waiting[-20:],
+    }

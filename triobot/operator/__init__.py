@@ -1,0 +1,23 @@
+"""The operator's desk: questions to a running bot, over a Unix socket beside its store.
+
+`requests` is what can be asked, `desk` answers it out of a store, `serving` puts a desk behind the socket and
+`calling` is the other end. A command that finds nobody behind the socket opens the store itself, under its
+lock, and asks a desk of its own: the answers are the same, without what only a running bot knows. There is no
+way in from the network.
+"""
+
+from __future__ import annotations
+
+from .calling import ask as ask
+from .desk import Desk as Desk
+from .desk import Pulse as Pulse
+from .desk import Rung as Rung
+from .place import socket_path as socket_path
+from .requests import AboutBroadcasts as AboutBroadcasts
+from .requests import Backup as Backup
+from .requests import Forget as Forget
+from .requests import ListJournals as ListJournals
+from .requests import Request as Request
+from .requests import ShowJournal as ShowJournal
+from .requests import Status as Status
+from .serving import serve_desk as serve_desk

@@ -1,0 +1,187 @@
+"""Answers to what an operator asks, out of a store and whatever the running bot adds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, assert_never, final
+
+import attrs
+
+from ..errors import ConfigError
+from ..journals import ConversationRow, Journal
+from ..seams import Alarm, Store, WallClock
+from ..wire.ids import ChatId
+from .requests import AboutBroadcasts, Backup, Forget, ListJournals, Request, ShowJournal, Status, Told
+
+_PAGE: Final = 100
+
+Tell = Callable[[Told], Awaitable[None]]
+
+
+@final
+@attrs.frozen
+class Rung:
+    """An alarm that was raised by this run.
+
+    Attributes:
+        times: how often, those included that nobody was told of again.
+        seconds_ago: when last.
+    """
+
+    alarm: Alarm
+    times: int
+    seconds_ago: float
+
+
+@final
+@attrs.frozen
+class Pulse:
+    """What only the running bot knows.
+
+    Attributes:
+        working: events are given out, and none of its parts has come to a stop.
+        live: conversations in memory.
+        counts: what happened so far, by word.
+        outbox: where it stands, number by number.
+        alarms: of this run, oldest first.
+    """
+
+    working: bool
+    live: int
+    counts: Mapping[str, int]
+    outbox: Mapping[str, object]
+    alarms: Sequence[Rung]
+
+
+@final
+class Desk:
+    """Answers requests.
+
+    Args:
+        pulse: asks the running bot how it is; None where none runs.
+        end: ends what runs in a chat, and returns once nothing does.
+        broadcasts: answers questions about them.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: WallClock,
+        *,
+        pulse: Callable[[], Pulse] | None = None,
+        end: Callable[[ChatId], Awaitable[None]] | None = None,
+        broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._pulse = pulse
+        self._end = end
+        self._broadcasts = broadcasts
+
+    async def answer(self, request: Request, tell: Tell) -> None:
+        """Answer one request, line by line.
+
+        Raises:
+            ConfigError: there is no such thing.
+            StoreError: the store could not do it.
+        """
+        match request:
+            case Status():
+                await tell(await self._status())
+            case ListJournals():
+                await self._list(request, tell)
+            case ShowJournal(conversation):
+                journal = await self._store.journal(conversation)
+                if journal is None:
+                    raise ConfigError(
+                        f"there is no conversation {conversation}; it has ended, or never began"
+                    )
+                await _show(journal, tell)
+            case Forget(chat_id):
+                if self._end is not None:
+                    await self._end(chat_id)
+                told = await self._store.forget(chat_id)
+                await tell(attrs.asdict(told))
+            case Backup(path):
+                await self._store.backup(path)
+            case AboutBroadcasts(fields):
+                if self._broadcasts is None:
+                    raise ConfigError("nobody here knows of broadcasts")
+                await tell(await self._broadcasts(fields))
+            case _:
+                assert_never(request)
+
+    async def _status(self) -> Told:
+        opening, statistics = self._store.opening(), self._store.statistics()
+        oldest = await self._store.backlog(after=0, limit=1)
+        now = self._clock.now()
+        told: dict[str, object] = {
+            "running": self._pulse is not None,
+            "at": now,
+            "opened_at": opening.at if self._pulse is not None else opening.previous_at,
+            "unclean": opening.unclean,
+            "epoch": opening.epoch,
+            "conversations": statistics.conversations,
+            "parked": statistics.parked,
+            "next_wake": await self._store.next_wake(),
+            "inbox": statistics.inbox,
+            "inbox_bytes": statistics.inbox_bytes,
+            "oldest_event_at": oldest[0].at if oldest else None,
+            "intents": statistics.intents,
+            "raw": statistics.raw,
+        }
+        if self._pulse is not None:
+            pulse = self._pulse()
+            told |= {
+                "working": pulse.working,
+                "live": pulse.live,
+                "counts": dict(pulse.counts),
+                "outbox": dict(pulse.outbox),
+                "alarms": [
+                    {
+                        "kind": rung.alarm.kind,
+                        "key": rung.alarm.key,
+                        "text": rung.alarm.text,
+                        "times": rung.times,
+                        "at": now - int(rung.seconds_ago * 1000),
+                    }
+                    for rung in pulse.alarms
+                ],
+            }
+        return told
+
+    async def _list(self, request: ListJournals, tell: Tell) -> None:
+        if request.chat_id is not None:
+            rows = await self._store.conversations(request.chat_id)
+            for row in [row for row in rows if row.id > request.after][: request.limit]:
+                await self._tell_row(row, tell)
+            return
+        after, left = request.after, request.limit
+        while left:
+            rows = await self._store.all_conversations(after=after, limit=min(left, _PAGE))
+            if not rows:
+                return
+            for row in rows:
+                await self._tell_row(row, tell)
+            after, left = rows[-1].id, left - len(rows)
+
+    async def _tell_row(self, row: ConversationRow, tell: Tell) -> None:
+        journal = await self._store.journal(row.id)
+        if journal is not None:  # it may have ended meanwhile
+            last = journal.records[-1] if journal.records else None
+            await tell({**row_fields(journal.row), "last_record": last, "effects": len(journal.effects)})
+
+
+async def _show(journal: Journal, tell: Tell) -> None:
+    await tell(row_fields(journal.row))
+    for n, record in enumerate(journal.records, start=journal.first):
+        await tell({"n": n, "record": record})
+    for operation, effect in journal.effects.items():
+        await tell({"operation": operation, **attrs.asdict(effect)})
+
+
+def row_fields(row: ConversationRow) -> Told:
+    """A conversation's row, but for the lease, which is nobody's business."""
+    fields = attrs.asdict(row, filter=lambda attribute, _: attribute.name != "lease")
+    fields["conversation"] = fields.pop("id")
+    return fields

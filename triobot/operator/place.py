@@ -1,0 +1,37 @@
+"""Where a bot's socket is: beside its store, under the store's name.
+
+The kernel takes about a hundred characters for the path of a Unix socket, and folders can be deeper. On Linux
+a folder that is open has a short name of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_LONGEST: Final = 100
+
+
+def socket_path(store: str) -> Path | None:
+    """The socket of a bot with this store (its address); None if such a store is beside nothing."""
+    engine, _, place = store.partition(":")
+    if engine != "sqlite" or not place:
+        return None
+    path = Path(place).resolve()
+    return path.with_name(f"{path.name}.sock")
+
+
+@contextmanager
+def short_name(path: Path) -> Generator[str]:
+    """A name of this path that the kernel takes, while the block runs."""
+    if len(os.fsencode(path)) <= _LONGEST:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)

@@ -1,0 +1,190 @@
+"""What an operator can ask, and the lines that carry it: one JSON object each. Pure.
+
+A request is one line. The answer is any number of lines, and then one that ends it: ``{"end": true}``, or
+``{"failed": KIND, "text": ...}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, TypeAlias, assert_never, cast, final
+
+import attrs
+
+from ..errors import (
+    ConfigError,
+    LocalProtocolError,
+    RemoteProtocolError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    TriobotError,
+)
+from ..journals import ConversationId
+from ..wire.ids import ChatId
+from ..wire.rules import check_integer
+
+Told: TypeAlias = Mapping[str, object]
+"""One line of an answer: what JSON can hold."""
+
+LONGEST_REQUEST: Final = 64 * 1024
+END: Final[Told] = {"end": True}
+
+
+@final
+@attrs.frozen
+class Status:
+    """How is it?"""
+
+
+@final
+@attrs.frozen
+class ListJournals:
+    """Which conversations are there?
+
+    Attributes:
+        chat_id: of this chat only, and only those that have not ended.
+        after: behind this one.
+        limit: so many at most.
+    """
+
+    chat_id: ChatId | None = None
+    after: int = 0
+    limit: int = 100
+
+
+@final
+@attrs.frozen
+class ShowJournal:
+    """What happened in this conversation?"""
+
+    conversation: ConversationId
+
+
+@final
+@attrs.frozen
+class Forget:
+    """Forget everything of this chat."""
+
+    chat_id: ChatId
+
+
+@final
+@attrs.frozen
+class Backup:
+    """Copy the store into this new file; the path is absolute."""
+
+    path: Path
+
+
+@final
+@attrs.frozen
+class AboutBroadcasts:
+    """A question about broadcasts; those who send them know what can be asked."""
+
+    fields: Told
+
+
+Request: TypeAlias = Status | ListJournals | ShowJournal | Forget | Backup | AboutBroadcasts
+
+
+def encode_request(request: Request) -> bytes:
+    """The line of a request."""
+    match request:
+        case Status():
+            fields: Told = {"ask": "status"}
+        case ListJournals(chat_id, after, limit):
+            fields = {"ask": "journals", "chat": chat_id, "after": after, "limit": limit}
+        case ShowJournal(conversation):
+            fields = {"ask": "journal", "conversation": conversation}
+        case Forget(chat_id):
+            fields = {"ask": "forget", "chat": chat_id}
+        case Backup(path):
+            fields = {"ask": "backup", "path": str(path)}
+        case AboutBroadcasts():
+            fields = request.fields
+        case _:
+            assert_never(request)
+    return encode_line(fields)
+
+
+def decode_request(line: bytes) -> Request:
+    """The request of a line.
+
+    Raises:
+        RemoteProtocolError: it is none.
+    """
+    fields = decode_line(line)
+    try:
+        match fields.get("ask"):
+            case "status":
+                return Status()
+            case "journals":
+                chat = fields.get("chat")
+                return ListJournals(
+                    chat_id=None if chat is None else ChatId(_integer("chat", chat, least=-(10**18))),
+                    after=_integer("after", fields.get("after"), least=0),
+                    limit=_integer("limit", fields.get("limit"), least=1),
+                )
+            case "journal":
+                conversation = _integer("conversation", fields.get("conversation"), least=1)
+                return ShowJournal(ConversationId(conversation))
+            case "forget":
+                return Forget(ChatId(_integer("chat", fields.get("chat"), least=-(10**18))))
+            case "backup" if isinstance(path := fields.get("path"), str) and path.startswith("/"):
+                return Backup(Path(path))
+            case str() as asked if asked.startswith("broadcast."):
+                return AboutBroadcasts(fields)
+            case _:
+                raise RemoteProtocolError("ask", "must be something that this version can answer")
+    except LocalProtocolError as error:
+        raise RemoteProtocolError(error.field, error.rule) from None
+
+
+def _integer(field: str, value: object, *, least: int) -> int:
+    check_integer(field, value, least=least, most=10**18)
+    return cast("int", value)
+
+
+def encode_line(fields: Told) -> bytes:
+    """One object as a line."""
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def decode_line(line: bytes) -> Told:
+    """The object of a line.
+
+    Raises:
+        RemoteProtocolError: it holds none.
+    """
+    try:
+        fields: object = json.loads(line)
+    except (ValueError, RecursionError):
+        raise RemoteProtocolError("line", "must be JSON") from None
+    if not isinstance(fields, dict):
+        raise RemoteProtocolError("line", "must be a JSON object")
+    return cast("dict[str, object]", fields)
+
+
+def failure(error: TriobotError) -> Told:
+    """The line that ends an answer with an error."""
+    for kind in (ConfigError, StoreFullError, StoreCorruptError):
+        if isinstance(error, kind):
+            return {"failed": kind.__name__, "text": str(error)}
+    return {"failed": "StoreError", "text": str(error)}
+
+
+def failed(fields: Told) -> TriobotError:
+    """The error of such a line."""
+    text = str(fields.get("text", "the bot doesn't say why"))
+    match fields.get("failed"):
+        case "ConfigError":
+            return ConfigError(text)
+        case "StoreFullError":
+            return StoreFullError(text)
+        case "StoreCorruptError":
+            return StoreCorruptError(text)
+        case _:
+            return StoreError(text)

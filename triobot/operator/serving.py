@@ -1,0 +1,144 @@
+"""A desk behind a Unix socket.
+
+The socket's mode lets in its owner only, and the kernel is asked who is there besides: the bot's own user, or
+root. Eight may talk at once; further ones wait. Whoever says nothing for ten seconds, or takes nothing for
+thirty, is sent away.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import struct
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from ..errors import RemoteProtocolError, TriobotError
+from .desk import Desk
+from .place import short_name
+from .requests import END, LONGEST_REQUEST, Told, decode_request, encode_line, failure
+
+log: Final = logging.getLogger("triobot.operator")
+
+AT_ONCE: Final = 8
+_TO_ASK: Final = 10.0
+_TO_TAKE: Final = 30.0
+_CREDENTIALS: Final = struct.Struct("3i")
+
+
+async def serve_desk(
+    desk: Desk, path: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve until cancelled; where no socket can be made, warn and return: a bot runs without one, too.
+
+    Call it under the store's lock only: a socket that is there already is a dead process's.
+    """
+    try:
+        listener = _bind(path)
+    except OSError as error:
+        log.warning("the operator's socket %s can't be made: %s", path, error.strerror)
+        task_status.started()
+        return
+    with listener:
+        try:
+            task_status.started()
+            async with trio.open_nursery() as nursery:
+                room = trio.Semaphore(AT_ONCE)
+                while True:
+                    await room.acquire()
+                    nursery.start_soon(_serve, desk, await _accept(listener), room)
+        finally:
+            _unlink(path)
+
+
+def _unlink(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def _bind(path: Path) -> trio.socket.SocketType:
+    _unlink(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with short_name(path) as name:
+            listener.bind(name)
+        path.chmod(0o600)
+        listener.listen(AT_ONCE)
+    except BaseException:
+        listener.close()
+        raise
+    return trio.socket.from_stdlib_socket(listener)
+
+
+async def _accept(listener: trio.socket.SocketType) -> trio.socket.SocketType:
+    while True:
+        try:
+            connection, _ = await listener.accept()
+        except OSError as error:
+            # No descriptor to be had: that passes, and is no reason for a bot to end.
+            log.warning("the operator's socket can't be answered now: %s", error.strerror)
+            await trio.sleep(1)
+        else:
+            return connection
+
+
+async def _serve(desk: Desk, connection: trio.socket.SocketType, room: trio.Semaphore) -> None:
+    try:
+        async with trio.SocketStream(connection) as stream:
+            if not is_ours(connection):
+                log.warning("somebody else's process asked at the operator's socket, and was sent away")
+                return
+            await _converse(desk, stream)
+    except (trio.BrokenResourceError, trio.TooSlowError):
+        pass
+    except Exception as error:
+        # A mistake of ours in an answer must not end the bot; nor may its text, which nobody has looked at.
+        log.error("a question at the operator's socket failed: %s", type(error).__name__)  # noqa: TRY400
+        log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
+    finally:
+        room.release()
+
+
+def is_ours(connection: trio.socket.SocketType) -> bool:
+    """Whether the process at the other end is of this process's user, or of root."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True  # the socket's mode is all there is
+    _, uid, _ = _CREDENTIALS.unpack(
+        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
+    return uid in {os.geteuid(), 0}
+
+
+async def _converse(desk: Desk, stream: trio.SocketStream) -> None:
+    async def tell(fields: Told) -> None:
+        with trio.fail_after(_TO_TAKE):
+            await stream.send_all(encode_line(fields))
+
+    with trio.fail_after(_TO_ASK):
+        line = await _line(stream)
+    if line is None:
+        return
+    try:
+        await desk.answer(decode_request(line), tell)
+        await tell(END)
+    except TriobotError as error:
+        if isinstance(error, RemoteProtocolError):
+            log.warning("the operator's socket was asked for what nobody understands: %s", error)
+        await tell(failure(error))
+
+
+async def _line(stream: trio.SocketStream) -> bytes | None:
+    said = bytearray()
+    while b"\n" not in said:
+        if len(said) > LONGEST_REQUEST:
+            return None
+        chunk = await stream.receive_some()
+        if not chunk:
+            return None
+        said += chunk
+    return bytes(said[: said.index(b"\n")])

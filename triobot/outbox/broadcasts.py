@@ -1,0 +1,384 @@
+"""Broadcasts: the same message to everybody, as jobs of the store.
+
+An audience is captured once, in pieces, and nothing is sent before the last piece is durable. Each broadcast
+then is one task that follows its `Course`; a few run at a time, and share the lanes' broadcast class fairly.
+Replies go first: that is the lanes' business, and the chat's own lane keeps its order.
+
+When the process dies, the next one goes on behind the last receiver who was meant. Those who were on their
+way then are counted as unknown: each receiver is told at most once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, final
+
+import attrs
+import trio
+
+from ..errors import (
+    DeliveryUnknownError,
+    ForbiddenError,
+    LocalProtocolError,
+    NotDeliveredError,
+    RefusedError,
+    StoreFullError,
+    UnreadableRecordError,
+)
+from ..jobs import (
+    AddReceivers,
+    BroadcastJob,
+    BroadcastStatus,
+    BroadcastWrite,
+    DropBroadcast,
+    OpenBroadcast,
+    Outcome,
+    Receiver,
+    TurnBroadcast,
+    check_key,
+)
+from ..seams import Alarm, OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
+from ..wire.content import Descriptor, Media
+from ..wire.ids import ChatId
+from ..wire.operations import Upload
+from .announcement import Announcement
+from .course import PAGE, Course
+from .window import WindowRules
+
+_log: Final = logging.getLogger("triobot.outbox")
+
+AT_ONCE: Final = 4
+"""Broadcasts that run at a time; later ones wait, so that a hundred of them stay bounded."""
+
+PIECE: Final = 500
+"""Receivers that are written down at a time: a transaction that delays nobody's event by much."""
+
+_STOP_PATIENCE: Final = 2.0
+_FLUSH_DEADLINE: Final = 5.0
+_TOO_MANY: Final = 429
+
+
+@attrs.define(eq=False)
+class _Capture:
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    stopped: bool = False
+    ended: trio.Event = attrs.field(factory=trio.Event)
+
+
+@attrs.define(eq=False)
+class _Run:
+    """A broadcast's task: its course, how to wake it, and how to give up those on their way."""
+
+    course: Course
+    announcement: Announcement
+    news: trio.Event = attrs.field(factory=trio.Event)
+    telling: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope])
+    patient_until: float | None = None
+
+    def give_up(self) -> None:
+        """Wait for nobody's answer any more."""
+        for scope in self.telling:
+            scope.cancel()
+
+
+@asynccontextmanager
+async def open_broadcasts(
+    store: Store,
+    outbox: Outbox,
+    *,
+    clock: WallClock,
+    raise_alarm: RaiseAlarm,
+    grace: float = 5.0,
+    rules: WindowRules | None = None,
+) -> AsyncGenerator[Broadcasts]:
+    """Carry on with what was started, and take more, while the block runs.
+
+    At the end nobody more is told; those on their way get `grace` seconds, and what became of them is
+    written down. Close the outbox before, or let it come to rest: then that takes no time.
+
+    Args:
+        store: what outlives the process.
+        outbox: carries each message.
+        clock: the time of day.
+        raise_alarm: told when the store can't be written.
+        grace: seconds for those on their way at the end.
+        rules: how many are on their way at a time.
+    """
+    broadcasts = Broadcasts(store, outbox, clock, raise_alarm, grace, rules)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(broadcasts.live)
+        try:
+            yield broadcasts
+        finally:
+            broadcasts.rest()
+
+
+@final
+class Broadcasts:
+    """All broadcasts of a store. Made by `open_broadcasts`."""
+
+    def __init__(
+        self,
+        store: Store,
+        outbox: Outbox,
+        clock: WallClock,
+        raise_alarm: RaiseAlarm,
+        grace: float,
+        rules: WindowRules | None,
+    ) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._clock = clock
+        self._raise_alarm = raise_alarm
+        self._grace = grace
+        self._rules = rules
+        self._capturing: dict[str, _Capture] = {}
+        self._running: dict[str, _Run] = {}
+        # Keys to be looked at, in the order in which they were started.
+        self._due: dict[str, None] = {}
+        self._wake = trio.Event()
+        self._resting = trio.Event()
+        self._idle = trio.lowlevel.ParkingLot()
+
+    # --- what others call
+
+    async def start(self, key: str, announcement: Announcement, audience: AsyncIterable[ChatId]) -> bool:
+        """Capture an audience and begin to tell it; see `triobot.Broadcast.start`."""
+        check_key(key)
+        while (other := self._capturing.get(key)) is not None:
+            await other.ended.wait()
+        mine = self._capturing[key] = _Capture()
+        try:
+            job = await self._store.broadcast(key)
+            if job is not None and job.status.state != "capturing":
+                return False
+            with mine.scope:
+                announcement = await self._uploaded(announcement)
+                await self._store.commit(OpenBroadcast(key, self._clock.now(), announcement.dump()))
+                await self._capture(key, audience)
+            if mine.stopped:
+                await self._store.commit(
+                    OpenBroadcast(key, self._clock.now(), ""), TurnBroadcast(key, "stopped")
+                )
+            else:
+                await self._store.commit(TurnBroadcast(key, "sending"))
+        finally:
+            del self._capturing[key]
+            mine.ended.set()
+            # Captured, or given up half-way, or nobody knows: the row says which.
+            self._look_at(key)
+        return True
+
+    async def _capture(self, key: str, audience: AsyncIterable[ChatId]) -> None:
+        piece: list[ChatId] = []
+        async for chat_id in audience:
+            piece.append(chat_id)
+            if len(piece) == PIECE:
+                await self._store.commit(AddReceivers(key, tuple(piece)))
+                piece.clear()
+        if piece:
+            await self._store.commit(AddReceivers(key, tuple(piece)))
+
+    async def status(self, key: str) -> BroadcastStatus:
+        """How far a broadcast is; ``none`` for a key that was never started."""
+        job = await self._store.broadcast(key)
+        return BroadcastStatus("none") if job is None else job.status
+
+    async def jobs(self) -> Sequence[BroadcastJob]:
+        """All broadcasts, in the order in which they were started."""
+        return await self._store.broadcasts()
+
+    async def stop(self, key: str) -> bool:
+        """Start nothing more of a broadcast; see `triobot.Broadcast.stop`."""
+        capture = self._capturing.get(key)
+        if capture is not None:
+            capture.stopped = True
+            capture.scope.cancel()
+            await capture.ended.wait()
+        run = self._running.get(key)
+        if run is not None:
+            run.course.stopped = True
+        job = await self._store.broadcast(key)
+        if job is None or job.status.state not in ("sending", "stopping"):
+            return capture is not None and job is not None and job.status.state == "stopped"
+        await self._store.commit(TurnBroadcast(key, "stopping"))
+        self._look_at(key)
+        if (run := self._running.get(key)) is not None:
+            run.course.stopped = True
+            run.news.set()
+        return job.status.state == "sending"
+
+    async def gone(self, key: str) -> AsyncGenerator[ChatId]:
+        """The receivers who have left, in the order of the audience, as far as is known."""
+        after = 0
+        while page := await self._store.receivers(key, after=after, limit=PAGE, gone=True):
+            for receiver in page:
+                yield receiver.chat_id
+            after = page[-1].position
+
+    # --- life
+
+    def rest(self) -> None:
+        """Tell nobody more until the next start. Captures go on."""
+        self._resting.set()
+        self._wake.set()
+        for run in self._running.values():
+            run.course.resting = True
+            run.news.set()
+
+    async def drain(self) -> None:
+        """Wait, after `rest`, until what became of everybody on their way is written down."""
+        await trio.lowlevel.checkpoint()
+        while self._running:
+            await self._idle.park()
+
+    async def live(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the tasks until `rest`, and through the grace after it. `open_broadcasts` does both."""
+        # Shielded, because somebody on their way may be told although the program is being cancelled, and
+        # what became of them must be written down: the deadline comes with `rest`.
+        with trio.CancelScope(shield=True) as house:
+            for job in await self._store.broadcasts():
+                if not job.status.over:
+                    self._due[job.key] = None
+            async with trio.open_nursery() as nursery:
+                task_status.started()
+                while not self._resting.is_set():
+                    self._wake = trio.Event()
+                    await self._look(nursery)
+                    if not self._resting.is_set():
+                        await self._wake.wait()
+                house.deadline = trio.current_time() + self._grace + _FLUSH_DEADLINE
+                with trio.move_on_after(self._grace):
+                    await self.drain()
+                for run in self._running.values():
+                    run.give_up()
+
+    def _look_at(self, key: str) -> None:
+        self._due[key] = None
+        self._wake.set()
+
+    async def _look(self, nursery: trio.Nursery) -> None:
+        """Begin what is due, as far as there is room; forget captures that nobody finished."""
+        for key in list(self._due):
+            if key in self._running or key in self._capturing:
+                # It looks at itself when it ends.
+                del self._due[key]
+                continue
+            job = await self._store.broadcast(key)
+            if job is None or job.status.over:
+                self._due.pop(key, None)
+            elif key in self._capturing:
+                pass
+            elif job.status.state == "capturing":
+                self._due.pop(key, None)
+                await self._commit(DropBroadcast(key))
+            elif len(self._running) < AT_ONCE and not self._resting.is_set():
+                self._due.pop(key, None)
+                run = await self._resumed(job)
+                if run is not None:
+                    self._running[key] = run
+                    nursery.start_soon(self._carry, run, name=f"broadcast {key}")
+
+    async def _resumed(self, job: BroadcastJob) -> _Run | None:
+        try:
+            announcement = Announcement.load(job.content)
+        except UnreadableRecordError as error:
+            # Another version of the bot wrote it: it waits for that.
+            _log.error("broadcast %r can't be carried on: %s", job.key, error)
+            return None
+        rows = await self._store.receivers(job.key, after=0, limit=4 * PAGE)
+        doubtful = [row for row in rows if row.position <= job.meant]
+        if doubtful:
+            _log.warning("broadcast %r: %d receivers were on their way at a crash", job.key, len(doubtful))
+        return _Run(Course(job, doubtful, self._rules), announcement)
+
+    # --- one broadcast
+
+    async def _carry(self, run: _Run) -> None:
+        course = run.course
+        try:
+            async with trio.open_nursery() as nursery:
+                while True:
+                    run.news = trio.Event()
+                    if self._resting.is_set():
+                        course.resting = True
+                    if (after := course.wants) is not None:
+                        course.read(await self._store.receivers(course.key, after=after, limit=PAGE))
+                    stride = course.stride(trio.current_time())
+                    if stride is None:
+                        await self._wait(run)
+                        continue
+                    await self._commit(*stride.writes)
+                    for receiver in course.written(stride, trio.current_time()):
+                        nursery.start_soon(self._tell, run, receiver)
+                    if stride.last:
+                        break
+        finally:
+            del self._running[course.key]
+            self._look_at(course.key)
+            self._idle.unpark_all()
+
+    async def _wait(self, run: _Run) -> None:
+        now = trio.current_time()
+        until = run.course.look_again(now)
+        if run.course.stopped:
+            # A stop is prompt, also while the platform doesn't answer: who is on their way then is unknown.
+            if run.patient_until is None:
+                run.patient_until = now + _STOP_PATIENCE
+            if now >= run.patient_until:
+                run.give_up()
+            else:
+                until = min(until, run.patient_until)
+        with trio.move_on_at(until):
+            await run.news.wait()
+
+    async def _tell(self, run: _Run, receiver: Receiver) -> None:
+        outcome = Outcome.UNKNOWN
+        with trio.CancelScope() as scope:
+            run.telling.add(scope)
+            outcome = await self._told(run.announcement, receiver.chat_id)
+        run.telling.discard(scope)
+        if run.course.came(receiver, outcome, trio.current_time()):
+            run.news.set()
+
+    async def _told(self, announcement: Announcement, chat_id: ChatId) -> Outcome:
+        try:
+            await self._outbox.perform(
+                announcement.to(chat_id), urgency=Urgency.BROADCAST, on_unknown=OnUnknown.RAISE
+            )
+        except ForbiddenError:
+            return Outcome.GONE
+        except NotDeliveredError:
+            return Outcome.AGAIN
+        except RefusedError as error:
+            return Outcome.AGAIN if error.status == _TOO_MANY else Outcome.FAILED
+        except LocalProtocolError:
+            return Outcome.FAILED
+        except Exception as error:
+            if not isinstance(error, DeliveryUnknownError):
+                # Whatever it is, it may have come after the message.
+                _log.warning("a message of a broadcast failed with %s", type(error).__name__)
+            return Outcome.UNKNOWN
+        return Outcome.SENT
+
+    async def _uploaded(self, announcement: Announcement) -> Announcement:
+        media = announcement.content
+        if not isinstance(media, Media) or isinstance(media.source, Descriptor):
+            return announcement
+        descriptor = await self._outbox.perform(Upload.of(media), urgency=Urgency.BROADCAST)
+        return attrs.evolve(announcement, content=attrs.evolve(media, source=descriptor))
+
+    async def _commit(self, *writes: BroadcastWrite) -> None:
+        """Write, as soon as there is room: nobody is told meanwhile."""
+        while writes:
+            try:
+                await self._store.commit(*writes)
+            except StoreFullError:
+                self._raise_alarm(
+                    Alarm("store_unwritable", "broadcast", "the store can't be written: free some space")
+                )
+                await trio.sleep(1)
+            else:
+                return

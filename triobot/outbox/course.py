@@ -1,0 +1,144 @@
+"""Where one broadcast is: who may be told next, and what is to be written down first. Pure.
+
+The order is: write that these receivers are *meant*, with whatever outcomes are known by now; then tell them.
+So each is told at most once: after a crash those who were meant and have no outcome are unknown, and nobody
+else is. One commit serves many receivers, because it waits until half a window has come back, or a moment
+has passed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final, final
+
+import attrs
+
+from ..jobs import AdvanceBroadcast, BroadcastJob, BroadcastWrite, Outcome, Receiver, TurnBroadcast
+from .window import NEVER, Window, WindowRules
+
+PAGE: Final = 256
+"""Receivers that are read at a time."""
+
+MOMENT: Final = 0.05
+"""Seconds for which outcomes wait for company."""
+
+
+@final
+@attrs.frozen
+class Stride:
+    """What to do next: commit the writes, all at once, and then tell these.
+
+    Attributes:
+        last: the broadcast ends with it, or rests until the next start.
+    """
+
+    writes: tuple[BroadcastWrite, ...]
+    go: tuple[Receiver, ...] = ()
+    last: bool = False
+
+
+@final
+class Course:
+    """One broadcast under way.
+
+    Attributes:
+        stopped: its author wants no more of it.
+        resting: the bot comes to rest; what is left is for the next start.
+
+    Args:
+        job: its row.
+        doubtful: receivers up to `BroadcastJob.meant` without an outcome: the last process died with them.
+        rules: the window's constants.
+    """
+
+    def __init__(
+        self, job: BroadcastJob, doubtful: Sequence[Receiver] = (), rules: WindowRules | None = None
+    ) -> None:
+        self.key = job.key
+        self.stopped = job.status.state == "stopping"
+        self.resting = False
+        self.window = Window(rules)
+        self._half = max(1, (rules or WindowRules()).width // 2)
+        self._meant = job.meant
+        self._read_to = job.meant
+        self._all_read = False
+        self._ahead: deque[Receiver] = deque()
+        self._done = {receiver.position: Outcome.UNKNOWN for receiver in doubtful}
+        self._wrote_at = -NEVER
+
+    @property
+    def wants(self) -> int | None:
+        """The position behind which receivers are to be read now, or None."""
+        ending = self.stopped or self.resting
+        return None if ending or self._all_read or len(self._ahead) >= self.window.most else self._read_to
+
+    def read(self, receivers: Sequence[Receiver]) -> None:
+        """These come next; fewer than `PAGE` are all there are."""
+        self._ahead.extend(receivers)
+        self._all_read = len(receivers) < PAGE
+        if receivers:
+            self._read_to = receivers[-1].position
+
+    def stride(self, now: float) -> Stride | None:
+        """What to do now, if anything."""
+        ending = self.stopped or self.resting
+        go = () if ending else tuple(islice(self._ahead, self.window.room(now)))
+        if not go and not self.window.flying and self._nothing_left(ending):
+            writes = self._writes(self._meant)
+            if self.stopped or not self.resting:
+                writes = (*writes, TurnBroadcast(self.key, "stopped" if self.stopped else "done"))
+            return Stride(writes, last=True)
+        if not (go or self._done) or not self._ripe(now):
+            return None
+        return Stride(self._writes(go[-1].position if go else self._meant), go)
+
+    def written(self, stride: Stride, now: float) -> Sequence[Receiver]:
+        """The writes are durable; returns who is to be told now."""
+        self._wrote_at = now
+        for write in stride.writes:
+            if isinstance(write, AdvanceBroadcast):
+                self._meant = write.meant
+                for position, outcome in write.outcomes.items():
+                    del self._done[position]
+                    # It has a new place, behind everything that was read.
+                    self._all_read = self._all_read and outcome is not Outcome.AGAIN
+        for _ in stride.go:
+            self._ahead.popleft()
+        if self.stopped or self.resting:
+            # Meanwhile: nobody tells them, so they are not in doubt.
+            self._done.update({one.position: Outcome.AGAIN for one in stride.go})
+            return ()
+        self.window.went(len(stride.go), now)
+        return stride.go
+
+    def came(self, receiver: Receiver, outcome: Outcome, now: float) -> bool:
+        """What became of one who was told.
+
+        Returns:
+            Whether `stride` and `look_again` say something new; else they do so in a moment, as they said.
+        """
+        self.window.came(outcome, now)
+        self._done[receiver.position] = outcome
+        return len(self._done) in (1, self._half) or not self.window.flying
+
+    def look_again(self, now: float) -> float:
+        """When `stride` may say something new without anything else happening."""
+        soonest = NEVER
+        if self._ahead and not (self.stopped or self.resting):
+            soonest = max(self.window.look_again(now), self._wrote_at + MOMENT)
+        if self._done:
+            soonest = min(soonest, self._wrote_at + MOMENT)
+        return soonest
+
+    def _nothing_left(self, ending: bool) -> bool:
+        return ending or (not self._ahead and self._all_read and Outcome.AGAIN not in self._done.values())
+
+    def _ripe(self, now: float) -> bool:
+        return len(self._done) >= self._half or now >= self._wrote_at + MOMENT
+
+    def _writes(self, meant: int) -> tuple[BroadcastWrite, ...]:
+        if meant == self._meant and not self._done:
+            return ()
+        return (AdvanceBroadcast(self.key, meant, dict(self._done)),)

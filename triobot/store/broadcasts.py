@@ -1,0 +1,225 @@
+"""The rows of broadcasts in SQL, and what may enter them.
+
+They are counted by the rows that a statement really changed: the same outcome written twice counts once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final, assert_never, final
+
+from ..errors import LocalProtocolError
+from ..jobs import (
+    AddReceivers,
+    AdvanceBroadcast,
+    BroadcastJob,
+    BroadcastState,
+    BroadcastStatus,
+    BroadcastWrite,
+    DropBroadcast,
+    OpenBroadcast,
+    Outcome,
+    Receiver,
+    TurnBroadcast,
+    check_key,
+)
+from ..wire.ids import ChatId
+from ..wire.rules import check_integer, check_text
+
+CREATE_BROADCASTS: Final = (
+    # meant: nobody behind this position has been tried. last: the highest position given.
+    """CREATE TABLE broadcasts (
+        n INTEGER PRIMARY KEY AUTOINCREMENT,
+        key TEXT NOT NULL UNIQUE,
+        at INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        content TEXT NOT NULL,
+        meant INTEGER NOT NULL DEFAULT 0,
+        last INTEGER NOT NULL DEFAULT 0,
+        total INTEGER NOT NULL DEFAULT 0,
+        sent INTEGER NOT NULL DEFAULT 0,
+        gone INTEGER NOT NULL DEFAULT 0,
+        failed INTEGER NOT NULL DEFAULT 0,
+        unknown INTEGER NOT NULL DEFAULT 0
+    )""",
+    """CREATE TABLE receivers (
+        n INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        chat_id INTEGER NOT NULL,
+        gone INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (n, position)
+    ) WITHOUT ROWID""",
+    "CREATE UNIQUE INDEX receivers_chat ON receivers (n, chat_id)",
+)
+
+
+def admit_broadcast(write: BroadcastWrite) -> None:
+    """Refuse a write that can't be stored."""
+    check_key(write.key)
+    match write:
+        case OpenBroadcast(at=at, content=content):
+            check_integer("at", at, least=0)
+            if "\0" in check_text("content", content, empty=True):
+                raise LocalProtocolError("content", "must not hold U+0000")
+        case AddReceivers(chats=chats):
+            for chat_id in chats:
+                check_integer("chat_id", chat_id, least=1 - 10**18, most=10**18 - 1)
+        case AdvanceBroadcast(meant=meant, outcomes=outcomes):
+            for position in (meant, *outcomes):
+                check_integer("position", position, least=0)
+        case TurnBroadcast() | DropBroadcast():
+            pass
+        case _:
+            assert_never(write)
+
+
+def size_of_broadcast(write: BroadcastWrite) -> int:
+    """Roughly how many bytes a write brings."""
+    match write:
+        case OpenBroadcast(content=content):
+            return 256 + len(content)
+        case AddReceivers(chats=chats):
+            return 64 * len(chats)
+        case AdvanceBroadcast(outcomes=outcomes):
+            return 256 + 64 * len(outcomes)
+        case _:
+            return 256
+
+
+@final
+class BroadcastTables:
+    """The rows of broadcasts in a store file; used inside the transaction that is open."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._sql = connection
+
+    def apply(self, write: BroadcastWrite) -> None:
+        """Do one write."""
+        match write:
+            case OpenBroadcast():
+                self._open(write)
+            case AddReceivers(key, chats):
+                self._add(key, chats)
+            case AdvanceBroadcast():
+                self._advance(write)
+            case TurnBroadcast(key, state):
+                self._turn(key, state)
+            case DropBroadcast(key):
+                if (n := self._number(key, "capturing")) is not None:
+                    self._sql.execute("DELETE FROM receivers WHERE n = ?", (n,))
+                    self._sql.execute("DELETE FROM broadcasts WHERE n = ?", (n,))
+            case _:
+                assert_never(write)
+
+    def _number(self, key: str, *states: str) -> int | None:
+        row: tuple[int] | None = self._sql.execute(
+            f"SELECT n FROM broadcasts WHERE key = ? AND state IN ({', '.join('?' * len(states))})",
+            (key, *states),
+        ).fetchone()
+        return None if row is None else row[0]
+
+    def _open(self, write: OpenBroadcast) -> None:
+        if (n := self._number(write.key, "capturing")) is not None:
+            self._sql.execute("DELETE FROM receivers WHERE n = ?", (n,))
+            self._sql.execute("DELETE FROM broadcasts WHERE n = ?", (n,))
+        self._sql.execute(
+            "INSERT OR IGNORE INTO broadcasts (key, at, state, content) VALUES (?, ?, 'capturing', ?)",
+            (write.key, write.at, write.content),
+        )
+
+    def _add(self, key: str, chats: Sequence[ChatId]) -> None:
+        if (n := self._number(key, "capturing")) is None:
+            return
+        last: tuple[int] = self._sql.execute("SELECT last FROM broadcasts WHERE n = ?", (n,)).fetchone()
+        position = last[0]
+        for chat_id in chats:
+            position += self._sql.execute(
+                "INSERT OR IGNORE INTO receivers (n, position, chat_id) VALUES (?, ?, ?)",
+                (n, position + 1, chat_id),
+            ).rowcount
+        self._sql.execute(
+            "UPDATE broadcasts SET last = ?, total = total + ? WHERE n = ?", (position, position - last[0], n)
+        )
+
+    def _advance(self, write: AdvanceBroadcast) -> None:
+        if (n := self._number(write.key, "sending", "stopping")) is None:
+            return
+        self._sql.execute("UPDATE broadcasts SET meant = max(meant, ?) WHERE n = ?", (write.meant, n))
+        counts = dict.fromkeys(Outcome, 0)
+        for position, outcome in write.outcomes.items():
+            counts[outcome] += self._settle(n, position, outcome)
+        self._sql.execute(
+            "UPDATE broadcasts SET sent = sent + ?, gone = gone + ?, failed = failed + ?,"
+            " unknown = unknown + ?, last = last + ? WHERE n = ?",
+            (*(counts[outcome] for outcome in Outcome), n),
+        )
+
+    def _settle(self, n: int, position: int, outcome: Outcome) -> int:
+        match outcome:
+            case Outcome.GONE:
+                statement = "UPDATE receivers SET gone = 1 WHERE n = ?1 AND position = ?2 AND gone = 0"
+            case Outcome.AGAIN:
+                # Several of one write: each takes the place behind the last one there is.
+                statement = (
+                    "UPDATE receivers SET position = 1 + max((SELECT last FROM broadcasts WHERE n = ?1),"
+                    " (SELECT max(position) FROM receivers WHERE n = ?1))"
+                    " WHERE n = ?1 AND position = ?2 AND gone = 0"
+                )
+            case _:
+                statement = "DELETE FROM receivers WHERE n = ?1 AND position = ?2 AND gone = 0"
+        return self._sql.execute(statement, (n, position)).rowcount
+
+    def _turn(self, key: str, state: str) -> None:
+        if (n := self._number(key, "capturing", "sending", "stopping")) is None:
+            return
+        self._sql.execute("UPDATE broadcasts SET state = ? WHERE n = ?", (state, n))
+        if state == "stopping":
+            self._sql.execute(
+                "DELETE FROM receivers WHERE n = ?1"
+                " AND position > (SELECT meant FROM broadcasts WHERE n = ?1)",
+                (n,),
+            )
+        elif state != "sending":
+            self._sql.execute("DELETE FROM receivers WHERE n = ? AND gone = 0", (n,))
+            self._sql.execute("UPDATE broadcasts SET content = '' WHERE n = ?", (n,))
+
+    def forget(self, chat_id: ChatId) -> int:
+        """Delete a chat's rows: who has no outcome yet was never a receiver."""
+        rows: list[tuple[int, int]] = self._sql.execute(
+            "DELETE FROM receivers WHERE chat_id = ? RETURNING n, gone", (chat_id,)
+        ).fetchall()
+        self._sql.executemany(
+            "UPDATE broadcasts SET total = total - 1 WHERE n = ?", [(n,) for n, gone in rows if not gone]
+        )
+        return len(rows)
+
+    # --- reading
+
+    def jobs(self) -> list[BroadcastJob]:
+        """All broadcasts, in the order in which they were started."""
+        return self._jobs("ORDER BY n", ())
+
+    def job(self, key: str) -> BroadcastJob | None:
+        """One broadcast."""
+        return next(iter(self._jobs("WHERE key = ?", (key,))), None)
+
+    def _jobs(self, where: str, values: tuple[str, ...]) -> list[BroadcastJob]:
+        rows: list[tuple[str, int, str, int, BroadcastState, int, int, int, int, int]] = self._sql.execute(
+            "SELECT key, at, content, meant, state, total, sent, gone, failed, unknown"
+            f" FROM broadcasts {where}",
+            values,
+        ).fetchall()
+        return [
+            BroadcastJob(key, at, content, meant, BroadcastStatus(state, *counts))
+            for key, at, content, meant, state, *counts in rows
+        ]
+
+    def receivers(self, key: str, after: int, limit: int, *, gone: bool) -> list[Receiver]:
+        """A broadcast's receivers behind a position: those without an outcome, or those who are gone."""
+        rows: list[tuple[int, int]] = self._sql.execute(
+            "SELECT position, chat_id FROM receivers WHERE n = (SELECT n FROM broadcasts WHERE key = ?)"
+            " AND position > ? AND gone = ? ORDER BY position LIMIT ?",
+            (key, after, int(gone), limit),
+        ).fetchall()
+        return [Receiver(position, ChatId(chat_id)) for position, chat_id in rows]
