@@ -213,7 +213,11 @@ async def fill(
         text, filled = question or texts.want_form, prefill
         while True:
             operation = SendMessage(conversation.life.chat_id, text, form=shape.form(filled))
+            own = conversation.check_task()
             shown = (await conversation.perform(operation)).id
+            if conversation.journal.was_in_doubt(own):
+                # There may be two of them on the screen, and nobody was told the first one's id.
+                shown = None
             # What came meanwhile was judged by its fields alone.
             conversation.look_again(wait)
             event = cast("Submission", await answered(conversation, wait))

@@ -133,6 +133,7 @@ class Conversation:
         self.stored = stored
         self._operations = 0
         self._copies: list[Copy] = []
+        self._when_live: list[Callable[[], None]] = []
         self._incarnation: Incarnation | None = None
         self._world: ConversationWorld | None = None
         self._press: Press[object] | None = None
@@ -252,6 +253,13 @@ class Conversation:
     def revived(self) -> None:
         """What was recorded has been replayed."""
         self.settled.set()
+        works, self._when_live = self._when_live, []
+        for work in works:
+            work()
+
+    def when_live(self, work: Callable[[], None]) -> None:
+        """Do this once what was recorded has been replayed."""
+        self._when_live.append(work)
 
     def rested(self) -> None:
         """Nothing comes next: it waits, and perhaps an effect is under way."""

@@ -284,7 +284,7 @@ class Incarnation:
                 "a chat operation from a task that the conversation doesn't know; "
                 "start it with chat.open_nursery()"
             )
-        if branch.place is Place.WORKS:
+        if branch.place is Place.WORKS and not self._turns.dying:
             raise ForeignTaskError("a chat operation inside a step; return a value instead")
         return branch
 
@@ -403,6 +403,10 @@ class Incarnation:
         else:
             self._turns.draft.add(Noted(self._turns.time, id, kind, text), moves)
         return decode_value(text)
+
+    def was_in_doubt(self, id: OperationId) -> bool:
+        """Whether an effect may have happened twice, since a crash came before its outcome was known."""
+        return bool(self.note("in_doubt", lambda: (id in self._turns.in_doubt, ())))
 
     def also(self, moves: Sequence[Write]) -> None:
         """Let these become durable with the present turn."""
