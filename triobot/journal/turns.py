@@ -357,7 +357,12 @@ class Turns:
     def _take(self, stimulus: Stimulus, time: int) -> None:
         match stimulus:
             case Completion(parked, outcome, _, event, moves):
-                self._record(Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event), moves)
+                record = Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event)
+                if parked.nature is Nature.EFFECT and not isinstance(outcome, CutShort):
+                    self.draft.finish(record, moves)
+                    self._apply(record)
+                else:
+                    self._record(record, moves)
             case Awake(parked):
                 none = Value("[1,null]")
                 self._record(Done(time, parked.id, parked.kind, parked.fingerprint, none), ())
@@ -464,6 +469,7 @@ class Turns:
         if self.dying or self.over:
             return
         self.dying = True
+        self.draft.give_up()
         self._queue.clear()
         self.stimuli.clear()
         self.branches -= {branch for branch in self.branches if branch.place is Place.QUEUED}
