@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -47,6 +46,7 @@ from .buttons import Buttons, question_data
 from .conversation import Conversation, Services
 from .filters import Setting
 from .holding import hold
+from .scopes import FailScope
 from .waits import OtherwisePolicy, Wait
 
 T_co = TypeVar("T_co", covariant=True)
@@ -98,9 +98,13 @@ class _Deal:
     inquire: Operation[PaymentState]
 
 
-def new_ref_id() -> RefId:
-    """16 random digits, the first 1 to 8: valid as base64 text, as letters and digits, and below 2**53."""
-    return as_ref_id(str(10**15 + secrets.randbelow(8 * 10**15)))
+def new_ref_id(conversation: Conversation) -> RefId:
+    """16 random digits, the first 1 to 8: valid as base64 text, as letters and digits, and below 2**53.
+
+    Drawn from the conversation's own secret: after a restart the same charge has the same number.
+    """
+    drawn = int.from_bytes(conversation.journal.token(16), "big")
+    return as_ref_id(str(10**15 + drawn % (8 * 10**15)))
 
 
 async def charge(
@@ -115,9 +119,9 @@ async def charge(
     """Send a payment button and wait until it is paid, or another button is pressed."""
     chat_id = conversation.life.chat_id
     texts = conversation.texts
-    ref_id = new_ref_id()
+    ref_id = new_ref_id(conversation)
     button = PayButton(texts.pay, amount, ref_id, currency, text)
-    token = new_token()
+    token = new_token(conversation)
     keys = {question_data(token, key): key for key in (options.keys.values() if options else ())}
     more = options.keyboard(token).rows if options else ()
     operation = SendMessage(chat_id, text, inline_keyboard=InlineKeyboard(((button,), *more)))
@@ -159,7 +163,7 @@ async def invoice(
 
     said = policy(conversation, otherwise, conversation.texts.want_payment)
     with open_wait(conversation, look, said, question=True) as wait:
-        async with _intended(conversation, new_ref_id(), operation.path, amount, "IRR"):
+        async with _intended(conversation, new_ref_id(conversation), operation.path, amount, "IRR"):
             created = await conversation.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
             known.append(created.id)
             conversation.look_again(wait)
@@ -181,7 +185,8 @@ async def _intended(
     services = conversation.services
     detail = json.dumps({"ref_id": ref_id, "amount": amount, "currency": currency})
     recipient = str(conversation.life.chat_id)
-    await services.store.commit(Intent(ref_id, recipient, kind, services.clock.now(), detail))
+    if not conversation.replaying:
+        await services.store.commit(Intent(ref_id, recipient, kind, services.clock.now(), detail))
     try:
         yield
     except (LocalProtocolError, RefusedError, NotDeliveredError, PaymentDeclinedError):
@@ -211,7 +216,7 @@ class _Money:
 async def _settle(conversation: Conversation, wait: Wait, deal: _Deal) -> _Money | tuple[object]:
     """Wait until it is verified, or until another button was pressed."""
     texts = conversation.texts
-    with trio.fail_after(BUTTON_LIFE):
+    with FailScope(conversation, BUTTON_LIFE):
         while True:
             value = await answered(conversation, wait)
             if isinstance(value, tuple):
@@ -250,7 +255,7 @@ async def _is_captured(conversation: Conversation, deal: _Deal) -> bool | None:
             if inquired is not None and (inquired.verified or verified is not None):
                 return _is_right(conversation, deal, inquired)
             if pause is not None:
-                await conversation.pause(pause)
+                await trio.sleep(pause)
     except trio.Cancelled:
         if not conversation.house.cut:
             _alarm_unverified(conversation, deal, "was being verified when its conversation ended")

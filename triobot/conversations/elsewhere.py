@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import trio
 
 from ..errors import StoreFullError
-from ..seams import Accepted, Arrival, Consume, InboxRow, OverQuota, PutData, Quota, Write
+from ..seams import Accepted, Arrival, InboxRow, OverQuota, PutData, Quota, Write
 from ..wire.events import Event, Sender
 from ..wire.ids import ChatId
 from .calls import Call, Halt, as_event, asked_of, call_arrival, stored_call
@@ -135,10 +135,8 @@ class Elsewhere:
             conversation.life.places.place_of(conversation),
         )
         arrival = call_arrival(call, None, self._services.clock.now())
-        seqs, puts = conversation.in_hand()
 
         def succeed(row: InboxRow) -> None:
-            self._chats.consumed(seqs, puts)
             fresh = stored_call(row)
             route = self.table.named(name)
             assert isinstance(fresh, Call)
@@ -147,7 +145,7 @@ class Elsewhere:
             start = Start(route, fresh.value, fresh)
             conversation.life.succeed(conversation, start, Delivery(row.seq, as_event(fresh), row.at))
 
-        await self._accept(arrival, succeed, also=(Consume(tuple(seqs)), *puts))
+        await self._accept(arrival, succeed, also=conversation.end_with())
 
     async def _accept(
         self, arrival: Arrival, on_commit: Callable[[InboxRow], None], *, also: Sequence[Write] = ()
