@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
 import attrs
 import trio
@@ -19,7 +20,7 @@ import trio
 from tests.loopback import Platform, Users, open_platform, press_event, text_event
 from tests.processes.process import SECRET, listen, start_bot
 
-TEXTS: int = 4
+TEXTS: Final = 4
 """What the bot says in an order."""
 
 
@@ -30,7 +31,7 @@ class Ordered:
     Attributes:
         texts: what reached each chat, in order, as often as it did.
         output: what the bot wrote.
-        left: conversations and events in the store after the last clean stop.
+        seconds: of which most go into starting it.
     """
 
     texts: Mapping[int, Sequence[str]]
@@ -57,8 +58,8 @@ class Customer:
         await self._post(text_event(self.chat, f"{number}"))
         await self._sees(f"{number}: Name?")
         await self._post(text_event(self.chat, name))
-        await self._sees(f"{number}: Hurry?")
         if not self.chat % 2:
+            await self._sees(f"{number}: Hurry?")
             await self._post(text_event(self.chat, f"yes {number}"))
         await self._sees(f"{number}: Size")
         button = self.platform.buttons[self.chat]["Large"]
@@ -84,13 +85,18 @@ class Customer:
 def check(texts: Sequence[str], chat: int, orders: int) -> None:
     """A chat has heard everything in order, with its own answers; only the last of a process came twice."""
     heard = [text for text, _ in groupby(texts)]
-    assert len(heard) == len(set(heard)) == orders * TEXTS, heard
+    assert len(heard) == len(set(heard)), heard
+    wanted: list[str] = []
     for number in range(orders):
-        name, hurry, size, end = heard[number * TEXTS : number * TEXTS + TEXTS]
-        code = size.removeprefix(f"{number}: Size of ").removesuffix("?")
-        assert (name, hurry) == (f"{number}: Name?", f"{number}: Hurry?")
-        who, said = ("silent", "no answer") if chat % 2 else ("quick", f"yes {number}")
-        assert end == f"{number}: {who} {chat}.{number}, {said}, L, {code}."
+        sizes = [text for text in heard if text.startswith(f"{number}: Size of ")]
+        code = sizes[0].split()[-1].removesuffix("?")
+        hurry, (who, said) = f"{number}: Hurry?", ("quick", f"yes {number}")
+        if chat % 2:
+            who, said = "silent", "no answer"
+        # On a slow machine its short time may be over before the question has left.
+        wanted += [f"{number}: Name?", *([hurry] if hurry in heard or not chat % 2 else [])]
+        wanted += [f"{number}: Size of {code}?", f"{number}: {who} {chat}.{number}, {said}, L, {code}."]
+    assert heard == wanted
 
 
 async def order_all(folder: Path, chats: int, kills: int, orders: int, seed: int = 1) -> Ordered:

@@ -55,6 +55,7 @@ class Consumption:
         self._written = 0
         self._more_written = trio.lowlevel.ParkingLot()
         self._over = False
+        self._in_doubt = False
         self._some = trio.Event()
 
     def add(self, writes: Sequence[Write]) -> None:
@@ -125,6 +126,7 @@ class Consumption:
             return False
         except BaseException:
             self._units = [*units, *self._units]
+            self._in_doubt = True
             raise
         self._written += len(units)
         for unit in units:
