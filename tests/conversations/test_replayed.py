@@ -72,6 +72,7 @@ async def test_old_conversations_go_the_old_way(autojump_clock: MockClock) -> No
         if changed and chat.patched("polite"):
             await chat.send("Dear friend.")
         await chat.receive(text())
+        await chat.receive(text())
         if changed and chat.patched("polite"):
             await chat.send("Dear friend, goodbye.")
         else:
@@ -79,9 +80,11 @@ async def test_old_conversations_go_the_old_way(autojump_clock: MockClock) -> No
 
     async with open_town(router, store=store, outbox=outbox) as town:
         await town.says("hi")
+        await town.says("more")
     changed = True
     async with open_town(router, store=store, outbox=outbox) as town:
         await town.says("hi", 7)
+        await town.says("more", 7)
     async with open_town(router, store=store, outbox=outbox) as town:
         await town.says("bye")
         await town.says("bye", 7)
