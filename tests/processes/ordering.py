@@ -143,8 +143,8 @@ def main() -> None:
     for chat, texts in result.texts.items():
         check(texts, chat, orders)
     print(
-        f"{chats} chats, {chats * orders} conversations, {kills} kills in {result.seconds:.0f} s: all ended as "
-        f"they should; {chats * orders * TEXTS} texts, {result.repeats} of them twice"
+        f"{chats} chats, {chats * orders} conversations, {kills} kills in {result.seconds:.0f} s: "
+        f"all ended as they should; {chats * orders * TEXTS} texts, {result.repeats} of them twice"
     )
 
 

@@ -145,4 +145,6 @@ class Consumption:
                 try:
                     await self._store.commit(*unit)
                 except JournalConflictError as error:
-                    log.warning("a conversation isn't where its writer believes: %s", error)
+                    # A commit that was cut short by the program's stop may have been done all the same.
+                    level = logging.DEBUG if self._in_doubt else logging.WARNING
+                    log.log(level, "a conversation isn't where its writer believes: %s", error)
