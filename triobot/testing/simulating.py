@@ -32,6 +32,7 @@ from ..emulator.people import ImpossibleActError
 from ..emulator.person import AppError, Person
 from ..resources import Provided
 from ..seams import AlarmKind
+from ..wire.ids import ChatId
 from .driving import DrivenWorld, drive
 from .impulses import Fill, Impulse, Leave, Pay, Press, Say, impulse
 
@@ -137,7 +138,7 @@ async def _simulate(
             nursery.start_soon(crowd.kill, random.Random(chance.random()))
         world.faults.clear()
         await world.waits(hours=_QUIET_HOURS)
-        broken = _broken(bot, world, crowd.outages)
+        broken = _broken(bot, world, crowd)
         world.alarms.clear()
         chats = list(world.exchange.world.chats())
         return Outcome(
@@ -191,6 +192,7 @@ class _Crowd:
         self.acts = 0
         self.faults = 0
         self.outages: list[tuple[int, int]] = []
+        self.left: list[tuple[ChatId, int]] = []
 
     @property
     def _exchange(self) -> Exchange:
@@ -220,6 +222,8 @@ class _Crowd:
         unpaid = any(bill.kind == "invoice" and bill.chat_id == person.chat_id for bill in platform.till)
         wanted = impulse(platform.chat(person.chat_id), chance, invoice=unpaid)
         await _do(person, wanted)
+        if isinstance(wanted, Leave):
+            self.left.append((person.chat_id, self._exchange.clock.now()))
         return not isinstance(wanted, Leave)
 
     async def break_things(self, chance: random.Random) -> None:
@@ -286,7 +290,7 @@ def _fault(chance: random.Random) -> Fault | EventFault:
             return EventFault(behind=True, times=1)
 
 
-def _broken(bot: Bot, world: DrivenWorld, outages: Sequence[tuple[int, int]]) -> Sequence[str]:
+def _broken(bot: Bot, world: DrivenWorld, crowd: _Crowd) -> Sequence[str]:
     broken: Counter[str] = Counter()
     platform, now = world.exchange.world, world.exchange.clock.now()
     statistics = bot.statistics()
@@ -298,7 +302,9 @@ def _broken(bot: Bot, world: DrivenWorld, outages: Sequence[tuple[int, int]]) ->
             one.reply is None
             and now - one.at > 60_000
             and not _of_form(chat, one)
-            and not any(begin <= one.at <= end for begin, end in outages)
+            and not any(begin <= one.at <= end for begin, end in crowd.outages)
+            # Whoever comes back was away when the answer came.
+            and not any(who == chat.id and one.at <= at <= one.at + 60_000 for who, at in crowd.left)
             for one in chat.pressed.values()
         )
         # Who has left hears nothing any more.
