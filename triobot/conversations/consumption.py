@@ -55,6 +55,7 @@ class Consumption:
         self._written = 0
         self._more_written = trio.lowlevel.ParkingLot()
         self._over = False
+        self._in_doubt = False
         self._some = trio.Event()
 
     def add(self, writes: Sequence[Write]) -> None:
@@ -125,6 +126,7 @@ class Consumption:
             return False
         except BaseException:
             self._units = [*units, *self._units]
+            self._in_doubt = True
             raise
         self._written += len(units)
         for unit in units:
@@ -143,4 +145,6 @@ class Consumption:
                 try:
                     await self._store.commit(*unit)
                 except JournalConflictError as error:
-                    log.warning("a conversation isn't where its writer believes: %s", error)
+                    # A commit that was cut short by the program's stop may have been done all the same.
+                    level = logging.DEBUG if self._in_doubt else logging.WARNING
+                    log.log(level, "a conversation isn't where its writer believes: %s", error)

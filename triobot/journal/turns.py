@@ -189,11 +189,15 @@ class Turns:
 
     def patched(self, patch: str) -> bool:
         """Whether new code may go the new way; see `Chat.patched`."""
-        if patch in self.history.patches:
+        history = self.history
+        if patch in history.patches:
             return True
-        if not self.history.exhausted:
+        if not history.exhausted:
+            # For good: what went the old way once goes it everywhere, or the next replay would not fit.
+            history.unpatched.add(patch)
+        if patch in history.unpatched:
             return False
-        self.history.patches.add(patch)
+        history.patches.add(patch)
         self.draft.add(Patched(self.time, patch))
         return True
 
