@@ -24,6 +24,7 @@ from quart_trio import QuartTrio
 from .address import INSTEAD, Address, OutsideDoor
 from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
+from .collecting import rarely_collected
 from .conversations.branches import refuse_conversations
 from .conversations.data import Key
 from .conversations.routes import Router
@@ -31,15 +32,17 @@ from .conversations.speaking import Speech
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
+from .http import Bind, FdBind, TcpBind, UnixBind, server_context
 from .resources import Provided, Resource, find, open_resources
 from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
 from .watchdog import watched_loop
-from .webhook.app import build_app
-from .webhook.binding import FdBind, TcpBind
+from .webhook.endpoint import Endpoint
+from .webhook.limits import Limits
 from .webhook.serving import serve
+from .webhook.traffic import Traffic
 from .wire.content import Media
 from .wire.ids import ChatId, as_recipient
 from .wire.operations import Upload
@@ -204,7 +207,8 @@ class Bot(Router):
                         self.stop()
 
                 nursery.start_soon(watch)
-                await self.serve(settings=settings)
+                with rarely_collected():
+                    await self.serve(settings=settings)
                 nursery.cancel_scope.cancel()
 
     async def serve(
@@ -221,14 +225,29 @@ class Bot(Router):
         """
         settings = settings or self.settings()
         self._stop = trio.Event()
-        bind = TcpBind(settings.host, settings.port) if settings.fd is None else FdBind(settings.fd)
+        tls = None
+        if settings.tls_certificate is not None:
+            tls = server_context(settings.tls_certificate, settings.tls_key)
         closing = trio.Event()
         async with (
             open_intake(settings, self._clock, self._hook) as intake,
             trio.open_nursery() as listener,
         ):
-            app = build_app(intake.inbox, intake.secrets, readiness=intake.readiness)
-            bound: list[str] = await listener.start(partial(serve, app, [bind], shutdown=closing))
+            limits, traffic = Limits(), Traffic()
+            endpoint = Endpoint(
+                intake.inbox, intake.secrets, limits=limits, readiness=intake.readiness, traffic=traffic
+            )
+            bound: list[str] = await listener.start(
+                partial(
+                    serve,
+                    endpoint,
+                    [_bind(settings)],
+                    shutdown=closing,
+                    limits=limits,
+                    tls=tls,
+                    traffic=traffic,
+                )
+            )
             async with self._working(intake, provided):
                 log.info("listening on %s", ", ".join(bound))
                 task_status.started(bound)
@@ -382,6 +401,14 @@ class Bot(Router):
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
+
+
+def _bind(settings: Settings) -> Bind:
+    if settings.fd is not None:
+        return FdBind(settings.fd)
+    if settings.unix is not None:
+        return UnixBind(settings.unix)
+    return TcpBind(settings.host, settings.port)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -21,6 +21,9 @@ _VARIABLES: Final = (
     "TRIOBOT_STORE",
     "TRIOBOT_HOST",
     "TRIOBOT_PORT",
+    "TRIOBOT_UNIX",
+    "TRIOBOT_TLS_CERTIFICATE",
+    "TRIOBOT_TLS_KEY",
     "TRIOBOT_PUBLIC_URL",
     "TRIOBOT_USERNAME",
     "TRIOBOT_DEVELOPMENT",
@@ -43,6 +46,9 @@ class Settings:
         store: ``sqlite:PATH`` or ``memory:`` (``TRIOBOT_STORE``).
         host, port: where to listen (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 takes a free one.
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
+        unix: a path to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
+        tls_certificate, tls_key: PEM files, to serve https without a proxy (``TRIOBOT_TLS_CERTIFICATE``,
+            ``TRIOBOT_TLS_KEY``); the certificate's may hold the key too. Read at the start.
         public_url: the address under which the platform reaches us (``TRIOBOT_PUBLIC_URL``), for
             ``triobot webhook-url``.
         username: the bot's own name, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).
@@ -65,6 +71,9 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     fd: int | None = None
+    unix: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
     public_url: str | None = None
     username: str | None = None
     charge_hosts: tuple[str, ...] = ()
@@ -81,6 +90,10 @@ class Settings:
             raise ConfigError("retention_days must not be negative")
         if self.max_amount is not None and self.max_amount < 1:
             raise ConfigError("max_amount must be at least 1")
+        if self.fd is not None and self.unix is not None:
+            raise ConfigError("a socket was handed over, so that a path to listen on means nothing")
+        if self.tls_key is not None and self.tls_certificate is None:
+            raise ConfigError("there is a key for TLS and no certificate: set TRIOBOT_TLS_CERTIFICATE too")
         if self.grace < 0:
             raise ConfigError("the grace period must not be negative")
 
@@ -118,6 +131,9 @@ def read_environment(environ: Mapping[str, str]) -> Settings:
         store=_variable(environ, "TRIOBOT_STORE") or defaults.store,
         host=_variable(environ, "TRIOBOT_HOST") or defaults.host,
         port=_port(_variable(environ, "TRIOBOT_PORT"), defaults.port),
+        unix=_variable(environ, "TRIOBOT_UNIX"),
+        tls_certificate=_variable(environ, "TRIOBOT_TLS_CERTIFICATE"),
+        tls_key=_variable(environ, "TRIOBOT_TLS_KEY"),
         public_url=_variable(environ, "TRIOBOT_PUBLIC_URL"),
         username=_variable(environ, "TRIOBOT_USERNAME"),
         development=_variable(environ, "TRIOBOT_DEVELOPMENT") not in (None, "0"),

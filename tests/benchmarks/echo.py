@@ -3,7 +3,8 @@
 One process is the platform and the load (this one); the system under test is another. Each connection posts
 an event, waits for its 200, waits until the echo has arrived, and goes on: a closed loop. What is compared is
 the CPU time of the system under test per echo, as its kernel counts it; rounds are interleaved, and the
-ratio is taken round by round, because machines are noisy and ratios much less so.
+ratio is taken round by round, because machines are noisy and ratios much less so. `load` is this process's
+share of a core meanwhile: near 100 % it is what limits the echoes per second, though not the CPU time of one.
 
 triobot runs with SQLite, `synchronous=FULL` and group commit; aiogram stores nothing. aiogram is installed
 into an environment of its own under ``--peers`` when it isn't there.
@@ -181,17 +182,18 @@ async def converse(
 
 async def measure(
     system: System, platform: Platform, port: int, pid: int, connections: int, echoes: int, first: int
-) -> tuple[float, float]:
-    """CPU microseconds of the system per echo, and echoes per second."""
+) -> tuple[float, float, float]:
+    """CPU microseconds of the system per echo, echoes per second, and the load's own share of a core."""
     each = max(1, echoes // (connections * 4))
-    before, began = cpu_of(pid), time.monotonic()
+    before, own, began = cpu_of(pid), time.process_time(), time.monotonic()
     with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             for index in range(connections):
                 chats = range(1000 + index * 4, 1004 + index * 4)
                 nursery.start_soon(converse, system, platform, port, chats, each, first)
     done = each * connections * 4
-    return (cpu_of(pid) - before) / done * 1e6, done / (time.monotonic() - began)
+    wall = time.monotonic() - began
+    return (cpu_of(pid) - before) / done * 1e6, done / wall, (time.process_time() - own) / wall
 
 
 def peer_python(folder: Path) -> str:
@@ -221,6 +223,7 @@ async def compare(rounds: int, connections: int, echoes: int, peers: Path) -> No
         ]
         cpu: dict[str, list[float]] = {system.name: [] for system in systems}
         rate: dict[str, list[float]] = {system.name: [] for system in systems}
+        load: dict[str, list[float]] = {system.name: [] for system in systems}
         for number in range(rounds + 1):
             for index, system in enumerate(systems):
                 first = 1 + number * 10_000
@@ -230,14 +233,16 @@ async def compare(rounds: int, connections: int, echoes: int, peers: Path) -> No
                 if number:  # the first round warms up
                     cpu[system.name].append(figures[0])
                     rate[system.name].append(figures[1])
+                    load[system.name].append(figures[2])
         print(f"{connections} connections, {rounds} rounds of {echoes} echoes")
-        print(f"{'system':10} {'CPU us/echo':>12} {'echoes/s':>9} {'x aiogram CPU':>14}")
+        print(f"{'system':10} {'CPU us/echo':>12} {'echoes/s':>9} {'x aiogram CPU':>14} {'':13} {'load':>5}")
         for system in systems:
             ratios = [a / b for a, b in zip(cpu[system.name], cpu["aiogram"], strict=True)]
             print(
                 f"{system.name:10} {statistics.median(cpu[system.name]):12.0f} "
                 f"{statistics.median(rate[system.name]):9.0f} {statistics.median(ratios):14.2f} "
-                f"({min(ratios):.2f}-{max(ratios):.2f})"
+                f"{f'({min(ratios):.2f}-{max(ratios):.2f})':14}"
+                f"{statistics.median(load[system.name]):6.0%}"
             )
         nursery.cancel_scope.cancel()
 

@@ -105,7 +105,7 @@ def test_a_socket_and_a_port_contradict_each_other(triobot: Command, hello: Path
     ended = triobot("run", "hello:bot", "--fd", "3", "--port", "8080")
 
     assert ended.code == 1
-    assert "--host and --port" in ended.err
+    assert "--host, --port and --unix" in ended.err
 
 
 @pytest.mark.processes

@@ -87,7 +87,7 @@ async def test_a_conversation_speaks_to_another_chat(monkeypatch: pytest.MonkeyP
 
 
 async def test_what_an_operation_stores_is_dropped_when_it_is_repeated() -> None:
-    """After a crash it happens again; two operations of one run are two."""
+    """Two operations of one run are two; what is recorded is not done again by the next process."""
     router = Router()
 
     @router.aside
@@ -118,7 +118,7 @@ async def test_what_an_operation_stores_is_dropped_when_it_is_repeated() -> None
         town.new_dispatcher()
         await start(nursery, town)
         await town.rest()
-        assert [key for key in keys if key is not None][:5] == first
+        assert keys == []
         nursery.cancel_scope.cancel()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import attrs
 import trio
@@ -16,6 +17,7 @@ from trio.testing import wait_all_tasks_blocked
 from triobot.conversations.advice import Advice
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
+from triobot.conversations.paid import goes_on
 from triobot.conversations.routes import Router
 from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
@@ -75,6 +77,7 @@ class Town:
             self.services.clock,
             deliver=lambda captured, ticket: self.dispatcher.deliver(captured, ticket),
             ring=self.alarms.append,
+            recall=lambda chat_id: self.dispatcher.recall(chat_id),
         )
         self.services = attrs.evolve(self.services, payments=self.cashier)
         self.dispatcher = Dispatcher(self.services, self._table, username=self._username)
@@ -283,7 +286,7 @@ async def start(nursery: trio.Nursery, town: Town) -> Run:
             await cashier.run(task_status=task_status)
 
     cashier = town.cashier
-    await cashier.start(lambda owner: False)
+    await cashier.start(partial(goes_on, town.store))  # type: ignore[arg-type]
     await nursery.start(keep_paying)
     await nursery.start(keep_running)
     return run

@@ -6,12 +6,18 @@ import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Literal, TypeAlias
 
 import attrs
+import hypercorn.trio
 import trio
+from hypercorn.config import Config
 from quart_trio import QuartTrio
 
 from triobot.errors import StoreFullError
+from triobot.http.asgi import asgi_handler
+from triobot.http.binding import TcpBind, open_listeners
+from triobot.http.listener import serve_listeners
 from triobot.seams import (
     Acceptance,
     Accepted,
@@ -29,7 +35,7 @@ from triobot.seams import (
 )
 from triobot.webhook.answers import Readiness
 from triobot.webhook.app import build_app
-from triobot.webhook.binding import TcpBind
+from triobot.webhook.endpoint import Endpoint
 from triobot.webhook.inbox import Inbox
 from triobot.webhook.limits import Limits
 from triobot.webhook.marks import Marks
@@ -152,6 +158,7 @@ class Rig:
     delivered: list[tuple[InboxRow, Event]]
     alarms: list[Alarm]
     app: QuartTrio
+    endpoint: Endpoint
     readiness: list[Readiness]
     port: int = 0
     shutdown: trio.Event = attrs.Factory(trio.Event)
@@ -187,28 +194,70 @@ def make_rig(*, quota: Quota | None = None, limits: Limits | None = None, secret
     )
     traffic = Traffic()
     readiness = [Readiness(True, {"store": "ok"})]
-    app = build_app(
-        inbox, Secrets.parse(secrets), limits=limits, readiness=lambda: readiness[0], traffic=traffic
+    known = Secrets.parse(secrets)
+    app = build_app(inbox, known, limits=limits, readiness=lambda: readiness[0], traffic=traffic)
+    endpoint = Endpoint(
+        inbox, known, limits=limits or Limits(), readiness=lambda: readiness[0], traffic=traffic
     )
-    return Rig(store, clock, inbox, marks, traffic, delivered, alarms, app, readiness)
+    return Rig(store, clock, inbox, marks, traffic, delivered, alarms, app, endpoint, readiness)
+
+
+Server: TypeAlias = Literal["direct", "asgi", "hypercorn"]
+"""Our own listener, straight or through ASGI, or the server that others put their sites on."""
+
+
+async def serve_rig(
+    rig: Rig,
+    server: Server,
+    limits: Limits,
+    *,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve a rig's webhook on a port of its own, until it is told to stop."""
+    bind = TcpBind("127.0.0.1", 0)
+    if server == "direct":
+        await serve(
+            rig.endpoint,
+            [bind],
+            shutdown=rig.shutdown,
+            limits=limits,
+            traffic=rig.traffic,
+            task_status=task_status,
+        )
+    elif server == "asgi":
+        listeners = await open_listeners([bind], backlog=100)
+        task_status.started([f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"])
+        handler = asgi_handler(rig.app)  # type: ignore[arg-type]
+        await serve_listeners(handler, listeners, shutdown=rig.shutdown, limits=limits.serving)
+    else:
+        config = Config()
+        config.bind = ["127.0.0.1:0"]
+        config.accesslog = config.errorlog = None
+        config.include_server_header = False
+        config.graceful_timeout = 0.5
+        await hypercorn.trio.serve(
+            rig.app,  # type: ignore[arg-type]
+            config,
+            shutdown_trigger=rig.shutdown.wait,
+            mode="asgi",
+            task_status=task_status,
+        )
 
 
 @asynccontextmanager
 async def serving(
-    *, quota: Quota | None = None, limits: Limits | None = None, secrets: str = SECRET
+    *,
+    quota: Quota | None = None,
+    limits: Limits | None = None,
+    secrets: str = SECRET,
+    server: Server = "direct",
 ) -> AsyncGenerator[Rig, None]:
     """The webhook on a port of its own. Leaving the block without having stopped it cuts it off."""
     limits = limits or Limits(linger_seconds=0.2, settle_seconds=0.05, grace_seconds=2)
     rig = make_rig(quota=quota, limits=limits, secrets=secrets)
 
     async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
-        await serve(
-            rig.app,
-            [TcpBind("127.0.0.1", 0)],
-            shutdown=rig.shutdown,
-            limits=limits,
-            task_status=task_status,
-        )
+        await serve_rig(rig, server, limits, task_status=task_status)
         rig.stopped.set()
 
     with trio.fail_after(15):

@@ -41,6 +41,11 @@ def declare(commands: Commands) -> None:
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", metavar="N", type=port, help="the port, 0 for a free one (default 8080)")
     parser.add_argument("--fd", metavar="N", type=descriptor, help="an inherited listening socket instead")
+    parser.add_argument("--unix", metavar="PATH", help="a path to listen on instead, for a proxy")
+    parser.add_argument(
+        "--tls-certificate", metavar="FILE", help="a PEM file, to serve https without a proxy"
+    )
+    parser.add_argument("--tls-key", metavar="FILE", help="its key, if that is in a file of its own")
     parser.add_argument("--store", metavar="URL", help="sqlite:PATH or memory: (default sqlite:triobot.db)")
     parser.add_argument(
         "--access-log", action="store_true", help="log each request to the webhook, without its path"
@@ -65,13 +70,18 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:
     fd: int | None = arguments.fd if arguments.fd is not None else inherited_socket(os.environ, os.getpid())
-    if fd is not None and (arguments.host is not None or arguments.port is not None):
-        raise ConfigError("a socket was handed over, so that --host and --port mean nothing; leave them out")
+    if fd is not None and (arguments.host, arguments.port, arguments.unix) != (None, None, None):
+        raise ConfigError(
+            "a socket was handed over, so that --host, --port and --unix mean nothing; leave them out"
+        )
     return attrs.evolve(
         settings,
         host=settings.host if arguments.host is None else arguments.host,
         port=settings.port if arguments.port is None else arguments.port,
         fd=settings.fd if fd is None else fd,
+        unix=settings.unix if arguments.unix is None else arguments.unix,
+        tls_certificate=arguments.tls_certificate or settings.tls_certificate,
+        tls_key=arguments.tls_key or settings.tls_key,
         store=settings.store if arguments.store is None else arguments.store,
         grace=settings.grace if arguments.grace is None else arguments.grace,
     )
@@ -85,7 +95,7 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
     Raises:
         ConfigError: there are several: nobody can tell which one is the webhook's.
     """
-    from ..webhook.binding import inherited_binds
+    from ..http.binding import inherited_binds
 
     binds = inherited_binds(environ, pid)
     if not binds:

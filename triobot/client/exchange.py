@@ -16,12 +16,15 @@ import httpx
 import trio
 
 from ..errors import DeliveryUnknownError, RemoteProtocolError
+from ..http import Attempt, Origin, TrioTransport
 from .delivery import Delivery
 
 LARGEST_ANSWER: Final = 1024 * 1024
 
 # What transports raise when the other side or the way to it fails; a bug in one is not among these.
 FAILURES: Final = (httpx.TransportError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+
+_TOO_LARGE: Final = "it was answered, but the answer is too large"
 
 # Long enough to say goodbye to a socket; nothing is waited for from the other side.
 _CLOSING_SECONDS: Final = 2
@@ -92,8 +95,9 @@ async def exchange(
     Cancellation: *ambiguous* once the request is being written. The connection is closed, and its place in
     the pool is free again.
     """
-    # httpx's own transport reports each step; what another one does is unknown until it says.
-    delivery = Delivery(may_have_left=not isinstance(transport, httpx.AsyncHTTPTransport))
+    # These report each step; what another one does is unknown until it says.
+    told = isinstance(transport, TrioTransport | httpx.AsyncHTTPTransport)
+    delivery = Delivery(may_have_left=not told)
     head: httpx.Response | None = None
     patience.renew()
     try:
@@ -105,11 +109,32 @@ async def exchange(
             raise delivery.failed(operation, error) from error
     except RemoteProtocolError as error:
         if head is None or head.status_code == 200:
-            raise DeliveryUnknownError(operation, "it was answered, but the answer is too large") from error
+            raise DeliveryUnknownError(operation, _TOO_LARGE) from error
     if head is None or head.status_code == 200:
         raise delivery.stalled(operation, patience.seconds)
     # The status is the platform's word; losing the text that explains it changes nothing.
     return Answer(head.status_code, b"")
+
+
+async def exchange_short(
+    transport: TrioTransport, origin: Origin, message: bytes, *, operation: str, seconds: float
+) -> Answer:
+    """The same for a request that is written out already, the short way through our own transport."""
+    attempt = Attempt()
+    try:
+        with trio.CancelScope(deadline=trio.current_time() + seconds):
+            reply = await transport.ask(origin, message, attempt, most=LARGEST_ANSWER)
+            if not reply.whole and reply.status == 200:
+                raise RemoteProtocolError("body", f"must be at most {LARGEST_ANSWER} bytes")
+            return Answer(reply.status, reply.body if reply.whole else b"")
+    except FAILURES as error:
+        if attempt.status in (0, 200):
+            raise Delivery(attempt.may_have_left).failed(operation, error) from error
+    except RemoteProtocolError as error:
+        raise DeliveryUnknownError(operation, _TOO_LARGE) from error
+    if attempt.status in (0, 200):
+        raise Delivery(attempt.may_have_left).stalled(operation, seconds)
+    return Answer(attempt.status, b"")
 
 
 async def send(

@@ -16,6 +16,7 @@ import httpx
 import trio
 
 from ..errors import NotDeliveredError, RefusedError, RemoteProtocolError
+from ..http import TrioTransport
 from ..wire.content import Media
 from ..wire.rules import is_digits
 from .address import check_addresses, check_media_url, host_of
@@ -51,9 +52,7 @@ class MediaFetcher:
         self._resolves = transport is None
         # Nothing is kept alive: connections go by address here, and one that was made for one name must not
         # serve another that leads to the same address.
-        self.transport = transport or httpx.AsyncHTTPTransport(
-            trust_env=False, limits=httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=0)
-        )
+        self.transport = transport or TrioTransport(connections=_AT_ONCE, idle=0)
         self._slots = trio.CapacityLimiter(_AT_ONCE)
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
         self._patience = patience

@@ -17,13 +17,15 @@ import trio
 from typing_extensions import TypeVar
 
 from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError, RemoteProtocolError
+from ..http import TrioTransport
 from ..secrets import Secret
 from ..wire.content import Media
 from ..wire.decode import decode_result
 from ..wire.encode import FilePart, Request, encode_form, encode_operation
 from ..wire.operations import Operation, Upload
 from .address import allowed_domains, parse_base_url
-from .exchange import Answer, Patience, WholeBody, exchange
+from .exchange import Answer, Patience, WholeBody, exchange, exchange_short
+from .heads import FORM, FormHeads
 from .media import DownloadProgress, MediaFetcher
 from .multipart import frame
 from .upload import UploadBody, Uploaded, UploadProgress, open_source
@@ -31,10 +33,6 @@ from .upload import UploadBody, Uploaded, UploadProgress, open_source
 R = TypeVar("R")
 
 _HEADER_SAFE: Final = re.compile(r"[\x21-\x7e]+", re.ASCII)
-
-# The shortest idle time after which common servers close is Node's 5 s; a request that meets the closing
-# has an unknown outcome, so ours goes first.
-_KEEP_ALIVE_SECONDS: Final = 4
 
 _CLOSING_SECONDS: Final = 2
 
@@ -57,7 +55,7 @@ class PlatformClient:
         base_url: such as ``https://api.example.com``; operations' paths are appended. ``http://`` is for
             this machine only.
         token: the service's, from the developer portal.
-        transport: carries the operations; closed with the client. None: httpx's own, HTTP/1.1.
+        transport: carries the operations; closed with the client. None: a `triobot.http.TrioTransport`.
         media_transport: carries downloads, and is then responsible for the addresses it connects to; the
             other rules stay. Never sees the token. None: one that connects to checked addresses only.
         allow_insecure: accept ``http://`` to another machine: on a network that you trust.
@@ -100,17 +98,10 @@ class PlatformClient:
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
-        # httpcore's pool looks at every connection for every request and again for every connection:
-        # hundreds would make it slower, not faster. Its queue is never used, since `_slots` is as long.
-        self._transport = transport or httpx.AsyncHTTPTransport(
-            trust_env=False,
-            limits=httpx.Limits(
-                max_connections=connections,
-                max_keepalive_connections=connections,
-                keepalive_expiry=_KEEP_ALIVE_SECONDS,
-            ),
-        )
-        self._slots = trio.CapacityLimiter(connections)
+        # The line of our own transport is never used, since `_slots` is as long.
+        self._transport = transport or TrioTransport(connections=connections)
+        self._heads = FormHeads(self._base, self._token, self._headers)
+        self._slots = trio.Semaphore(connections)
         self._media = MediaFetcher(
             domains=allowed_domains(self._base, media_hosts),
             trusted_network=self._base.trusted_network,
@@ -231,10 +222,26 @@ class PlatformClient:
         return await self._media.fetch(source, to, limit=limit, on_progress=on_progress)
 
     async def _post_form(self, request: Request) -> Answer:
-        body = WholeBody(encode_form(request.fields))
-        return await self._post(
-            request.path, "application/x-www-form-urlencoded", body, Patience(self._patience)
-        )
+        body = encode_form(request.fields)
+        if not isinstance(self._transport, TrioTransport):
+            return await self._post(request.path, FORM, WholeBody(body), Patience(self._patience))
+        self._check_open()
+        message = self._heads.message(request.path, body)
+        try:
+            # A place that is free is taken without a pass of the scheduler: the request itself waits.
+            self._slots.acquire_nowait()
+        except trio.WouldBlock:
+            await self._slots.acquire()
+        try:
+            return await exchange_short(
+                self._transport,
+                self._heads.origin,
+                message,
+                operation=request.path,
+                seconds=self._patience,
+            )
+        finally:
+            self._slots.release()
 
     async def _post_file(
         self, request: Request, file: FilePart, on_progress: UploadProgress | None
@@ -265,13 +272,7 @@ class PlatformClient:
         self, path: str, content_type: str, body: WholeBody | UploadBody, patience: Patience
     ) -> Answer:
         self._check_open()
-        headers = {
-            "Host": self._base.root.netloc.decode("ascii"),
-            **self._headers,
-            "token": self._token.reveal(),
-            "Content-Type": content_type,
-            "Content-Length": str(body.length),
-        }
+        headers = self._heads.headers(content_type, body.length)
         request = httpx.Request("POST", self._base.operation(path), headers=headers, stream=body)
         async with self._slots:
             return await exchange(self._transport, request, operation=path, patience=patience)

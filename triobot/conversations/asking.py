@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import re
-import secrets
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeVar, cast
@@ -32,9 +31,9 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?", re.ASCII)
 SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 
-def new_token() -> str:
-    """What tells one question's buttons from another's; nobody can guess it."""
-    return "q" + base64.b32encode(secrets.token_bytes(5)).decode().lower()
+def new_token(conversation: Conversation) -> str:
+    """What tells one question's buttons from another's; nobody can guess it, and a restart gives it again."""
+    return "q" + base64.b32encode(conversation.journal.token(5)).decode().lower()
 
 
 def policy(conversation: Conversation, otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy:
@@ -150,7 +149,7 @@ async def choose(
 ) -> object:
     """Ask with buttons of this question only; the answer is the key of the pressed one, or what else fits."""
     check_by(by)
-    token = new_token()
+    token = new_token(conversation)
     keys = {question_data(token, key): key for key in buttons.keys.values()}
     if not keys:
         raise LocalProtocolError("options", "a choice needs at least one option")
@@ -243,7 +242,7 @@ def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Genera
 def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     """Leave a message as its last text without buttons, beside the conversation."""
     house = conversation.house
-    if house.cut or conversation.left:
+    if house.cut or conversation.left or conversation.replaying:
         return
     untidy, mark = conversation.life.untidy, object()
     untidy[sent.id] = mark

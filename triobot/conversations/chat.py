@@ -412,7 +412,7 @@ class Chat(Blocks, Generic[E_co]):
         """
         result = await self._conversation.step(fn, args, raises)
         if paid is not None:
-            await charging.settle(paid)
+            await charging.settle(self._conversation, paid)
         return result
 
     # --- others, and what goes on beside or after this

@@ -11,13 +11,14 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from typing import Final, final
 
 import trio
 
 from ..errors import TriobotError
 from ..money import Captured, Ticket
-from ..seams import InboxRow, PutData
+from ..seams import Consume, InboxRow, PutData, Write
 from ..wire.events import Event, InvoiceCallback, PayCallback
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
@@ -29,13 +30,18 @@ from .declarations import Table
 from .elsewhere import Elsewhere
 from .life import ChatLife
 from .paid import deliver
+from .revival import park, revive
 from .signals import SIGNAL
+from .timers import LOOK_AGAIN, Timers
 from .waits import Delivery
 
 log: Final = logging.getLogger("triobot.conversations")
 
 CHANNEL: Final = 1024
 PAGE: Final = 256
+KEPT: Final = 10_000
+"""Chats in memory; above it, those in which nothing happens go to the store."""
+LOOKED_AT: Final = 32
 BUSY: Final = 10_000
 """Conversations that may be working at once; above it, events wait in the inbox."""
 TIDYING: Final = 64
@@ -56,6 +62,10 @@ class Dispatcher:
         self._running: set[Conversation] = set()
         self._fewer_running = trio.lowlevel.ParkingLot()
         self._consumption = Consumption(services.store, services.raise_alarm)
+        self._timers = Timers(services.clock)
+        self._routed_at = 0
+        self._asked: set[Conversation] = set()
+        self._wake = trio.Event()
         self._counts: Counter[str] = Counter()
         self._tidying: Counter[ChatId] = Counter()
         self._answered: dict[str, None] = {}
@@ -113,6 +123,9 @@ class Dispatcher:
                         self._nursery = nursery
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
                         nursery.start_soon(self._or_cut, self._catch_up_chats)
+                        nursery.start_soon(self._timers.keep_time)
+                        nursery.start_soon(self._or_cut, self._revive_unfinished)
+                        nursery.start_soon(self._or_cut, self._revive_due)
                         task_status.started()
                         await self._or_cut(self._dispatch)
             finally:
@@ -139,7 +152,7 @@ class Dispatcher:
     def _cut_everything(self) -> None:
         self._stopping = self._cut = True
         for conversation in list(self._running):
-            conversation.unshield()
+            conversation.evict()
 
     async def _dispatch(self) -> None:
         while True:
@@ -154,6 +167,7 @@ class Dispatcher:
             except trio.WouldBlock:
                 if self._behind:
                     return
+                self._tell_asked()
                 row, event = await self._receiver.receive()
             await self._until_not_too_busy()
             # A row can be read from the inbox before its offer comes: once is enough.
@@ -174,28 +188,12 @@ class Dispatcher:
                 # Rows up to `newest` were durable before the read: what it did not show is gone already.
                 self._cursor = max(self._cursor, newest)
                 self._behind = False
+                self._tell_asked()
                 return
 
     async def _until_not_too_busy(self) -> None:
         while self._busy > BUSY:
             await self._less_busy.park()
-
-    async def deliver(self, captured: Captured, ticket: Ticket) -> bool:
-        """Run the aside for what was bought, once it is stored that it has it; False if there is none."""
-        life = self._life_of(captured.chat_id, self._cursor)
-        try:
-            return await deliver(self, self._table, life, captured, ticket)
-        finally:
-            if life.idle:
-                self.over(life)
-
-    def _life_of(self, chat_id: ChatId, cursor: int) -> ChatLife:
-        life = self._lives.get(chat_id)
-        if life is None:
-            life = self._lives[chat_id] = ChatLife(
-                self, self._services, self._table, chat_id, self._username, cursor
-            )
-        return life
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self._stopping:
@@ -211,8 +209,17 @@ class Dispatcher:
         if event is None or not self._knows(event):
             self._unreadable(row)
             return
-        life = self._life_of(row.chat_id, row.seq - 1)
+        life = self._lives.get(row.chat_id)
+        if life is None:
+            life = self._new_life(row.chat_id, row.seq - 1)
+            if row.parked:
+                self._load(life)
+        else:
+            self._lives[row.chat_id] = self._lives.pop(row.chat_id)  # the newest last
+        self._routed_at = row.at
         life.latest = row.seq
+        if life.loading:
+            return
         delivery = Delivery(row.seq, event, row.at)
         if life.behind:
             life.jump(delivery, group=row.group)
@@ -222,6 +229,87 @@ class Dispatcher:
             life.behind = True
         if life.idle:
             self.over(life)
+
+    async def deliver(self, captured: Captured, ticket: Ticket) -> bool:
+        """Have the aside run for what was bought; False if there is none."""
+        return await deliver(self.elsewhere, self, captured, ticket)
+
+    def recall(self, chat_id: ChatId) -> None:
+        """There is news for a conversation of this chat: it is wanted in memory."""
+        self._revive(chat_id)
+
+    def _new_life(self, chat_id: ChatId, cursor: int) -> ChatLife:
+        life = self._lives[chat_id] = ChatLife(
+            self, self._services, self._table, chat_id, self._username, cursor
+        )
+        if len(self._lives) > KEPT:
+            self._evict_one()
+        return life
+
+    def _evict_one(self) -> None:
+        """The chat in which nothing has happened for longest leaves memory, if it can."""
+        for life in islice(self._lives.values(), LOOKED_AT):
+            if life.quiescent and not life.idle and all(t.route.durable for t in life.places.all()):
+                self.evict(life)
+                return
+
+    def evict(self, life: ChatLife) -> None:
+        """A chat leaves memory; its conversations go on in the store."""
+        del self._lives[life.chat_id]
+        for there in life.places.all():
+            there.evict()
+            self._timers.wake_at(there, None)
+        self.count("evicted")
+        self._wake.set()
+
+    # --- back from the store
+
+    def _load(self, life: ChatLife) -> None:
+        life.loading = life.behind = True
+        self.room(life)
+
+    async def _revive_unfinished(self) -> None:
+        """What was under way when the last process ended."""
+        after = 0
+        while rows := await self._services.store.unfinished(after=after, limit=PAGE):
+            for row in rows:
+                after = row.id
+                self._revive(row.chat_id)
+
+    async def _revive_due(self) -> None:
+        """What has a deadline, and isn't in memory."""
+        store, clock = self._services.store, self._services.clock
+        while True:
+            self._wake = trio.Event()
+            await self._consumption.wait_written()
+            now, after = clock.now(), (-1, -1)
+            while rows := await store.due(now, after=after, limit=PAGE):
+                for row in rows:
+                    after = (row.wake_at or 0, row.id)
+                    self._revive(row.chat_id)
+            due = await store.next_wake(after=now)
+            left = float("inf") if due is None else min((due - clock.now()) / 1000, LOOK_AGAIN)
+            with trio.move_on_after(max(left, 0)):
+                await self._wake.wait()
+
+    def _revive(self, chat_id: ChatId) -> None:
+        if chat_id not in self._lives and not self._stopping:
+            self._load(self._new_life(chat_id, 0))
+
+    def _tell_asked(self) -> None:
+        asked, self._asked = self._asked, set()
+        for there in asked:
+            there.tick()
+
+    def all_came(self, conversation: Conversation, before: int) -> bool:
+        """Whether all events that were accepted before this have been routed; if not, it is ticked then."""
+        if conversation.life.loading:
+            return False
+        waiting = self._behind or self._receiver.statistics().current_buffer_used
+        if waiting and self._routed_at < before:
+            self._asked.add(conversation)
+            return False
+        return True
 
     def _knows(self, event: Event) -> bool:
         asked = asked_of(event)
@@ -257,9 +345,24 @@ class Dispatcher:
 
     async def _catch_up(self, life: ChatLife) -> None:
         latest = life.latest
+        if life.loading:
+            # What the last ones of this chat left behind must be there to be read.
+            await self._consumption.wait_written()
+            await revive(self._services, self._table, life)
         rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
+        loaded, life.loading = life.loading, False
+        if loaded:
+            life.loaded = life.latest
         if self._stopping or not life.behind:
             return
+        try:
+            self._deliver_page(life, rows, latest)
+        finally:
+            if loaded:
+                for there in life.places.all():
+                    there.tick()
+
+    def _deliver_page(self, life: ChatLife, rows: Sequence[InboxRow], latest: int) -> None:
         for row in rows:
             if row.seq > latest:
                 break  # the cursor comes to it by itself
@@ -286,7 +389,7 @@ class Dispatcher:
         if event is None or not self._knows(event):
             self._unreadable(row)
             return True
-        return life.deliver(Delivery(row.seq, event, row.at), group=row.group, jumped=True)
+        return life.deliver(Delivery(row.seq, event, row.at), group=row.group, jumped=row.seq > life.loaded)
 
     # --- what a chat's life asks for
 
@@ -304,6 +407,7 @@ class Dispatcher:
             await conversation.run(Chat(conversation))
         finally:
             self._running.discard(conversation)
+            self._timers.wake_at(conversation, None)
             self._fewer_running.unpark_all()
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
@@ -316,7 +420,28 @@ class Dispatcher:
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
         """These inbox rows have been dealt with, and this was kept meanwhile."""
-        self._consumption.add(seqs, data)
+        self._consumption.add([*([Consume(tuple(seqs))] if seqs else []), *data])
+
+    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> None:
+        """Make this durable, as one, soon."""
+        self._consumption.add(writes)
+
+    async def wait_written(self) -> None:
+        """Wait until everything that was to be written is durable."""
+        await self._consumption.wait_written()
+
+    def wake_at(self, conversation: Conversation, when: int | None) -> None:
+        """Tick a conversation once the wall clock shows this."""
+        self._timers.wake_at(conversation, when)
+
+    def start_task(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run this as a task that ends at once by itself."""
+        if self._nursery is not None:
+            self._nursery.start_soon(work)
+
+    def get_stuck(self, conversation: Conversation, because: str) -> None:
+        """A conversation's code doesn't fit its journal."""
+        park(conversation, because)
 
     # --- what chats keep
 
@@ -339,7 +464,7 @@ class Dispatcher:
         life = self._lives.get(chat_id)
         if life is not None:
             life.put_data(key, value)
-        self._consumption.add((), [PutData(chat_id, key, value)])
+        self._consumption.add([PutData(chat_id, key, value)])
         await self._consumption.wait_written()
 
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from bisect import insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final, final
 
@@ -67,6 +67,8 @@ class ChatLife:
         latest: the newest that the dispatcher came to; when the chat is behind, it is beyond the cursor.
         behind: events between the two wait in the inbox.
         jumped: those of them that went ahead of the others.
+        loading: its conversations are being brought back from the store; nothing is routed meanwhile.
+        loaded: what came before that has not been looked at, whatever it is.
         data: what the chat keeps, by key; None until it is read.
         untidy: messages whose question is over, until their buttons are being taken away.
     """
@@ -88,7 +90,9 @@ class ChatLife:
         self.untidy: dict[MessageId, object] = {}
         self.data: dict[str, str] | None = None
         self.house = house
-        self._services = services
+        self.loading = False
+        self.loaded = 0
+        self.services = self._services = services
         self._table = table
         self._username = username
         self._group = False
@@ -114,7 +118,14 @@ class ChatLife:
     @property
     def idle(self) -> bool:
         """Nothing goes on here."""
-        return not (self.places.live or self.places.asides or self._mailbox or self.behind)
+        there = self.places.live or self.places.asides or self._mailbox
+        return not (there or self.behind or self.loading)
+
+    @property
+    def quiescent(self) -> bool:
+        """Whether it could leave memory without anybody's noticing."""
+        waiting = self._mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
+        return not waiting and all(there.quiescent for there in self.places.all())
 
     # --- what came too late
 
@@ -144,10 +155,17 @@ class ChatLife:
     @property
     def texts(self) -> Texts:
         """The runtime's own words, as this chat is to hear them."""
-        return words_for(self._services.texts, self.data)
+        return self.words(self.data)
 
-    def put_data(self, key: str, value: str | None) -> None:
-        """Keep this, or with None nothing, under a key."""
+    def words(self, data: Mapping[str, str] | None) -> Texts:
+        """The runtime's own words for a chat that keeps this."""
+        return words_for(self._services.texts, data)
+
+    def put_data(self, key: str, value: str | None, *, writer: Conversation | None = None) -> None:
+        """Keep this, or with None nothing, under a key; other conversations are told as a turn of theirs."""
+        for there in self.places.all():
+            if there is not writer:
+                there.told(key, value)
         if self.data is None:
             self._put_early[key] = value
         elif value is None:
@@ -363,7 +381,9 @@ class ChatLife:
         """
         if not parking:
             wait.opened = self._opened = self._opened + 1
-        if not _cancelled():
+        if conversation.replaying:
+            return  # it took what it took
+        if parking or not _cancelled():
             self._look_through(conversation, wait, parking=parking)
         if self.behind and parking:
             self.house.room(self)
@@ -395,6 +415,8 @@ class ChatLife:
         watch.opened = self._opened = self._opened + 1
         watch.owner = conversation.owner
         conversation.watches.append(watch)
+        if conversation.replaying:
+            return
         for delivery in self._mailbox:
             if not self._is_for(delivery, conversation):
                 continue

@@ -58,7 +58,7 @@ class Live:
         if self._closed:
             return
         self._newest = text
-        if self._editor is None and not self._conversation.house.cut:
+        if self._editor is None and not (self._conversation.house.cut or self._conversation.replaying):
             self._editor = trio.CancelScope()
             self._conversation.house.beside(self._keep_showing)
 

@@ -29,6 +29,10 @@ class Draft:
         self._records.append(record)
         self._moves.extend(moves)
 
+    def also(self, moves: Sequence[Write]) -> None:
+        """These move with the turn, whatever else becomes of it."""
+        self._moves.extend(moves)
+
     def put(self, key: str, value: str | None) -> None:
         """The conversation keeps this."""
         self._data[key] = value

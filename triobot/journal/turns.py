@@ -41,6 +41,7 @@ from .records import (
     Failed,
     Fired,
     Interrupted,
+    Noted,
     OperationId,
     Outcome,
     Patched,
@@ -120,10 +121,10 @@ class Turns:
 
     # --- a branch's side
 
-    def begin(self, main: Branch) -> None:
-        """The coroutine itself begins, with the first turn."""
-        self.branches.add(main)
-        self._begin_turn(main, OperationId("0"))
+    def begin(self, branch: Branch) -> None:
+        """The coroutine itself or a child begins, with its first turn."""
+        self.branches.add(branch)
+        self._begin_turn(branch, branch.turn)
 
     def park(self, parked: Parked) -> None:
         """End the branch's turn in this operation, which may have been given something when this returns."""
@@ -145,8 +146,9 @@ class Turns:
         followed = self._leave_lane(parked)
         if not followed:
             self._pump_beside(parked)
-        if parked.id in self.parked:
-            # Others go first: but what is known must not be forgotten, for it would be done again.
+        if parked.id in self.parked and not isinstance(outcome, CutShort):
+            # Others go first: but what is known must not be forgotten, for it would be done again. That it
+            # was cut short is known only together with what cut it, which may be a turn that isn't over.
             self.world.append(Entry(rows=(Result(parked.id, stamp, outcome),)))
         if followed:
             self._pump_beside(parked)
@@ -171,10 +173,6 @@ class Turns:
         """Do this, which begins a turn of somebody else's, once this turn is over."""
         self._queue.append(work)
 
-    def start(self, branch: Branch) -> None:
-        """Begin the first turn of a child."""
-        self._begin_turn(branch, OperationId(f"{branch.path}0"))
-
     def give(self, parked: Parked, given: Given) -> None:
         """Begin the turn in which this operation goes on."""
         self.parked.pop(parked.id, None)
@@ -184,7 +182,9 @@ class Turns:
 
     def put_data(self, key: str, value: str | None) -> None:
         """The turn writes into what the chat keeps."""
-        self.draft.put(key, value)
+        # What was recorded is kept already, and others may have written since.
+        if self.history.exhausted:
+            self.draft.put(key, value)
         self._apply_data(key, value)
 
     def patched(self, patch: str) -> bool:
@@ -234,6 +234,11 @@ class Turns:
         self.scopes[scope.id] = scope
         if self.holder is not None:
             replay_cuts(self, self.holder)
+
+    def close_scope(self, id: OperationId) -> None:
+        """A block is over: what would have ended it comes to nothing."""
+        self.scopes.pop(id, None)
+        self.stimuli = [one for one in self.stimuli if not isinstance(one, Expiry) or one.scope.id != id]
 
     def cut(self, scope: trio.CancelScope) -> None:
         """Cancel a scope: the operations under it feel it one by one, in the order of their ids."""
@@ -384,7 +389,7 @@ class Turns:
                 self.cut(self.interruption)
             case DataPut(_, key, value):
                 self._apply_data(key, value)
-            case Ended() | Continued() | Start() | Patched():
+            case Ended() | Continued() | Start() | Patched() | Noted():
                 self.get_stuck(OperationId("0"), "the conversation ended here, and goes on now")
 
     def _complete(self, record: Done) -> None:
@@ -394,17 +399,13 @@ class Turns:
         elif parked.kind != record.kind:
             self.get_stuck(record.id, f"a {record.kind} ended here; now it is a {parked.kind}")
         elif not isinstance(record.outcome, CutShort):
-            self.check_fingerprint(parked, record.fingerprint)
+            if parked.fingerprint != record.fingerprint:
+                self.world.reworded(parked.id, parked.kind)
             self.give(parked, record.outcome)
         elif parked.felt is None:
             self.get_stuck(record.id, f"a {record.kind} was cut short here, and no block around it ended now")
         else:
             self.give(parked, Felt(parked.felt))
-
-    def check_fingerprint(self, parked: Parked, fingerprint: str) -> None:
-        """Tell if an operation has other arguments than the recorded one."""
-        if parked.fingerprint != fingerprint:
-            self.world.reworded(parked.id, parked.kind)
 
     # --- effects
 
@@ -466,8 +467,10 @@ class Turns:
         self._queue.clear()
         self.stimuli.clear()
         self.branches -= {branch for branch in self.branches if branch.place is Place.QUEUED}
+        for branch in self.branches:
+            for scope in branch.around:
+                scope.shield = False  # bodies of effects are to feel it, too; what sleeps is woken by hand
         self.root.cancel()
-        # By hand: shields, the author's as well as ours, keep the root's cancellation from many.
         for parked in [*self.parked.values(), *(join for join in self._joins if self._joined(join))]:
             self._wake(parked, Signal.GONE)
         self._joins = [join for join in self._joins if join.given is None]

@@ -44,6 +44,10 @@ def share_caps(parallel: int) -> dict[Urgency, int]:
     }
 
 
+# Going through an enum itself costs a generator each time, several times for each operation.
+_URGENCIES: Final = tuple(Urgency)
+
+
 @final
 @attrs.define(eq=False)
 class Place(Generic[W]):
@@ -71,7 +75,10 @@ class _Lane(Generic[W]):
 
     @property
     def urgency(self) -> Urgency:
-        return next(urgency for urgency in Urgency if self.counts[urgency])
+        for urgency in _URGENCIES:
+            if self.counts[urgency]:
+                return urgency
+        raise LookupError("a lane in which nothing waits has no urgency")
 
 
 @final
@@ -154,7 +161,7 @@ class Lanes(Generic[W]):
         chosen = self._choose()
         if chosen is None or self.pace.ready_at(now) > now:
             return None
-        for urgency in Urgency:
+        for urgency in _URGENCIES:
             if self._startable(urgency):
                 self._passed[urgency] += 1
         self._passed[chosen] = 0
@@ -166,7 +173,7 @@ class Lanes(Generic[W]):
         Suspended lanes take turns.
         """
         self._wake(now)
-        for urgency in Urgency:
+        for urgency in _URGENCIES:
             for lane in self._ready[urgency]:
                 return self._take(lane, now)
         if untried_only:
@@ -184,7 +191,7 @@ class Lanes(Generic[W]):
         while self._resting and self._resting[0][2].wakes_at != self._resting[0][0]:
             heapq.heappop(self._resting)
         wakes_at = self._resting[0][0] if self._resting else NEVER
-        if not self.held and any(self._startable(urgency) for urgency in Urgency):
+        if not self.held and any(self._startable(urgency) for urgency in _URGENCIES):
             wakes_at = min(wakes_at, max(now, self.pace.ready_at(now)))
         return wakes_at
 
@@ -282,7 +289,7 @@ class Lanes(Generic[W]):
         return bool(self._ready[urgency]) and self._flying[urgency] < self._caps[urgency]
 
     def _choose(self) -> Urgency | None:
-        startable = [urgency for urgency in Urgency if self._startable(urgency)]
+        startable = [urgency for urgency in _URGENCIES if self._startable(urgency)]
         # The least urgent first: it has waited longest for its turn, and takes one only.
         for urgency in reversed(startable):
             if urgency is not Urgency.MONEY and self._passed[urgency] >= PATIENCE[urgency]:

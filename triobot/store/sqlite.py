@@ -26,6 +26,7 @@ from ..seams import (
     Acceptance,
     Accepted,
     Arrival,
+    Consume,
     Forgotten,
     InboxRow,
     Intent,
@@ -255,7 +256,9 @@ class _SqliteStore:
             for write in admitted:
                 tables.apply(write, now)
 
-        await self._writer.ask(work, writes=True, size=size_of(admitted))
+        # That events have been dealt with can be written with whatever comes next.
+        lazy = all(isinstance(write, Consume) for write in admitted)
+        await self._writer.ask(work, writes=True, size=size_of(admitted), lazy=lazy)
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)

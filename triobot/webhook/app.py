@@ -18,7 +18,7 @@ from quart_trio import QuartTrio
 from ..errors import ConfigError
 from .answers import Readiness, try_later
 from .endpoint import Endpoint, hide_path, is_below
-from .exchange import Exchange
+from .exchange import AsgiExchange
 from .inbox import Inbox
 from .limits import Limits
 from .secrets import Secrets
@@ -105,7 +105,7 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: Callable[[], Endpoint | No
                 await endpoint(scope, receive, send)
             else:
                 hide_path(scope)
-                exchange = Exchange(receive, send, closable=scope["http_version"].startswith("1"))
+                exchange = AsgiExchange(receive, send, closable=scope["http_version"].startswith("1"))
                 await exchange.refuse(try_later(1), unread=True, linger=0)
         elif scope["type"] == "websocket" and is_below(scope, prefix):
             if (endpoint := find()) is not None:

@@ -1,4 +1,4 @@
-"""The webhook as an ASGI application: which request is heard, in which order it is checked, what it gets.
+"""The webhook itself: which request is heard, in which order it is checked, what it gets.
 
 Everything about a request is decided in this order: the secret, the method, the told length, the framing,
 the body itself, the event. Until the secret has matched there is one answer, the same 404, whatever was
@@ -11,9 +11,9 @@ belong on a port that strangers reach.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, assert_never, final
 
-import trio
 from hypercorn.typing import (
     ASGIReceiveCallable,
     ASGISendCallable,
@@ -21,9 +21,11 @@ from hypercorn.typing import (
     WebsocketScope,
 )
 
+from ..http.talk import Talk
 from . import answers
 from .answers import Answer, Readiness, readiness_answer
-from .exchange import Complete, Exchange, TooLong, TooSlow, Truncated
+from .direct import DirectExchange, framing_of, path_of
+from .exchange import AsgiExchange, Complete, Exchange, TooLong, TooSlow, Truncated
 from .framing import Framing, read_framing
 from .inbox import Inbox, NoRoom, Outcome, Taken, Unread, Unstorable, Unwritable
 from .limits import Limits
@@ -74,21 +76,33 @@ class Endpoint:
         return not self._prefix or is_below(scope, self._prefix)
 
     async def __call__(self, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        """Answer one request.
+        """Answer one request that an ASGI server brings.
 
         Cancellation: *ambiguous*, as `Inbox.accept`; the connection must be closed then.
         """
         path = _local_path(scope)[len(self._prefix) :]
         framing = read_framing(scope["headers"], scope["http_version"])
-        exchange = Exchange(receive, send, closable=scope["http_version"].startswith("1"))
+        exchange = AsgiExchange(receive, send, closable=scope["http_version"].startswith("1"))
+        if path not in (ALIVE_PATH, READY_PATH):
+            hide_path(scope)
+        await self._respond(exchange, path, scope["method"], framing)
+
+    async def handle(self, talk: Talk) -> None:
+        """Answer one request that our own listener brings.
+
+        Cancellation: as above.
+        """
+        request = talk.request
+        path = path_of(request)[len(self._prefix) :]
+        await self._respond(DirectExchange(talk), path, request.method, framing_of(request))
+
+    async def _respond(self, exchange: Exchange, path: str, method: str, framing: Framing) -> None:
         if path in (ALIVE_PATH, READY_PATH):
-            await self._refuse(exchange, self._probe(path, scope["method"]), framing)
-            return
-        hide_path(scope)
-        if not self._secrets.matches(path.removeprefix("/")):
+            await self._refuse(exchange, self._probe(path, method), framing)
+        elif not self._secrets.matches(path.removeprefix("/")):
             self._traffic.unknown_path += 1
             await self._refuse(exchange, answers.NOT_FOUND, framing)
-        elif scope["method"] != "POST":
+        elif method != "POST":
             self._traffic.wrong_method += 1
             await self._refuse(exchange, answers.POST_ONLY, framing)
         elif framing.length is not None and framing.length > self._limits.body_bytes:
@@ -148,10 +162,7 @@ class Endpoint:
         reading = await exchange.read(most=self._limits.body_bytes, seconds=self._limits.body_seconds)
         match reading:
             case Complete(body):
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(exchange.watch)
-                    await self._accept(exchange, framing.content_type, body)
-                    nursery.cancel_scope.cancel()
+                await exchange.attend(partial(self._accept, exchange, framing.content_type, body))
             case TooLong():
                 self._traffic.too_long += 1
                 await self._refuse(exchange, answers.TOO_LONG, framing)

@@ -1,13 +1,15 @@
-"""One request and its answer over ASGI: read so much and no more, answer, know whether that arrived.
+"""One request and its answer: read so much and no more, answer, know whether that arrived.
 
-ASGI servers hand the body over through a bounded queue. Whoever answers without emptying it can leave the
-server waiting for room in that queue for ever, with the connection and all; so that a refusal here goes on
-reading, and throws away, until its answer is out.
+`Exchange` is what the endpoint needs of a server; `AsgiExchange` is it over ASGI, and `direct` over our own
+listener. ASGI servers hand the body over through a bounded queue. Whoever answers without emptying it can
+leave the server waiting for room in that queue for ever, with the connection and all; so that a refusal here
+goes on reading, and throws away, until its answer is out.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, final
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeAlias, final
 
 import attrs
 import trio
@@ -47,9 +49,33 @@ class Truncated:
 Reading: TypeAlias = Complete | TooLong | TooSlow | Truncated
 
 
-@final
-class Exchange:
+class Exchange(Protocol):
     """A request that is being answered."""
+
+    async def read(self, *, most: int, seconds: float) -> Reading:
+        """Read the whole body, unless it is longer than `most` bytes or takes longer than `seconds`."""
+        ...
+
+    async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do the work that answers, once the body is complete, and notice if the sender leaves meanwhile."""
+        ...
+
+    async def answer(self, answer: Answer) -> bool:
+        """Write an answer, within `attend`.
+
+        Returns:
+            Whether the sender was still there when the answer was handed to the kernel.
+        """
+        ...
+
+    async def refuse(self, answer: Answer, *, unread: bool, linger: float, body_first: bool = False) -> None:
+        """Write an answer to a request whose body is not wanted, and close the connection if it has one."""
+        ...
+
+
+@final
+class AsgiExchange:
+    """A request that an ASGI server has brought."""
 
     def __init__(self, receive: ASGIReceiveCallable, send: ASGISendCallable, *, closable: bool) -> None:
         self._receive = receive
@@ -58,7 +84,7 @@ class Exchange:
         self._left = False
 
     async def read(self, *, most: int, seconds: float) -> Reading:
-        """Read the whole body, unless it is longer than `most` bytes or takes longer than `seconds`."""
+        """See `Exchange`."""
         chunks = bytearray()
         with trio.move_on_after(seconds):
             while True:
@@ -72,30 +98,32 @@ class Exchange:
                     return Complete(bytes(chunks))
         return TooSlow()
 
-    async def watch(self) -> None:
-        """Notice when the sender leaves; to be run beside the work, once the body is complete."""
+    async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
+        """See `Exchange`."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch)
+            await work()
+            nursery.cancel_scope.cancel()
+
+    async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._left = True
 
-    async def answer(self, answer: Answer, *, close: bool = False) -> bool:
-        """Write an answer; needs `watch` beside it to return anything worth.
-
-        Returns:
-            Whether the sender was still there when the answer was handed to the kernel.
-        """
+    async def answer(self, answer: Answer) -> bool:
+        """See `Exchange`."""
         # A sender that has left says so behind whatever it said before: two passes of the scheduler, and
-        # `watch` has heard of it. Not after the answer: whoever closes a connection with each request has
+        # `_watch` has heard of it. Not after the answer: whoever closes a connection with each request has
         # read the answer and left by then, and its next equal word would be taken for a repetition.
         await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         there = not self._left
-        await self._begin(answer, close=close)
+        await self._begin(answer, close=False)
         await self._send({"type": "http.response.body", "body": answer.body, "more_body": False})
         return there
 
     async def refuse(self, answer: Answer, *, unread: bool, linger: float, body_first: bool = False) -> None:
-        """Write an answer to a request whose body is not wanted, and close the connection if it has one.
+        """See `Exchange`.
 
         What still comes is thrown away for `linger` seconds at most, since closing before the sender has
         written all would reset the connection and take the answer with it.

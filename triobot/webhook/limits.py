@@ -11,6 +11,7 @@ from typing import final
 import attrs
 
 from ..errors import ConfigError
+from ..http.limits import ServingLimits
 
 
 @final
@@ -60,3 +61,16 @@ class Limits:
                 raise ConfigError(f"the webhook's {name} must be above zero")
         if self.bodies_bytes < self.body_bytes:
             raise ConfigError("the webhook's bodies_bytes must be at least its body_bytes")
+
+    @property
+    def serving(self) -> ServingLimits:
+        """What the listener under the webhook needs to know of them."""
+        return ServingLimits(
+            header_bytes=self.header_bytes,
+            idle_seconds=self.idle_seconds,
+            linger_seconds=self.linger_seconds,
+            connections=self.connections,
+            connections_per_address=self.connections_per_address,
+            settle_seconds=self.settle_seconds,
+            grace_seconds=self.grace_seconds,
+        )

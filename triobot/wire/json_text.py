@@ -27,7 +27,7 @@ def read_json(text: str | bytes) -> JsonValue:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
         value = cast(
             "JsonValue",
-            json.loads(decoded, parse_int=_integer, parse_constant=_no_number, object_pairs_hook=_object),
+            _STRICT.decode(decoded),
         )
     except RecursionError:
         raise ValueError("is nested too deeply") from None
@@ -62,6 +62,10 @@ def _integer(digits: str) -> int:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError("holds what is not a number")
+
+
+# Made once: `json.loads` with settings of its own makes one for every text.
+_STRICT: Final = json.JSONDecoder(parse_int=_integer, parse_constant=_no_number, object_pairs_hook=_object)
 
 
 def _check(value: JsonValue) -> None:

@@ -1,4 +1,4 @@
-"""Where the webhook listens: an address, a path, or a socket that somebody else opened.
+"""Where a server listens: an address, a path, or a socket that somebody else opened.
 
 An inherited socket is how a restart refuses nobody: the socket stays open in whoever made it, and the
 kernel keeps the connections of the gap in its queue for the next process.
@@ -98,7 +98,7 @@ async def open_listeners(binds: Sequence[Bind], *, backlog: int) -> list[trio.So
         ConfigError: an address is taken, is not this machine's, or is no listening socket.
     """
     if not binds:
-        raise ConfigError("the webhook has no address to listen on")
+        raise ConfigError("there is no address to listen on")
     listeners: list[trio.SocketListener] = []
     try:
         for bind in binds:
@@ -113,12 +113,12 @@ async def open_listeners(binds: Sequence[Bind], *, backlog: int) -> list[trio.So
     return listeners
 
 
-def address_of(listener: trio.SocketListener) -> str:
+def address_of(listener: trio.SocketListener, *, secured: bool = False) -> str:
     """The listener's address for people, such as ``http://127.0.0.1:8080``."""
     made = listener.socket
     if made.family in (socket.AF_INET, socket.AF_INET6):
         host, port = cast("tuple[str, int]", made.getsockname()[:2])
-        return f"http://{TcpBind(host, port)}"
+        return f"{'https' if secured else 'http'}://{TcpBind(host, port)}"
     return f"unix:{made.getsockname()}"
 
 

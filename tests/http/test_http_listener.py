@@ -1,0 +1,516 @@
+"""The listener over real sockets: connections, their bounds, their end; TLS; and applications behind it."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hypercorn.trio
+import pytest
+import trio
+from http_rig import make_certificates
+from hypercorn.config import Config
+from quart import request as quart_request
+from quart_trio import QuartTrio
+
+from triobot.errors import ConfigError
+from triobot.http import Proxies, ServingLimits, TcpBind, UnixBind, serve_asgi, server_context
+from triobot.http.binding import open_listeners
+from triobot.http.listener import serve_listeners
+from triobot.http.talk import Handler, Talk
+
+QUICK = ServingLimits(idle_seconds=0.1, linger_seconds=0.1, settle_seconds=0.05, grace_seconds=1)
+EXPECTING = b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+GET = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+async def echo(talk: Talk) -> None:
+    """Answers with the body; ``/slow`` waits before."""
+    body = b""
+    while piece := await talk.read():
+        body += piece
+    if talk.request.target == b"/slow":
+        await trio.sleep(0.2)
+    if talk.request.target == b"/fail":
+        raise ValueError("private words")
+    await talk.answer(200, [(b"x-target", talk.request.target)], body)
+
+
+@asynccontextmanager
+async def listening(
+    handler: Handler = echo, limits: ServingLimits = QUICK
+) -> AsyncGenerator[tuple[Callable[[], Awaitable[trio.SocketStream]], trio.Event, trio.Event]]:
+    """A listener on a free port: how to connect, what stops it, and what says that it has."""
+    (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
+    port = listener.socket.getsockname()[1]
+    shutdown, stopped = trio.Event(), trio.Event()
+
+    async def run() -> None:
+        await serve_listeners(handler, [listener], shutdown=shutdown, limits=limits)
+        stopped.set()
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            yield partial(trio.open_tcp_stream, "127.0.0.1", port), shutdown, stopped
+            nursery.cancel_scope.cancel()
+
+
+async def read_all(stream: trio.abc.ReceiveStream) -> bytes:
+    data = b""
+    try:
+        while piece := await stream.receive_some():
+            data += piece
+    except trio.BrokenResourceError:
+        pass
+    return data
+
+
+async def answers(stream: trio.SocketStream, count: int) -> bytes:
+    data = b""
+    while data.count(b"HTTP/1.1 ") < count or b"\r\n\r\n" not in data.split(b"HTTP/1.1 ")[-1]:
+        piece = await stream.receive_some()
+        assert piece, data
+        data += piece
+    return data
+
+
+async def test_a_connection_goes_on_and_ends_when_it_is_told() -> None:
+    async with listening() as (connect, _, _), await connect() as stream:
+        for number in range(3):
+            await stream.send_all(GET % b"%d" % number)
+            assert b"x-target: /%d" % number in await answers(stream, 1)
+        await stream.send_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        last = await read_all(stream)
+
+    assert last.startswith(b"HTTP/1.1 200 OK\r\ndate: ")
+    assert b"connection: close" in last
+
+
+async def test_an_old_sender_is_answered_once() -> None:
+    async with listening() as (connect, _, _), await connect() as stream:
+        await stream.send_all(b"POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\nok")
+        assert (await read_all(stream)).endswith(b"\r\n\r\nok")
+
+
+async def test_pipelined_requests_are_answered_in_order() -> None:
+    async with listening() as (connect, _, _), await connect() as stream:
+        await stream.send_all(b"".join(GET % b"%d" % number for number in range(50)))
+        data = await answers(stream, 50)
+
+    assert [part.split(b"\r\n")[0] for part in data.split(b"x-target: /")[1:]] == [
+        b"%d" % number for number in range(50)
+    ]
+
+
+async def test_a_body_that_waits_is_asked_for() -> None:
+    async with listening() as (connect, _, _), await connect() as stream:
+        await stream.send_all(
+            b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+        )
+        assert await stream.receive_some() == b"HTTP/1.1 100 Continue\r\n\r\n"
+        await stream.send_all(b"ok")
+        assert (await answers(stream, 1)).endswith(b"ok")
+
+
+async def test_a_body_that_waits_and_isn_t_wanted_is_not() -> None:
+    async def refuse(talk: Talk) -> None:
+        await talk.answer(413, [], b"")
+
+    async with listening(refuse) as (connect, _, _), await connect() as stream:
+        await stream.send_all(
+            b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n"
+        )
+        data = await read_all(stream)
+
+    assert data.startswith(b"HTTP/1.1 413")
+    assert b"connection: close" in data
+
+
+async def test_a_body_is_not_asked_for_behind_its_answer() -> None:
+    async def refuse(talk: Talk) -> None:
+        await talk.begin(404, [], b"no")
+        with trio.move_on_after(0.02):
+            await talk.read()
+        await talk.end()
+
+    async with listening(refuse) as (connect, _, _), await connect() as stream:
+        await stream.send_all(EXPECTING % 9)
+        assert b" 100 " not in await read_all(stream)
+
+
+async def test_an_unwanted_body_that_has_come_doesn_t_cost_the_connection() -> None:
+    async def refuse(talk: Talk) -> None:
+        await talk.answer(404, [], b"")
+
+    async with listening(refuse) as (connect, _, _), await connect() as stream:
+        for _ in range(3):
+            await stream.send_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000)
+            assert b"connection: close" not in await answers(stream, 1)
+
+
+@pytest.mark.parametrize("start", [b"", b"GET / HT", GET % b"" + b"GET / HTTP/1.1\r\nHo"])
+async def test_who_says_nothing_more_is_closed(start: bytes) -> None:
+    async with listening() as (connect, _, _), await connect() as stream:
+        await stream.send_all(start)
+        began = trio.current_time()
+        data = await read_all(stream)
+        assert 0.08 < trio.current_time() - began < 0.5
+
+    assert data.count(b"HTTP/1.1 200") == start.count(b"\r\n\r\n")
+
+
+async def test_a_slow_head_gets_no_more_time_with_each_byte() -> None:
+    async with listening() as (connect, _, _), await connect() as stream:
+        began = trio.current_time()
+        with pytest.raises(trio.BrokenResourceError):
+            for byte in b"GET / HTTP/1.1\r\nX: " + b"x" * 1000:
+                await stream.send_all(bytes([byte]))
+                await trio.sleep(0.02)
+        assert trio.current_time() - began < 1
+
+
+async def test_blank_lines_are_no_request_either() -> None:
+    async with listening() as (connect, _, _), await connect() as stream:
+        began = trio.current_time()
+        with pytest.raises(trio.BrokenResourceError):
+            for _ in range(100):
+                await stream.send_all(b"\r\n")
+                await trio.sleep(0.02)
+        assert trio.current_time() - began < 1
+
+
+async def test_a_request_in_hand_may_take_its_time() -> None:
+    async with listening() as (connect, _, _), await connect() as stream:
+        await stream.send_all(GET % b"slow")
+        assert b"200 OK" in await answers(stream, 1)
+
+
+async def test_a_failing_handler_fails_its_request_only(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening() as (connect, _, _):
+        async with await connect() as stream:
+            await stream.send_all(GET % b"fail")
+            assert (await read_all(stream)).startswith(b"HTTP/1.1 500")
+        async with await connect() as stream:
+            await stream.send_all(GET % b"")
+            await answers(stream, 1)
+
+    assert "ValueError" in caplog.text
+    assert "private words" not in caplog.text
+
+
+class TestStop:
+    """What is in hand is answered; what waits for nothing is closed."""
+
+    async def test_in_hand(self) -> None:
+        async with listening() as (connect, shutdown, stopped), await connect() as stream:
+            await stream.send_all(GET % b"slow")
+            await trio.sleep(0.05)
+            shutdown.set()
+            data = await read_all(stream)
+            await stopped.wait()
+
+        assert b"200 OK" in data
+        assert b"connection: close" in data
+
+    async def test_idle(self) -> None:
+        limits = ServingLimits(settle_seconds=0.02)
+        async with listening(limits=limits) as (connect, shutdown, stopped), await connect() as stream:
+            await stream.send_all(GET % b"")
+            await answers(stream, 1)
+            shutdown.set()
+            with trio.fail_after(1):
+                await stopped.wait()
+            assert await read_all(stream) == b""
+
+    async def test_begun(self) -> None:
+        """A head that is on its way may come to its end, as long as it could before."""
+        limits = ServingLimits(settle_seconds=0.02, idle_seconds=0.5)
+        async with listening(limits=limits) as (connect, shutdown, stopped), await connect() as stream:
+            await stream.send_all(GET[:10])
+            await trio.sleep(0.02)
+            shutdown.set()
+            await trio.sleep(0.1)
+            await stream.send_all((GET % b"")[8:])
+            assert b"200 OK" in await read_all(stream)
+            await stopped.wait()
+
+
+async def test_a_cancelled_listener_leaves_no_connection() -> None:
+    async with trio.open_nursery() as nursery:
+        (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
+        port = listener.socket.getsockname()[1]
+        run = partial(serve_listeners, echo, [listener], shutdown=trio.Event(), limits=ServingLimits())
+        nursery.start_soon(run)
+        streams = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(3)]
+        await streams[1].send_all(GET % b"slow")
+        await streams[2].send_all(GET[:8])
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        nursery.cancel_scope.cancel()
+    for stream in streams:
+        assert await read_all(stream) == b""
+        await stream.aclose()
+
+
+# --- applications
+
+
+app = QuartTrio("app")
+events: list[str] = []
+
+
+@app.before_serving
+async def before() -> None:
+    events.append("before")
+
+
+@app.after_serving
+async def after() -> None:
+    events.append("after")
+
+
+@app.route("/", methods=["GET", "HEAD", "POST"])
+async def home() -> Any:
+    body = await quart_request.get_data()
+    return {"method": quart_request.method, "args": dict(quart_request.args), "size": len(body)}
+
+
+@app.get("/stream")
+async def stream() -> Any:
+    async def pieces() -> AsyncGenerator[bytes]:
+        for number in range(5):
+            yield b"%d" % number
+            await trio.lowlevel.checkpoint()
+
+    return pieces()
+
+
+@app.get("/who")
+async def who() -> Any:
+    return {"address": quart_request.remote_addr, "scheme": quart_request.scheme}
+
+
+@app.get("/none")
+async def none() -> Any:
+    return "", 204
+
+
+@app.get("/wrong")
+async def wrong() -> Any:
+    raise ZeroDivisionError
+
+
+@asynccontextmanager
+async def applied(which: str, **settings: Any) -> AsyncGenerator[int]:
+    """The application on our listener or on hypercorn."""
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        if which == "ours":
+            serve = partial(serve_asgi, app, [TcpBind("127.0.0.1", 0)], shutdown=stop, **settings)  # type: ignore[arg-type]
+        else:
+            config = Config()
+            config.bind, config.errorlog, config.include_server_header = ["127.0.0.1:0"], None, False
+            serve = partial(hypercorn.trio.serve, app, config, shutdown_trigger=stop.wait, mode="asgi")  # type: ignore[arg-type]
+        (address,) = await nursery.start(serve)
+        yield int(address.rpartition(":")[2])
+        stop.set()
+
+
+ASKED = [
+    b"GET /?a=b&c=%20 HTTP/1.1\r\nHost: x\r\n",
+    b"HEAD / HTTP/1.1\r\nHost: x\r\n",
+    b"GET /stream HTTP/1.1\r\nHost: x\r\n",
+    b"GET /none HTTP/1.1\r\nHost: x\r\n",
+    b"GET /wrong HTTP/1.1\r\nHost: x\r\n",
+    b"GET /nothing HTTP/1.1\r\nHost: x\r\n",
+    b"OPTIONS / HTTP/1.1\r\nHost: x\r\n",
+    b"GET http://x/?a=1 HTTP/1.1\r\nHost: x\r\n",
+]
+
+
+async def read_one(sock: trio.SocketStream, *, head: bool) -> bytes:
+    """One response; hypercorn doesn't always close the connection when it has said that it would."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += await sock.receive_some()
+    lower = data.lower()
+    if head or b" 204 " in lower.split(b"\r\n")[0]:
+        return data
+    if b"content-length: " in lower:
+        length = int(lower.split(b"content-length: ")[1].split(b"\r\n")[0])
+        while len(data.partition(b"\r\n\r\n")[2]) < length:
+            data += await sock.receive_some()
+        return data
+    while not data.endswith(b"0\r\n\r\n"):
+        data += await sock.receive_some()
+    return data
+
+
+def normal(data: bytes) -> tuple[bytes, set[bytes], bytes]:
+    head, _, body = data.partition(b"\r\n\r\n")
+    status, *headers = head.split(b"\r\n")
+    shown = {h.lower() for h in headers if not h.lower().startswith((b"date:", b"connection:"))}
+    if b"transfer-encoding: chunked" in shown:
+        rest, body = body, b""
+        while size := int(rest.partition(b"\r\n")[0], 16):
+            body += rest.partition(b"\r\n")[2][:size]
+            rest = rest.partition(b"\r\n")[2][size + 2 :]
+    return status.split(b" ")[1], shown, body
+
+
+async def test_an_application_answers_as_under_hypercorn() -> None:
+    """The same statuses, headers and bodies; requests with bodies among them."""
+    seen: dict[str, list[tuple[bytes, set[bytes], bytes]]] = {"ours": [], "hypercorn": []}
+    posts = [
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\nConnection: close\r\n\r\n" + b"x" * 100_000,
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+    ]
+    for which, got in seen.items():
+        events.clear()
+        async with applied(which) as port:
+            for asked in [*(line + b"Connection: close\r\n\r\n" for line in ASKED), *posts]:
+                async with await trio.open_tcp_stream("127.0.0.1", port) as sock:
+                    await sock.send_all(asked)
+                    got.append(normal(await read_one(sock, head=asked.startswith(b"HEAD"))))
+        assert events == ["before", "after"]
+
+    for ours, theirs, asked in zip(seen["ours"], seen["hypercorn"], [*ASKED, *posts], strict=True):
+        assert ours == theirs, asked[:40]
+
+
+async def test_an_old_sender_gets_a_stream_up_to_the_end_of_its_connection() -> None:
+    async with applied("ours") as port, await trio.open_tcp_stream("127.0.0.1", port) as sock:
+        await sock.send_all(b"GET /stream HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n")
+        head, _, body = (await read_all(sock)).partition(b"\r\n\r\n")
+
+    assert b"connection: close" in head
+    assert body == b"01234"
+
+
+async def test_an_application_hears_that_its_sender_has_left() -> None:
+    heard: list[str] = []
+    done = trio.Event()
+
+    async def waiting(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            while (message := await receive())["type"] != "http.disconnect":
+                heard.append(message["type"])
+            heard.append("left")
+            done.set()
+
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        serve = partial(serve_asgi, waiting, [TcpBind("127.0.0.1", 0)], shutdown=stop)
+        (address,) = await nursery.start(serve)
+        async with await trio.open_tcp_stream("127.0.0.1", int(address.rpartition(":")[2])) as sock:
+            await sock.send_all(GET % b"")
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert heard == ["http.request"]
+        with trio.fail_after(2):
+            await done.wait()
+        stop.set()
+
+    assert heard == ["http.request", "left"]
+
+
+async def test_an_application_that_can_t_start_is_one_error() -> None:
+    async def failing(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+    with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match="no database")):
+        await serve_asgi(failing, [TcpBind("127.0.0.1", 0)], shutdown=trio.Event())
+
+
+@pytest.mark.parametrize(
+    ("trusted", "forwarded", "shown"),
+    [
+        ([], "203.0.113.7", ("127.0.0.1", "http")),
+        (["127.0.0.1"], "203.0.113.7", ("203.0.113.7", "https")),
+        (["127.0.0.0/8"], "evil, 203.0.113.7", ("203.0.113.7", "https")),
+        (["127.0.0.1", "10.0.0.0/8"], "198.51.100.1, 203.0.113.7, 10.1.2.3", ("203.0.113.7", "https")),
+        (["127.0.0.1"], "", ("127.0.0.1", "https")),
+        (["10.0.0.0/8"], "203.0.113.7", ("127.0.0.1", "http")),
+    ],
+)
+async def test_only_known_proxies_are_believed(
+    trusted: list[str], forwarded: str, shown: tuple[str, str]
+) -> None:
+    async with (
+        applied("ours", proxies=Proxies(trusted)) as port,
+        await trio.open_tcp_stream("127.0.0.1", port) as sock,
+    ):
+        told = f"X-Forwarded-For: {forwarded}\r\nX-Forwarded-Proto: https\r\nConnection: close\r\n\r\n"
+        await sock.send_all(b"GET /who HTTP/1.1\r\nHost: x\r\n" + told.encode())
+        data = (await read_all(sock)).decode()
+
+    assert f'"address":"{shown[0]}"' in data
+    assert f'"scheme":"{shown[1]}"' in data
+
+
+def test_a_proxy_must_be_an_address() -> None:
+    with pytest.raises(ConfigError):
+        Proxies(["proxy.example"])
+
+
+async def test_tls_from_files(tmp_path: Path) -> None:
+    certificates = make_certificates("localhost")
+    issued = certificates.authority.issue_cert("localhost")
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+    tls = server_context(tmp_path / "both.pem")
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        serve = partial(serve_asgi, app, [TcpBind("127.0.0.1", 0)], shutdown=stop, tls=tls)
+        (address,) = await nursery.start(serve)
+        assert address.startswith("https://")
+        port = int(address.rpartition(":")[2])
+        async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+            await plain.send_all(GET % b"")
+            await read_all(plain)  # whatever TLS says to that
+        secured = await trio.open_ssl_over_tcp_stream(
+            "localhost", port, ssl_context=certificates.client, https_compatible=True
+        )
+        async with secured:
+            for _ in range(2):
+                await secured.send_all(b"GET /who HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b'"scheme":"https"' in await secured.receive_some()
+            await secured.send_all(
+                b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n" + b"x" * 300_000
+            )
+            assert b'"size":300000' in await secured.receive_some()
+        stop.set()
+
+
+def test_a_certificate_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="can't be used"):
+        server_context(tmp_path / "nothing.pem")
+    (tmp_path / "empty.pem").touch()
+    with pytest.raises(ConfigError, match="can't be used"):
+        server_context(tmp_path / "empty.pem")
+
+
+async def test_a_path(tmp_path: Path) -> None:
+    path = str(tmp_path / "app.sock")
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        serve = partial(serve_asgi, app, [UnixBind(path)], shutdown=stop, proxies=Proxies(["unix"]))
+        await nursery.start(serve)
+        async with await trio.open_unix_socket(path) as sock:
+            await sock.send_all(
+                b"GET /who HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.7\r\nConnection: close\r\n\r\n"
+            )
+            assert b'"address":"203.0.113.7"' in await read_all(sock)
+        stop.set()
+
+
+def test_limits_are_checked() -> None:
+    with pytest.raises(ConfigError):
+        ServingLimits(idle_seconds=-1)
+    assert math.isfinite(ServingLimits().idle_seconds)
+    logging.getLogger("triobot.http").debug("named as documented")

@@ -1,0 +1,25 @@
+"""HTTP/1.1 on Trio, for both sides, with nothing of bots in it.
+
+Read it in this order. Shared: `links` (bytes over a connection) and `malformed`. The client's side:
+`outgoing` and `response` (pure), `pool` (pure), `dialing`, `client_connection`, `connections`, `sending`,
+`response_body`, `transport`. The server's side: `request` (pure), `answer_head` (pure), `talk` (one request),
+`server_connection`, `limits`, `binding`, `certificates`, `listener`; and for applications `forwarded` (pure),
+`asgi`, `lifespan`, `serving`.
+"""
+
+from __future__ import annotations
+
+from .asgi import AsgiApp as AsgiApp
+from .binding import Bind as Bind
+from .binding import FdBind as FdBind
+from .binding import TcpBind as TcpBind
+from .binding import UnixBind as UnixBind
+from .binding import parse_bind as parse_bind
+from .certificates import server_context as server_context
+from .forwarded import Proxies as Proxies
+from .limits import ServingLimits as ServingLimits
+from .pool import Origin as Origin
+from .serving import serve_asgi as serve_asgi
+from .transport import Attempt as Attempt
+from .transport import Reply as Reply
+from .transport import TrioTransport as TrioTransport

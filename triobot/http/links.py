@@ -1,0 +1,203 @@
+"""Bytes over one connection, plain or through TLS: what both sides of HTTP stand on.
+
+A plain link works on the socket itself and asks the kernel first: on a protocol of questions and answers a
+write nearly always fits and a read nearly always has to wait, so one call each is what remains. Closing is
+sync and abrupt: HTTP's messages tell their own ends, so nobody waits for the other side's goodbye, and a
+cancelled task can close too.
+"""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+from typing import Final, Protocol, final
+
+import trio
+
+# One read brings any usual message whole; a larger buffer is allocated for each read and hardly filled.
+_READ_BYTES: Final = 64 * 1024
+
+# Linux tells that the other side has closed its half even while bytes from it wait to be read.
+_GONE: Final[int] = getattr(select, "POLLRDHUP", 0)
+
+_CLOSED: Final = "this connection was closed here"
+
+
+class Link(Protocol):
+    """A connection's bytes, for one reader and one writer.
+
+    Attributes:
+        wrote: a byte may have left since this was last set to False.
+    """
+
+    wrote: bool
+
+    async def receive(self) -> bytes:
+        """The next bytes; empty when the other side will send no more.
+
+        Raises:
+            trio.BrokenResourceError: the connection failed.
+            trio.ClosedResourceError: it was closed here.
+        """
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Write all of this. Returns without a checkpoint when the kernel takes it at once.
+
+        Raises: as `receive`.
+
+        Cancellation: *ambiguous*: part of it may have left.
+        """
+        ...
+
+    async def send_eof(self) -> None:
+        """Say that no more will come, if the connection can say so."""
+        ...
+
+    def is_quiet(self) -> bool:
+        """Whether nothing has arrived: no byte, no end, no failure."""
+        ...
+
+    def has_left(self) -> bool:
+        """Whether the other side has closed its half, as far as the kernel knows."""
+        ...
+
+    def close(self) -> None:
+        """Close at once. Twice is all right."""
+        ...
+
+
+@final
+class PlainLink:
+    """A link over a socket."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        made = stream.socket
+        family, kind, proto = made.family, made.type, made.proto
+        self._sock = socket.socket(family, kind, proto, fileno=made.detach())
+        self._sock.setblocking(False)
+        self._fd = self._sock.fileno()
+        self.wrote = False
+
+    async def receive(self) -> bytes:
+        """See `Link`."""
+        while True:
+            if self._fd == -1:
+                raise trio.ClosedResourceError(_CLOSED)
+            await trio.lowlevel.wait_readable(self._fd)
+            try:
+                return self._sock.recv(_READ_BYTES)
+            except (BlockingIOError, InterruptedError):
+                continue
+            except OSError as error:
+                raise _broken(error) from error
+
+    async def send(self, data: bytes) -> None:
+        """See `Link`."""
+        try:
+            sent = self._sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            raise _broken(error) from error
+        self.wrote = self.wrote or sent > 0
+        if sent != len(data):
+            await self._send_rest(memoryview(data)[sent:])
+
+    async def _send_rest(self, rest: memoryview) -> None:
+        while rest:
+            await trio.lowlevel.wait_writable(self._fd)
+            try:
+                sent = self._sock.send(rest)
+            except (BlockingIOError, InterruptedError):
+                continue
+            except OSError as error:
+                raise _broken(error) from error
+            self.wrote = True
+            rest = rest[sent:]
+
+    async def send_eof(self) -> None:
+        """See `Link`."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            self._sock.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise _broken(error) from error
+
+    def is_quiet(self) -> bool:
+        """See `Link`."""
+        return _is_quiet(self._sock)
+
+    def has_left(self) -> bool:
+        """See `Link`."""
+        return _has_left(self._sock)
+
+    def close(self) -> None:
+        """See `Link`."""
+        if self._fd != -1:
+            trio.lowlevel.notify_closing(self._fd)
+            self._fd = -1
+            self._sock.close()
+
+
+@final
+class TlsLink:
+    """A link through TLS, which has been agreed on already."""
+
+    def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
+        self._stream = stream
+        self._socket = stream.transport_stream.socket
+        self.wrote = False
+
+    async def receive(self) -> bytes:
+        """See `Link`."""
+        return bytes(await self._stream.receive_some(_READ_BYTES))
+
+    async def send(self, data: bytes) -> None:
+        """See `Link`."""
+        # What TLS has taken may leave with a later write, so that nobody can tell any more.
+        self.wrote = True
+        await self._stream.send_all(data)
+
+    async def send_eof(self) -> None:
+        """Nothing: TLS has no such word that every other side understands."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+
+    def is_quiet(self) -> bool:
+        """See `Link`. A record that holds none of the other side's words counts as one that does."""
+        return _is_quiet(self._socket)
+
+    def has_left(self) -> bool:
+        """See `Link`."""
+        return _has_left(self._socket)
+
+    def close(self) -> None:
+        """See `Link`."""
+        self._socket.close()
+
+
+class _HasSocket(Protocol):
+    def fileno(self) -> int: ...
+
+
+def _is_quiet(sock: _HasSocket) -> bool:
+    if sock.fileno() == -1:
+        return False
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLIN | _GONE)
+    return not poll.poll(0)
+
+
+def _has_left(sock: _HasSocket) -> bool:
+    if sock.fileno() == -1:
+        return True
+    poll = select.poll()
+    poll.register(sock.fileno(), _GONE)
+    return bool(poll.poll(0))
+
+
+def _broken(error: OSError) -> trio.BrokenResourceError | trio.ClosedResourceError:
+    if error.errno == errno.EBADF:
+        return trio.ClosedResourceError(_CLOSED)
+    return trio.BrokenResourceError(error.strerror or type(error).__name__)

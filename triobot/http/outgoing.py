@@ -1,0 +1,102 @@
+"""The head of a request, as bytes: nothing gets in that would make two requests of one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, final
+
+import attrs
+
+_TOKEN: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE: Final = re.compile(rb"[^\x00\r\n]*")
+_TARGET: Final = re.compile(rb"[\x21-\x7e]+")
+_DIGITS: Final = re.compile(rb"[0-9]{1,18}")
+
+
+class UnsendableError(Exception):
+    """This can't be written as a request. Our program's fault; not a byte has left."""
+
+
+@final
+@attrs.frozen
+class Framing:
+    """How a request's body is told from what follows it.
+
+    Attributes:
+        length: its bytes; None if it is sent in chunks.
+        expects: the body waits for the other side's word.
+    """
+
+    length: int | None
+    expects: bool
+
+
+def encode_head(
+    method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]], *, host: bytes = b""
+) -> bytes:
+    """A request's head, up to and with the empty line.
+
+    Args:
+        host: put in front when `headers` name none.
+
+    Raises:
+        UnsendableError: a part has a character that would end it early.
+    """
+    if not _TOKEN.fullmatch(method):
+        raise UnsendableError("the method is no token")
+    if not _TARGET.fullmatch(target):
+        raise UnsendableError("the URL has characters that end it early")
+    lines = [b"%s %s HTTP/1.1" % (method, target)]
+    named = False
+    for name, value in headers:
+        if not _TOKEN.fullmatch(name):
+            raise UnsendableError("a header's name is no token")
+        if not _VALUE.fullmatch(value):
+            raise UnsendableError(f"the value of the header {name.decode('ascii')} has a line end in it")
+        named = named or name.lower() == b"host"
+        lines.append(b"%s: %s" % (name, value))
+    if not named:
+        if not _TARGET.fullmatch(host):
+            raise UnsendableError("the host has characters that end it early")
+        lines.insert(1, b"Host: " + host)
+    lines += (b"", b"")
+    return b"\r\n".join(lines)
+
+
+def framing_of(headers: Sequence[tuple[bytes, bytes]]) -> Framing:
+    """How the body is framed, as the headers say; without a word of them there is none.
+
+    Raises:
+        UnsendableError: they say it in two ways, or in one that can't be read.
+    """
+    lengths: set[bytes] = set()
+    chunked = expects = False
+    for name, value in headers:
+        match name.lower():
+            case b"content-length":
+                lengths.add(value)
+            case b"transfer-encoding":
+                chunked = True
+                if value.lower() != b"chunked":
+                    raise UnsendableError("the only transfer encoding is chunked")
+            case b"expect":
+                expects = value.lower() == b"100-continue"
+            case _:
+                pass
+    if len(lengths) + chunked > 1:
+        raise UnsendableError("the length of the body is told in two ways")
+    if chunked:
+        return Framing(None, expects)
+    length = lengths.pop() if lengths else b"0"
+    if not _DIGITS.fullmatch(length):
+        raise UnsendableError("the length of the body is no number")
+    return Framing(int(length), expects)
+
+
+def encode_chunk(piece: bytes) -> bytes:
+    """A piece of a chunked body; an empty one would end it, so it is left out."""
+    return b"%x\r\n%s\r\n" % (len(piece), piece) if piece else b""
+
+
+LAST_CHUNK: Final = b"0\r\n\r\n"

@@ -1,0 +1,254 @@
+"""A server's side of the wire: bytes in, one request after another out. Waits for nothing.
+
+llhttp reads, strictly: no leniency is switched on. What it lets through and a server must not is refused
+here: a request without a host, a body in an encoding that nobody decodes, chunks in HTTP/1.0, other versions.
+What it doesn't bound is bounded here: the head, and what surrounds the pieces of a chunked body. Bytes are
+handed to it in slices, and only as requests are taken, so that a sender that puts thousands of requests into
+one write makes thousands of bytes of them, not thousands of objects.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+import httptools
+
+from .malformed import MalformedError
+
+# Small enough that what pipelined requests become is bounded, large enough for any usual one to be whole.
+_SLICE: Final = 2048
+_CHUNK_LINE: Final = 64
+# llhttp leaves them behind a value.
+_BLANKS: Final = b" \t"
+
+
+@final
+class Incoming:
+    """A request, as far as it has come.
+
+    Attributes:
+        method: in capitals, such as ``POST``.
+        target: as it came: a path with its query, or a whole URL.
+        version: ``1.1`` or ``1.0``.
+        headers: names in lower case.
+        length: of the body, as told; None if it comes in chunks.
+        expects: it waits to be asked for its body.
+        keep_alive: its sender wants to go on with the connection.
+        upgrade: its sender wants another protocol; what follows its head is not read.
+        pieces: of the body, not yet taken by anybody; whoever takes them empties the list.
+        complete: the body has come to its end.
+    """
+
+    __slots__ = (
+        "complete",
+        "expects",
+        "headers",
+        "keep_alive",
+        "length",
+        "method",
+        "pieces",
+        "target",
+        "upgrade",
+        "version",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        target: bytes,
+        version: str,
+        headers: list[tuple[bytes, bytes]],
+        *,
+        length: int | None,
+        expects: bool,
+        keep_alive: bool,
+        upgrade: bool,
+    ) -> None:
+        self.method = method
+        self.target = target
+        self.version = version
+        self.headers = headers
+        self.length = length
+        self.expects = expects
+        self.keep_alive = keep_alive
+        self.upgrade = upgrade
+        self.pieces: list[bytes] = []
+        self.complete = False
+
+    def header(self, name: bytes) -> bytes:
+        """The first header of this name, or nothing."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return b""
+
+
+@final
+class RequestReader:
+    """Reads the requests of one connection.
+
+    Args:
+        head_bytes: the longest request line with its headers, about.
+
+    Attributes:
+        begun: a request has begun, and its head is not complete.
+    """
+
+    def __init__(self, *, head_bytes: int) -> None:
+        self._head_bytes = head_bytes
+        self._unread: memoryview | bytes = b""
+        self._requests: deque[Incoming] = deque()
+        self._current: Incoming | None = None
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._framing = 0
+        self._left = 0
+        self._ended = False
+        self._refusal: MalformedError | None = None
+        self.begun = False
+        self._parser = httptools.HttpRequestParser(self)
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes as they came; they are read by `next` and `more`."""
+        self._unread = data if not self._unread else bytes(self._unread) + data
+
+    def next(self) -> Incoming | None:
+        """The next request whose head is complete; None if more bytes are needed.
+
+        Raises:
+            MalformedError: what follows is no request. Those before it have been handed out.
+        """
+        while not self._requests:
+            if not self._read_slice():
+                return None
+        return self._requests.popleft()
+
+    def more(self, incoming: Incoming) -> bool:
+        """Read on in the body of a request, by a slice; False if more bytes are needed, or it is complete.
+
+        Raises:
+            MalformedError: as `next`.
+        """
+        return not incoming.complete and self._read_slice()
+
+    @property
+    def unread(self) -> int:
+        """Bytes that have not been read."""
+        return len(self._unread)
+
+    def close(self) -> None:
+        """Let go of the parser, which holds on to this."""
+        del self._parser
+
+    def _read_slice(self) -> bool:
+        if self._refusal is not None:
+            raise self._refusal
+        if not self._unread:
+            return False
+        if len(self._unread) <= _SLICE:
+            piece, self._unread = self._unread, b""
+        else:
+            rest = memoryview(self._unread)
+            # A body's end is known here, so that no other request can be in the slice.
+            size = max(_SLICE, 0 if self._current is None else self._left)
+            piece, self._unread = rest[:size], rest[size:]
+        self._framing += len(piece)
+        self._ended = False
+        try:
+            self._parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            # Asked for, and not granted: the request is served, and nothing behind it can be read.
+            self._refusal = MalformedError("something behind the wish for another protocol")
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            self._refusal = cause if isinstance(cause, MalformedError) else MalformedError(str(error))
+            if not self._requests and not self._ended:
+                raise self._refusal from None
+        if self._framing > self._head_bytes:
+            self._refuse_overhead()
+        return True
+
+    def _refuse_overhead(self) -> None:
+        if self.begun:
+            self._refusal = MalformedError("a head that is too long", 431)
+        elif self._current is not None and self._current.length is None:
+            self._refusal = MalformedError("more around the chunks of a body than in it")
+        else:
+            self._framing = 0
+
+    # --- what the parser calls
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self.begun = True
+        self._target = b""
+        self._headers = []
+        self._framing = 0
+
+    def on_url(self, target: bytes) -> None:
+        """The target, or a part of it."""
+        self._target += target
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; a trailer behind the body, which nobody wants."""
+        if self.begun:
+            self._headers.append((name.lower(), value.rstrip(_BLANKS)))
+
+    def on_headers_complete(self) -> None:
+        """The head is complete."""
+        self.begun = False
+        parser = self._parser
+        version = parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise MalformedError("neither HTTP/1.1 nor HTTP/1.0", 505)
+        length: int | None = 0
+        hosts = 0
+        expects = False
+        for name, value in self._headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"content-length":
+                length = int(value)
+            elif name == b"transfer-encoding":
+                if value.lower() != b"chunked" or version == "1.0":
+                    raise MalformedError("a transfer encoding other than chunked in HTTP/1.1", 501)
+                length = None
+            elif name == b"expect":
+                expects = value.lower() == b"100-continue" and version == "1.1"
+        if hosts > 1 or (not hosts and version == "1.1"):
+            raise MalformedError("not exactly one host")
+        upgrade = parser.should_upgrade()
+        if upgrade and length != 0:
+            raise MalformedError("a body in front of another protocol")
+        self._framing = 0
+        self._left = length or 0
+        self._current = Incoming(
+            parser.get_method().decode("ascii"),
+            self._target,
+            version,
+            self._headers,
+            length=length,
+            expects=expects,
+            keep_alive=parser.should_keep_alive() and not upgrade,
+            upgrade=upgrade,
+        )
+        self._requests.append(self._current)
+
+    def on_body(self, piece: bytes) -> None:
+        """A piece of the body."""
+        if self._current is not None:
+            self._framing -= len(piece)
+            self._left -= len(piece)
+            self._current.pieces.append(piece)
+
+    def on_chunk_header(self) -> None:
+        """A chunk of the body begins."""
+        self._framing -= _CHUNK_LINE
+
+    def on_message_complete(self) -> None:
+        """The body is complete."""
+        if self._current is not None:
+            self._current.complete = True
+            self._ended = True
+            self._current = None

@@ -1,0 +1,155 @@
+"""One connection of a listener: request after request, until one side has had enough."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Final, TypeAlias, final
+
+import trio
+
+from .limits import ServingLimits
+from .links import Link
+from .malformed import MalformedError
+from .request import Incoming, RequestReader
+from .talk import Handler, SenderLeftError, Talk
+
+_log: Final = logging.getLogger("triobot.http")
+
+_TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
+
+Noted: TypeAlias = Callable[[str, bytes, int, float], None]
+"""Told of each answer: method, target, status (0: none was written), seconds. Quick, and must not raise."""
+
+
+@final
+class ServerConnection:
+    """Serves one connection.
+
+    Attributes:
+        waiting_since: when it began to wait for a request or for the end of a head; infinite while a
+            request is in hand.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        handler: Handler,
+        limits: ServingLimits,
+        *,
+        peer: tuple[str, int] | None,
+        server: tuple[str, int] | None,
+        secured: bool,
+        stopping: Callable[[], bool],
+        noted: Noted | None,
+    ) -> None:
+        self.waiting_since = trio.current_time()
+        self._link = link
+        self._handler = handler
+        self._limits = limits
+        self._peer = peer
+        self._server = server
+        self._secured = secured
+        self._stopping = stopping
+        self._noted = noted
+        self._reader = RequestReader(head_bytes=limits.header_bytes)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of a request has come."""
+        return self.waiting_since < math.inf and not self._reader.begun
+
+    def close(self) -> None:
+        """Close it at once; a request that is in hand gets no answer."""
+        self._link.close()
+
+    async def run(self) -> None:
+        """Serve it to its end.
+
+        Cancellation: *forceful*: it is closed, and a request in hand gets no answer.
+        """
+        try:
+            while (request := await self._next()) is not None and await self._serve(request):
+                pass
+        except (trio.BrokenResourceError, trio.ClosedResourceError, SenderLeftError):
+            # It has gone, or its time was over: nobody is left to be told.
+            pass
+        finally:
+            self._link.close()
+            self._reader.close()
+
+    async def _next(self) -> Incoming | None:
+        reader = self._reader
+        begun = False
+        try:
+            while (request := reader.next()) is None:
+                if self.waiting_since == math.inf or reader.begun > begun:
+                    # Counted anew from its first byte on, so that a request in the last moment is heard out.
+                    begun = reader.begun
+                    self.waiting_since = trio.current_time()
+                data = await self._link.receive()
+                if not data:
+                    return None
+                reader.feed(data)
+        except MalformedError as error:
+            await self._refuse(error)
+            return None
+        self.waiting_since = math.inf
+        return request
+
+    async def _serve(self, request: Incoming) -> bool:
+        talk = self._talk(request)
+        began = 0.0 if self._noted is None else trio.current_time()
+        try:
+            await self._handler(talk)
+        except trio.BrokenResourceError:
+            talk.closing = True
+            raise
+        except SenderLeftError:
+            raise
+        except Exception as error:
+            # The application's mistake; its text may hold anything.
+            _log.error("a request failed with %s", type(error).__name__)
+            _log.debug("a request failed", exc_info=error)
+            if not talk.status:
+                await talk.answer(500, _TEXT, b"failed\n", close=True)
+        finally:
+            if self._noted is not None:
+                seconds = trio.current_time() - began
+                self._noted(request.method, request.target, talk.status if talk.finished else 0, seconds)
+        if not talk.finished:
+            return False
+        if talk.closing:
+            await self._linger(complete=request.complete)
+            return False
+        return True
+
+    async def _refuse(self, error: MalformedError) -> None:
+        """Answer what is no request, as far as it can be answered."""
+        self.waiting_since = math.inf
+        request = Incoming("?", b"*", "1.1", [], length=None, expects=False, keep_alive=False, upgrade=False)
+        if self._noted is not None:
+            self._noted("?", b"*", error.status, 0.0)
+        await self._talk(request).answer(error.status, _TEXT, f"{error.rule}\n".encode(), close=True)
+        await self._linger(complete=False)
+
+    async def _linger(self, *, complete: bool) -> None:
+        # Closing before the sender has written all would reset the connection and take the answer with it.
+        if complete and self._link.is_quiet():
+            return
+        with trio.move_on_after(self._limits.linger_seconds):
+            await self._link.send_eof()
+            while await self._link.receive():
+                pass
+
+    def _talk(self, request: Incoming) -> Talk:
+        return Talk(
+            request,
+            self._link,
+            self._reader,
+            peer=self._peer,
+            server=self._server,
+            secured=self._secured,
+            stopping=self._stopping,
+        )

@@ -1,0 +1,201 @@
+"""One request and its response on a server's connection: read, answer, and know whether anyone is there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeAlias, final
+
+import trio
+
+from .answer_head import CONTINUE, encode_answer_head, has_no_body, seconds_now
+from .links import Link
+from .malformed import MalformedError
+from .outgoing import LAST_CHUNK, encode_chunk
+from .request import Incoming, RequestReader
+
+Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
+
+
+class SenderLeftError(Exception):
+    """The other side left in the middle of its request, or broke HTTP's rules there."""
+
+
+@final
+class Talk:
+    """A request that is being answered; made by the listener, one after another on each connection.
+
+    Attributes:
+        request: its head, and what has come of its body.
+        peer: the sender's address and port, if it has one.
+        server: ours, as the sender reached it.
+        secured: it came through TLS.
+        status: of the response; 0 until it has begun.
+        finished: the response is complete.
+        closing: the connection ends behind the response.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_chunked",
+        "_link",
+        "_mute",
+        "_reader",
+        "_stopping",
+        "closing",
+        "finished",
+        "peer",
+        "request",
+        "secured",
+        "server",
+        "status",
+    )
+
+    def __init__(
+        self,
+        request: Incoming,
+        link: Link,
+        reader: RequestReader,
+        *,
+        peer: tuple[str, int] | None,
+        server: tuple[str, int] | None,
+        secured: bool,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self.request = request
+        self.peer = peer
+        self.server = server
+        self.secured = secured
+        self.status = 0
+        self.finished = False
+        self.closing = False
+        self._link = link
+        self._reader = reader
+        self._stopping = stopping
+        self._asked = not request.expects
+        self._chunked = False
+        self._mute = False
+
+    async def read(self) -> bytes:
+        """The next bytes of the body, some or many; empty at its end.
+
+        A sender that waits to be asked for its body is asked by the first call.
+
+        Raises:
+            SenderLeftError: there will be no more of it; nobody is left to be answered.
+        """
+        request = self.request
+        while not request.pieces:
+            if request.complete:
+                return b""
+            try:
+                if self._reader.more(request):
+                    continue
+            except MalformedError as error:
+                raise SenderLeftError(str(error)) from error
+            await self._receive()
+        body = request.pieces[0] if len(request.pieces) == 1 else b"".join(request.pieces)
+        request.pieces.clear()
+        return body
+
+    async def _receive(self) -> None:
+        if not self._asked and not self.status:
+            self._asked = True
+            await self._link.send(CONTINUE)
+        try:
+            data = await self._link.receive()
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise SenderLeftError(str(error)) from error
+        if not data:
+            raise SenderLeftError("it left in the middle of a body")
+        self._reader.feed(data)
+
+    def has_left(self) -> bool:
+        """Whether the sender has closed its half of the connection, as far as the kernel knows."""
+        return self._link.has_left()
+
+    async def wait_left(self, most: int) -> None:
+        """Wait until the sender leaves; give up listening for it once `most` bytes of more requests came."""
+        while self._reader.unread < most:
+            try:
+                data = await self._link.receive()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return
+            if not data:
+                return
+            self._reader.feed(data)
+        await trio.sleep_forever()
+
+    async def answer(self, status: int, headers: Headers, body: bytes, *, close: bool = False) -> None:
+        """Write a whole response. Returns without a checkpoint when the kernel takes it at once.
+
+        Args:
+            close: end the connection behind it, whatever the request says.
+
+        Raises:
+            UnsendableError: a header has characters that would end it early; nothing was written.
+            trio.BrokenResourceError: the sender has gone.
+        """
+        self._begin(status, close=close)
+        length = b"%d" % len(body)
+        head = encode_answer_head(
+            status, [*headers, (b"content-length", length)], now=seconds_now(), close=self.closing
+        )
+        self.status = status
+        await self._link.send(head if self._mute else head + body)
+        self.finished = True
+
+    async def begin(self, status: int, headers: Headers, piece: bytes, *, close: bool = False) -> None:
+        """Write a response's head and the first piece of its body; `write` and `end` follow.
+
+        Raises: as `answer`.
+
+        Without a ``content-length`` among the headers the body goes in chunks, or up to the end of the
+        connection for a sender that knows no chunks.
+        """
+        pairs = [
+            pair for pair in headers if pair[0].lower() not in (b"transfer-encoding", b"connection", b"date")
+        ]
+        told = any(name.lower() == b"content-length" for name, _ in pairs)
+        self._begin(status, close=close)
+        if not told and not self._mute:
+            if self.request.version == "1.1":
+                self._chunked = True
+                pairs.append((b"transfer-encoding", b"chunked"))
+            else:
+                self.closing = True
+        head = encode_answer_head(status, pairs, now=seconds_now(), close=self.closing)
+        self.status = status
+        await trio.lowlevel.checkpoint()
+        await self._link.send(head + self._framed(piece))
+
+    async def write(self, piece: bytes) -> None:
+        """Write a piece of the body."""
+        await trio.lowlevel.checkpoint()
+        if framed := self._framed(piece):
+            await self._link.send(framed)
+
+    async def end(self) -> None:
+        """The response is complete."""
+        if self._chunked:
+            await self._link.send(LAST_CHUNK)
+        self.finished = True
+
+    def _framed(self, piece: bytes) -> bytes:
+        if self._mute:
+            return b""
+        return encode_chunk(piece) if self._chunked else piece
+
+    def _begin(self, status: int, *, close: bool) -> None:
+        request = self.request
+        # What has come is read, so that a short body which nobody wanted doesn't cost the connection.
+        try:
+            while not request.complete and self._reader.more(request):
+                request.pieces.clear()
+        except MalformedError:
+            pass
+        self._mute = has_no_body(request.method, status)
+        self.closing = close or not request.complete or not request.keep_alive or self._stopping()
+
+
+Handler: TypeAlias = Callable[[Talk], Awaitable[None]]
+"""Answers one request. Returning without an answer closes the connection."""

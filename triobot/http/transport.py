@@ -1,0 +1,220 @@
+"""`TrioTransport`: HTTP/1.1 for httpx on Trio's own streams.
+
+httpx's transport asks its pool about every connection for every request, twice; with fifty of them that is
+most of what a request costs. Here each request costs the same.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, cast, final
+
+import attrs
+import httpx
+import trio
+
+from .client_connection import NothingSentError, within
+from .connections import Connections
+from .dialing import Report
+from .outgoing import Framing, UnsendableError, encode_head, framing_of
+from .pool import Origin
+from .response_body import ResponseBody
+from .sending import send_request
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@final
+@attrs.frozen
+class Reply:
+    """A response, whole.
+
+    Attributes:
+        status: the HTTP status.
+        headers: names as they came.
+        body: as it came: nothing is decompressed.
+        whole: False if the body was longer than was asked for; then it is cut.
+    """
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...] = attrs.field(repr=False)
+    body: bytes = attrs.field(repr=False)
+    whole: bool = True
+
+
+@final
+@attrs.define
+class Attempt:
+    """How far a request has got, for whoever stops waiting for it.
+
+    Attributes:
+        may_have_left: a byte of it may have left this machine.
+        status: of its response, once the head is there; else 0.
+    """
+
+    may_have_left: bool = False
+    status: int = 0
+
+
+@final
+class TrioTransport(httpx.AsyncBaseTransport):
+    """Carry httpx's requests over HTTP/1.1 on Trio, through a pool of connections.
+
+    An idle connection is used again unless the other side has closed it meanwhile; when it closes just then,
+    and not a byte of the request had been written, another connection is taken. Nothing else is repeated.
+    Requests beyond `connections` wait in line, in order. httpx's timeouts hold, and so does its ``trace``
+    extension for the steps of a connection and the begin of the request's head.
+
+    Proxies are not supported, neither as an argument nor from the environment; a `httpx.AsyncHTTPTransport`
+    knows them. HTTP/2 is not either. Must be used on Trio.
+
+    Args:
+        ssl_context: the rules of TLS; None: certificates and names are verified, by httpx's own list.
+        connections: at once, to all hosts together.
+        idle: how many of them may wait for the next request; None: all.
+        idle_seconds: after so long an idle one is not used again. Common servers wait for 5 s at least, and a
+            request that meets the closing has an unknown outcome: so ours goes first.
+
+    Raises:
+        httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.LocalProtocolError,
+        httpx.UnsupportedProtocol: nothing of the request has left.
+        httpx.WriteError, httpx.WriteTimeout, httpx.ReadError, httpx.ReadTimeout, httpx.RemoteProtocolError:
+            it may have taken effect.
+
+    Cancellation: *ambiguous* once the request is being written; the connection is closed and its place free.
+
+    Example:
+        async with httpx.AsyncClient(transport=TrioTransport()) as client:
+            answer = await client.get("https://example.org/")
+    """
+
+    def __init__(
+        self,
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        connections: int = 100,
+        idle: int | None = None,
+        idle_seconds: float = 4.0,
+    ) -> None:
+        if connections < 1:
+            raise ValueError("a transport needs at least one connection")
+        self._connections = Connections(
+            most=connections,
+            most_idle=connections if idle is None else idle,
+            keep_seconds=idle_seconds,
+            context=ssl_context,
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """See `httpx.AsyncBaseTransport`."""
+        head, origin, framing = _prepare(request)
+        timeouts = cast("Mapping[str, float | None]", request.extensions.get("timeout", {}))
+        trace = request.extensions.get("trace")
+        report = None if trace is None else _reporter(cast("_Trace", trace), request)
+        try:
+            whole: bytes | None = request.content
+        except httpx.RequestNotRead:
+            whole = None
+        while True:
+            connection, fresh = await self._connections.get(origin, timeouts, report)
+            try:
+                connection.begin(request.method.encode("ascii"))
+                if report is not None:
+                    await report("http11.send_request_headers.started")
+                with within(timeouts.get("write"), httpx.WriteTimeout):
+                    await send_request(connection, head, whole, framing, request)
+                while not connection.reader.head_done:
+                    with within(timeouts.get("read"), httpx.ReadTimeout):
+                        await connection.receive()
+            except NothingSentError as error:
+                self._connections.discard(connection)
+                if fresh:
+                    raise _never_sent(error) from error.__cause__
+            except BaseException:
+                self._connections.discard(connection)
+                raise
+            else:
+                break
+        reader = connection.reader
+        body = ResponseBody(connection, self._connections.settle, timeouts.get("read"))
+        extensions = {"http_version": b"HTTP/" + reader.version.encode(), "reason_phrase": reader.reason}
+        return httpx.Response(reader.status, headers=reader.headers, stream=body, extensions=extensions)
+
+    async def ask(self, origin: Origin, message: bytes, attempt: Attempt, *, most: int) -> Reply:
+        """Send a request that is written out already, and read its whole response: the short way.
+
+        For whoever sends many small requests: it costs half of what httpx's request and response do.
+
+        Args:
+            origin: where it goes.
+            message: head and body; no HEAD request, and nothing in it is checked.
+            attempt: kept up to date.
+            most: the longest body that is read; behind it the connection is closed.
+
+        Raises: as the class says.
+        """
+        while True:
+            connection, fresh = await self._connections.get(origin, _NO_TIMEOUTS, None)
+            try:
+                connection.begin(b"POST")
+                attempt.may_have_left = True
+                await connection.send(message)
+                reader = connection.reader
+                size = 0
+                while not reader.done and size <= most:
+                    await connection.receive()
+                    attempt.status = reader.status
+                    size = sum(map(len, reader.pieces))
+            except NothingSentError as error:
+                self._connections.discard(connection)
+                attempt.may_have_left = False
+                if fresh:
+                    raise _never_sent(error) from error.__cause__
+            except BaseException:
+                self._connections.discard(connection)
+                raise
+            else:
+                reply = Reply(
+                    reader.status, tuple(reader.headers), b"".join(reader.pieces)[:most], size <= most
+                )
+                self._connections.settle(connection)
+                return reply
+
+    async def aclose(self) -> None:
+        """Close idle connections at once; those with a request on them close behind it.
+
+        Cancellation: *forceful*.
+        """
+        self._connections.close()
+        await trio.lowlevel.checkpoint()
+
+
+_Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
+_NO_TIMEOUTS: Final[Mapping[str, float | None]] = {}
+
+
+def _prepare(request: httpx.Request) -> tuple[bytes, Origin, Framing]:
+    url = request.url
+    port = _PORTS.get(url.scheme)
+    if port is None or not url.host:
+        raise httpx.UnsupportedProtocol(f"only http and https, and a host, not {url.scheme or 'no scheme'}")
+    headers = request.headers.raw
+    try:
+        head = encode_head(request.method.encode("ascii"), url.raw_path, headers, host=url.netloc)
+        framing = framing_of(headers)
+    except (UnsendableError, UnicodeEncodeError) as error:
+        raise httpx.LocalProtocolError(str(error)) from error
+    name = cast("str | None", request.extensions.get("sni_hostname"))
+    return head, Origin(url.scheme, url.raw_host.decode("ascii"), url.port or port, name), framing
+
+
+def _never_sent(error: NothingSentError) -> httpx.ConnectError:
+    return httpx.ConnectError(f"it ended before the request was written: {error.__cause__}")
+
+
+def _reporter(trace: _Trace, request: httpx.Request) -> Report:
+    async def report(event: str) -> None:
+        await trace(event, {"request": request})
+
+    return report

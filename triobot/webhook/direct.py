@@ -1,0 +1,74 @@
+"""The webhook on our own listener: no ASGI between, the socket itself tells what ASGI has to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import final
+from urllib.parse import unquote_to_bytes
+
+import trio
+
+from ..http.request import Incoming
+from ..http.talk import SenderLeftError, Talk
+from .answers import Answer
+from .exchange import Complete, Reading, TooLong, TooSlow, Truncated
+from .framing import Framing
+
+
+@final
+class DirectExchange:
+    """A request that our own listener has brought; see `Exchange`."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+
+    async def read(self, *, most: int, seconds: float) -> Reading:
+        """See `Exchange`."""
+        request = self._talk.request
+        if request.complete:
+            # The usual one came whole, with its head.
+            body = b"".join(request.pieces)
+            request.pieces.clear()
+            return Complete(body) if len(body) <= most else TooLong()
+        chunks = bytearray()
+        with trio.move_on_after(seconds):
+            try:
+                while piece := await self._talk.read():
+                    chunks += piece
+                    if len(chunks) > most:
+                        return TooLong()
+            except SenderLeftError:
+                return Truncated()
+            return Complete(bytes(chunks))
+        return TooSlow()
+
+    async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
+        """See `Exchange`. The kernel remembers who has left, so nobody watches."""
+        await work()
+
+    async def answer(self, answer: Answer) -> bool:
+        """See `Exchange`."""
+        there = not self._talk.has_left()
+        await self._talk.answer(answer.status, answer.headers, answer.body)
+        return there
+
+    async def refuse(self, answer: Answer, *, unread: bool, linger: float, body_first: bool = False) -> None:
+        """See `Exchange`. Behind a body that has not come the listener closes, lingering by its own limit."""
+        await self._talk.answer(answer.status, answer.headers, answer.body)
+
+
+def framing_of(request: Incoming) -> Framing:
+    """What the head tells of the body; the listener has refused those that tell it in two ways."""
+    content_type = request.header(b"content-type").decode("latin-1")
+    return Framing(content_type, request.length, False, not request.complete)
+
+
+def path_of(request: Incoming) -> str:
+    """The path that is asked for, decoded."""
+    target = request.target
+    if not target.startswith(b"/"):
+        # A whole URL, which servers must take too.
+        _, found, rest = target.partition(b"://")
+        target = b"/" + rest.partition(b"/")[2] if found else target
+    path = target.partition(b"?")[0]
+    return (unquote_to_bytes(path) if b"%" in path else path).decode("utf-8", "replace")
