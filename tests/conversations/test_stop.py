@@ -283,11 +283,13 @@ async def test_a_dispatcher_that_is_cut_before_it_began() -> None:
 
 
 async def test_work_that_ends_by_itself_in_the_cut_consumes_nothing_wrong(autojump_clock: MockClock) -> None:
-    """A conversation that swallows the cut and returns has taken what it took, and nothing else."""
+    """One that never came to an operation has left nothing behind: what starts it starts it once more."""
     bot = Router()
+    begun: list[str] = []
 
     @bot.conversation(text("hi"))
     async def work(chat: Chat) -> None:
+        begun.append("hi")
         with trio.CancelScope(shield=True):
             await trio.sleep(5)
 
@@ -298,4 +300,12 @@ async def test_work_that_ends_by_itself_in_the_cut_consumes_nothing_wrong(autoju
         await town.says("hi")
         await town.says("more")
         await run.cut()
-    assert list(store.rows) == [2]
+        assert list(store.rows) == [1, 2]
+        assert begun == ["hi"]
+
+        town.new_dispatcher()
+        run = await start(nursery, town)
+        await trio.sleep(60)
+        await run.cut()
+    assert begun == ["hi", "hi"]
+    assert store.rows == {}

@@ -79,6 +79,15 @@ class Consumption:
                 await self._more_written.park()
 
     @property
+    def added(self) -> int:
+        """How many units were added so far."""
+        return self._added
+
+    def is_written(self, added: int) -> bool:
+        """Whether so many units are durable."""
+        return self._written >= added
+
+    @property
     def waiting(self) -> int:
         """How many units are not written yet."""
         return len(self._units)

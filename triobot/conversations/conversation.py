@@ -21,9 +21,11 @@ import trio
 from ..errors import (
     ConfigError,
     ConversationEndedError,
+    ConversationError,
     DeliveryUnknownError,
     ForbiddenError,
     ForeignTaskError,
+    StepError,
     UnrecordableError,
 )
 from ..journal.incarnation import (
@@ -603,6 +605,13 @@ class Conversation:
                 begun = fn(*args)
                 if inspect.isawaitable(begun):
                     return await begun
+            except own:
+                raise
+            except ConversationError:
+                # The author's mistake, not the step's failure.
+                raise
+            except Exception as error:
+                raise StepError(type(error).__name__, str(error)) from error
             finally:
                 branch.in_step = False
             raise ConfigError("step() takes an async function; this one returned without being awaited")

@@ -64,6 +64,9 @@ class Dispatcher:
         self._consumption = Consumption(services.store, services.raise_alarm)
         self._timers = Timers(services.clock)
         self._routed_at = 0
+        self._last_came = 0
+        self._outdated = 0
+        self._evicted_at = 0
         self._asked: set[Conversation] = set()
         self._wake = trio.Event()
         self._counts: Counter[str] = Counter()
@@ -94,6 +97,7 @@ class Dispatcher:
         """
         if self._stopping:
             return
+        self._came(row.seq)
         if not self._behind:
             try:
                 self._sender.send_nowait((row, event))
@@ -103,6 +107,12 @@ class Dispatcher:
             else:
                 return
         self._newest = max(self._newest, row.seq)
+
+    def _came(self, seq: int) -> None:
+        """Rows up to this one have said whether their chats have conversations."""
+        self._last_came = max(self._last_came, seq)
+        if not self._consumption.is_written(self._evicted_at):
+            self._outdated = self._last_came
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until cancelled. What is not consumed then is in the inbox, and is routed again.
@@ -179,7 +189,12 @@ class Dispatcher:
         """Route what is in the inbox, until nothing is left that came later."""
         while True:
             newest = self._newest
+            evicted = self._counts["evicted"]
             rows = await self._services.store.backlog(after=self._cursor, limit=PAGE)
+            if rows:
+                self._came(rows[-1].seq)
+                if self._counts["evicted"] != evicted:
+                    self._outdated = self._last_came
             for row in rows:
                 await self._until_not_too_busy()
                 self._cursor = row.seq
@@ -212,7 +227,7 @@ class Dispatcher:
         life = self._lives.get(row.chat_id)
         if life is None:
             life = self._new_life(row.chat_id, row.seq - 1)
-            if row.parked:
+            if row.parked or row.seq <= self._outdated:
                 self._load(life)
         else:
             self._lives[row.chat_id] = self._lives.pop(row.chat_id)  # the newest last
@@ -259,6 +274,8 @@ class Dispatcher:
         for there in life.places.all():
             there.evict()
             self._timers.wake_at(there, None)
+        # Rows that have come, and those that come before this is written, know nothing of what it began.
+        self._evicted_at, self._outdated = self._consumption.added, self._last_came
         self.count("evicted")
         self._wake.set()
 
@@ -344,23 +361,52 @@ class Dispatcher:
                 await self._catch_up(life)
 
     async def _catch_up(self, life: ChatLife) -> None:
-        latest = life.latest
         if life.loading:
-            # What the last ones of this chat left behind must be there to be read.
-            await self._consumption.wait_written()
-            await revive(self._services, self._table, life)
-        rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
-        loaded, life.loading = life.loading, False
-        if loaded:
-            life.loaded = life.latest
-        if self._stopping or not life.behind:
+            await self._come_back(life)
             return
-        try:
+        latest = life.latest
+        rows: Sequence[InboxRow] = ()
+        if life.cursor < latest:
+            rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
+        if not self._stopping and life.behind:
             self._deliver_page(life, rows, latest)
-        finally:
-            if loaded:
-                for there in life.places.all():
-                    there.tick()
+
+    async def _come_back(self, life: ChatLife) -> None:
+        """A chat is brought back from the store; then what came for it is looked at."""
+        # What the last ones of this chat left behind must be there to be read.
+        await self._consumption.wait_written()
+        await revive(self._services, self._table, life)
+        await self._look_at_those_that_waited(life)
+        life.loading = False
+        if not self._stopping:
+            self.room(life)
+            for there in life.places.all():
+                there.tick()
+
+    async def _look_at_those_that_waited(self, life: ChatLife) -> None:
+        """As if they came now: each finds its taker, and once there is no room, only those jump that can."""
+        seen, room = life.cursor, True
+        while not self._stopping and seen < life.latest:
+            latest = life.latest
+            rows = await self._services.store.pending(life.chat_id, after=seen, limit=PAGE)
+            for row in rows:
+                event = stored_event(row)
+                if row.seq > latest:
+                    break
+                if event is None or not self._knows(event):
+                    if room:
+                        self._unreadable(row)
+                    continue
+                delivery = Delivery(row.seq, event, row.at)
+                if not room:
+                    life.jump(delivery, group=row.group)
+                elif life.deliver(delivery, group=row.group):
+                    life.cursor = row.seq
+                else:
+                    room = False
+            seen = min(rows[-1].seq, latest) if len(rows) == PAGE else latest
+            if room:
+                life.cursor = seen
 
     def _deliver_page(self, life: ChatLife, rows: Sequence[InboxRow], latest: int) -> None:
         for row in rows:
@@ -389,7 +435,7 @@ class Dispatcher:
         if event is None or not self._knows(event):
             self._unreadable(row)
             return True
-        return life.deliver(Delivery(row.seq, event, row.at), group=row.group, jumped=row.seq > life.loaded)
+        return life.deliver(Delivery(row.seq, event, row.at), group=row.group, jumped=True)
 
     # --- what a chat's life asks for
 

@@ -68,7 +68,6 @@ class ChatLife:
         behind: events between the two wait in the inbox.
         jumped: those of them that went ahead of the others.
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
-        loaded: what came before that has not been looked at, whatever it is.
         data: what the chat keeps, by key; None until it is read.
         untidy: messages whose question is over, until their buttons are being taken away.
     """
@@ -91,7 +90,6 @@ class ChatLife:
         self.data: dict[str, str] | None = None
         self.house = house
         self.loading = False
-        self.loaded = 0
         self.services = self._services = services
         self._table = table
         self._username = username

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import UnreadableRecordError
 from ..journals import ConversationRow, EndConversation, ParkConversation, TakeInHand
-from ..wire.events import Join
+from ..wire.events import Event, Join
 from ..wire.operations import SendMessage
 from .conversation import Conversation
 from .declarations import Route, RouteKind, Table
-from .filters import Filter
+from .filters import Filter, Setting
 from .routing import Start
 from .services import Services
 from .stored import Stored, opening_of, read_stored
@@ -114,5 +114,7 @@ def _unknown(row: ConversationRow) -> Route:
     async def nothing(_: object) -> None:
         raise AssertionError("a parked conversation doesn't run")
 
-    kind = RouteKind(row.kind)
-    return Route(kind, nothing, Filter(lambda *_: None, "nothing"), row.route)
+    def never(_: Event, __: Setting) -> None:
+        """No event starts it."""
+
+    return Route(RouteKind(row.kind), nothing, Filter(never, "nothing"), row.route)

@@ -13,7 +13,7 @@ from ..journal.records import Start as StartRecord
 from ..journals import ConversationRow, Journal
 from ..values import decode_value
 from ..wire.events import Event
-from .calls import asked_of
+from .calls import Call, asked_of
 from .declarations import Route
 from .journaling import read_journal
 from .routing import Start
@@ -61,11 +61,11 @@ def opening_of(stored: Stored, route: Route) -> Opening | None:
     told = decode_value(first.event)
     if told is None:
         return None
-    match told:
-        case {"event": event, "interrupted": interrupted, "at": int() as at, "value": value}:
-            delivery = Delivery(stored.row.id, cast("Event", event), at)
-            call = asked_of(event)
-            start = Start(route, value, call if call is not None and hasattr(call, "args") else None)  # type: ignore[arg-type]
-            return Opening(start, delivery, cast("str | None", interrupted))
-        case _:
-            raise UnreadableRecordError("this is no beginning of a conversation")
+    told = cast("dict[str, object]", told) if isinstance(told, dict) else {}
+    at = told.get("at")
+    if not isinstance(at, int) or "event" not in told:
+        raise UnreadableRecordError("this is no beginning of a conversation")
+    event = cast("Event", told["event"])
+    call = asked_of(event)
+    start = Start(route, told.get("value"), call if isinstance(call, Call) else None)
+    return Opening(start, Delivery(stored.row.id, event, at), cast("str | None", told.get("interrupted")))

@@ -33,6 +33,7 @@ class History:
     Attributes:
         start: the first record.
         patches: what the code asked for, and got.
+        unpatched: what this code asked for where none was recorded.
         notes: what it asked for in the middle of a turn.
         results: outcomes of effects that are known, while their turns may not have come.
         intended: effects that were about to leave.
@@ -44,6 +45,7 @@ class History:
         rest = records[1:]
         self.start = first
         self.patches = {record.patch for record in rest if isinstance(record, Patched)}
+        self.unpatched: set[str] = set()
         self.notes = {record.id: record for record in rest if isinstance(record, Noted)}
         self._turns = [record for record in rest if not isinstance(record, Patched | Noted)]
         self._cursor = 0

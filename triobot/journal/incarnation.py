@@ -21,7 +21,7 @@ import trio
 from ..errors import ConversationEndedError, ForeignTaskError, NondeterminismError
 from ..seams import Write
 from ..values import decode_value, encode_value
-from .between import Channel, Event
+from .between import ChatChannel, ChatEvent
 from .branches import Branch, Nature, Place
 from .faults import Raises, record_error, record_value
 from .history import History
@@ -343,15 +343,15 @@ class Incarnation:
         """A nursery of branches."""
         return open_nursery(self._turns, self._tasks, self.current())
 
-    def open_event(self) -> Event:
+    def open_event(self) -> ChatEvent:
         """How one branch tells others that something happened."""
         self.current()
-        return Event(self._turns, self.current)
+        return ChatEvent(self._turns, self.current)
 
-    def open_channel(self, capacity: int = 0) -> Channel[object]:
+    def open_channel(self, capacity: int = 0) -> ChatChannel[object]:
         """How one branch gives values to another."""
         self.current()
-        return Channel[object](self._turns, self.current, capacity)
+        return ChatChannel[object](self._turns, self.current, capacity)
 
     def continue_as(self, fn: str, *args: object) -> NoReturn:
         """End here, and go on as another function with a journal of its own."""

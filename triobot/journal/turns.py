@@ -189,11 +189,15 @@ class Turns:
 
     def patched(self, patch: str) -> bool:
         """Whether new code may go the new way; see `Chat.patched`."""
-        if patch in self.history.patches:
+        history = self.history
+        if patch in history.patches:
             return True
-        if not self.history.exhausted:
+        if not history.exhausted:
+            # For good: what went the old way once goes it everywhere, or the next replay would not fit.
+            history.unpatched.add(patch)
+        if patch in history.unpatched:
             return False
-        self.history.patches.add(patch)
+        history.patches.add(patch)
         self.draft.add(Patched(self.time, patch))
         return True
 
@@ -357,7 +361,12 @@ class Turns:
     def _take(self, stimulus: Stimulus, time: int) -> None:
         match stimulus:
             case Completion(parked, outcome, _, event, moves):
-                self._record(Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event), moves)
+                record = Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event)
+                if parked.nature is Nature.EFFECT and not isinstance(outcome, CutShort):
+                    self.draft.finish(record, moves)
+                    self._apply(record)
+                else:
+                    self._record(record, moves)
             case Awake(parked):
                 none = Value("[1,null]")
                 self._record(Done(time, parked.id, parked.kind, parked.fingerprint, none), ())
@@ -464,6 +473,7 @@ class Turns:
         if self.dying or self.over:
             return
         self.dying = True
+        self.draft.give_up()
         self._queue.clear()
         self.stimuli.clear()
         self.branches -= {branch for branch in self.branches if branch.place is Place.QUEUED}
