@@ -105,7 +105,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "store_restored": About(
         "The bot runs on a backup that was restored.",
         "What was done since the backup was made is not known: it may be done, or granted, again.",
-        "Look at `triobot payments --state delivered` and at what your other systems know.",
+        "Look at `triobot payments list --state delivered` and at what your other systems know.",
     ),
     "amount_mismatch": About(
         "The platform captured another amount than was asked for.",
@@ -151,7 +151,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "sweep_blind": About(
         "Nothing certain was heard about open payments for twenty minutes.",
         "Payments whose callback was lost: they go back to their users an hour after they were paid.",
-        "`triobot payments --state open`; is the platform reachable?",
+        "`triobot payments list --state open`; is the platform reachable?",
     ),
     "button_still_live": About(
         "A payment button could not be removed from the user's screen.",
@@ -222,7 +222,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "unwatched": About(
         "The bot was down while payments were open.",
         "What was paid more than an hour before it came back was given back by the platform.",
-        "`triobot payments --state open` lists them; tell those users.",
+        "`triobot payments list --state open --state check` lists them; tell those users.",
     ),
 }
 

@@ -31,7 +31,11 @@ from .money import Captured, Ticket
 from .operator import Desk, Pulse, Rung, serve_desk, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.desk import StoredBroadcasts, answer
+from .payments.books import Books
 from .payments.cashier import Cashier
+from .payments.clerk import Clerk
+from .payments.entry import Entry
+from .payments.facts import Answer
 from .resources import Opened, Provided
 from .seams import Alarm, InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
 from .settings import Settings
@@ -81,12 +85,14 @@ class Statistics:
     Attributes:
         live: conversations that run now, parked or not.
         counts: what happened so far, by word.
+        payments: what happened to payments so far, by the ledger's word.
     """
 
     live: int
     counts: Mapping[str, int]
     store: StoreStatistics
     outbox: OutboxStatistics
+    payments: Mapping[str, int] = attrs.field(factory=dict[str, int])
 
 
 @final
@@ -137,6 +143,19 @@ class Intake:
             alarms=[Rung(*recent) for recent in self.bell.recent()],
         )
 
+    async def about_payments(self, question: Mapping[str, object]) -> Mapping[str, object]:
+        """Answer an operator's question about payments and alarms."""
+        work, clock = self.work, self.clock
+        if work is None:
+            books = Books(self.store.payments, self.store.commit, clock.now, lambda moved: None)
+            return await Clerk(self.store, books, clock.now).answer(question)
+        cashier = work.cashier
+
+        async def inquire(entry: Entry) -> Answer:
+            return await cashier.ask(entry, "inquire")
+
+        return await Clerk(self.store, cashier.books, clock.now, inquire=inquire).answer(question)
+
     async def about_broadcasts(self, question: Mapping[str, object]) -> Mapping[str, object]:
         """Answer an operator's question about broadcasts."""
         desk = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
@@ -157,6 +176,7 @@ class Work:
     outbox: LaneOutbox
     dispatcher: Dispatcher
     broadcasts: Broadcasts
+    cashier: Cashier
     store: Store
     resources: Opened
 
@@ -167,6 +187,7 @@ class Work:
             counts=self.dispatcher.counts,
             store=self.store.statistics(),
             outbox=self.outbox.statistics(),
+            payments=dict(self.cashier.books.counts),
         )
 
 
@@ -196,7 +217,12 @@ async def open_intake(
             place = socket_path(settings.store)
             if around is None and place is not None:
                 desk = Desk(
-                    store, clock, pulse=intake.pulse, end=intake.end_chat, broadcasts=intake.about_broadcasts
+                    store,
+                    clock,
+                    pulse=intake.pulse,
+                    end=intake.end_chat,
+                    broadcasts=intake.about_broadcasts,
+                    payments=intake.about_payments,
                 )
                 await nursery.start(serve_desk, desk, place)
             try:
@@ -291,7 +317,7 @@ async def open_work(
             max_amount=settings.max_amount,
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
-        work = Work(platform, outbox, dispatcher, broadcasts, intake.store, resources)
+        work = Work(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources)
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
