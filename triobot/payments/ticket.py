@@ -51,12 +51,17 @@ class OpenTicket:
     @property
     def to_send(self) -> bool:
         """Nothing of it has been sent, or nobody knows whether."""
-        return self._entry.state in ("prepared", "sending", "unsure")
+        entry = self._entry
+        if entry.state in ("prepared", "sending", "unsure"):
+            return True
+        # A start asks the platform about what it doesn't know: that says nothing of what the user sees.
+        named = entry.message_id is not None or entry.invoice_id is not None or entry.hinted_at is not None
+        return entry.state in ("check", "verifying") and not named
 
     @property
     def in_doubt(self) -> bool:
         """Whether nobody knows if it was sent."""
-        return self._entry.state == "unsure"
+        return self._entry.lost
 
     @property
     def message_id(self) -> MessageId | None:
