@@ -36,6 +36,7 @@ from ..wire.events import Event
 from ..wire.ids import ChatId, RefId
 from ..wire.operations import CreateInvoice, EditMessage, SendMessage
 from ..wire.results import Sent
+from . import taking
 from .asking import answered
 from .branches import OperationKind
 from .holding import hold
@@ -233,7 +234,7 @@ class Till:
             if isinstance(value, tuple):
                 return cast("tuple[object]", value)[0]
             # Open again at once: the next press may come while this is being looked at.
-            conversation.reopen_wait(self._wait)
+            taking.reopen_wait(conversation, self._wait)
             for notice in await hold(conversation, self._look, _is_decided):
                 if (money := await self._deal_with(notice)) is not None:
                     return money
