@@ -5,8 +5,8 @@ from enum import Enum, auto
 
 import attrs
 
-from triobot import Bot, Buttons, Chat, Message, Press
-from triobot.filters import command, flooding, pressed, text
+from triobot import Bot, Buttons, Chat, Message, Paid, Press
+from triobot.filters import command, flooding, paid, pressed, text
 
 PAGE = 3
 
@@ -46,9 +46,13 @@ def found(words: str) -> Sequence[Item]:
 
 async def pay(chat: Chat, cart: Sequence[Item]) -> None:
     names, price = ", ".join(item.name for item in cart), sum(item.price for item in cart)
-    paid = await chat.charge(price, names, item=Repeat(tuple(item.id for item in cart)))
-    again = Buttons({paid.item: "The same again"})
-    await chat.send(f"Thank you! On its way: {names}.", buttons=again)
+    bought = await chat.charge(price, names, item=Repeat(tuple(item.id for item in cart)))
+    await thank(chat, bought.item)
+
+
+async def thank(chat: Chat, bought: Repeat) -> None:
+    names = ", ".join(ITEMS[id - 1].name for id in bought.items)
+    await chat.send(f"Thank you! On its way: {names}.", buttons=Buttons({bought: "The same again"}))
 
 
 @bot.conversation
@@ -86,6 +90,12 @@ async def shop(chat: Chat) -> None:
 @bot.aside(pressed(Repeat))
 async def repeat(chat: Chat[Press[Repeat]]) -> None:
     await pay(chat, [ITEMS[id - 1] for id in chat.event.value.items])
+
+
+@bot.aside(paid(Repeat))
+async def late(chat: Chat[Paid[Repeat]]) -> None:
+    """Paid when nobody waited for it any more: the item says what was bought."""
+    await thank(chat, chat.event.item)
 
 
 if __name__ == "__main__":

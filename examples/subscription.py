@@ -2,7 +2,7 @@
 
 import trio
 
-from triobot import Bot, Chat, Key
+from triobot import Bot, Chat, Key, Paid
 from triobot.filters import command
 
 DAY = 24 * 3600.0  # seconds
@@ -16,10 +16,15 @@ bot = Bot()
 
 async def buy(chat: Chat) -> bool:
     try:
-        paid = await chat.charge(PRICE, "A month of news", item="month", options={"no": "Not now"})
+        no = {"no": "Not now"}
+        # A month that is paid after the question has ended isn't wanted: it may have been asked again.
+        paid = await chat.charge(PRICE, "A month of news", item="month", options=no, late="refund")
     except trio.TooSlowError:  # a payment button lives for a day
         return False
-    return paid != "no"
+    if not isinstance(paid, Paid):
+        return False
+    await paid.settle()  # the month is theirs, however this conversation ends
+    return True
 
 
 @bot.conversation

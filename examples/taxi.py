@@ -84,8 +84,10 @@ async def taxi(chat: Chat) -> None:
             found = await chat.receive(signal(Driver), otherwise="Looking for a driver...")
             await chat.send(f"{found.name} is coming, {found.plate}.")
             if how == "app":
-                # The last thing that can fail: verified money can't be given back.
-                await chat.charge(rials, "Taxi", item=key)
+                # The last thing that can fail: verified money can't be given back. What is paid too late
+                # isn't verified, and goes back by itself: the car has been released by then.
+                paid = await chat.charge(rials, "Taxi", item=key, late="refund")
+                await paid.settle()  # the ride is on: what follows no longer decides about the money
             driver = found
     except (trio.TooSlowError, NoCar):
         pass

@@ -14,9 +14,9 @@ HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
-SEAMS = WIRE | {"values", "resources", "jobs", "journals", "seams", "secrets"}
+SEAMS = WIRE | {"alarm_kinds", "money", "values", "resources", "jobs", "journals", "seams", "secrets"}
 HTTP = SEAMS | {"http"}
-L3 = {"webhook", "conversations", "outbox", "client", "store", "operator"}
+L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
 BOT = HTTP | L3 | {"journal", "clock", "alarms", "settings", "runtime"}
 
 # What each part of the house may import of it besides itself.
@@ -30,7 +30,9 @@ ALLOWED: dict[str, set[str]] = {
     "resources": {"errors"},
     "jobs": WIRE,
     "journals": WIRE,
-    "seams": WIRE | {"jobs", "journals"},
+    "alarm_kinds": set(),
+    "money": WIRE | {"alarm_kinds"},
+    "seams": WIRE | {"alarm_kinds", "jobs", "journals", "money"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},
     "http": {"errors"},

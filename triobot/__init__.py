@@ -13,7 +13,6 @@ from .clock import SystemClock as SystemClock
 from .conversations.buttons import NO_KEYBOARD as NO_KEYBOARD
 from .conversations.buttons import Buttons as Buttons
 from .conversations.buttons import Keyboard as Keyboard
-from .conversations.charging import Paid as Paid
 from .conversations.chat import Chat as Chat
 from .conversations.data import Data as Data
 from .conversations.data import Key as Key
@@ -22,6 +21,7 @@ from .conversations.filters import fold as fold
 from .conversations.forms import Field as Field
 from .conversations.live import Live as Live
 from .conversations.nursery import ChatNursery as ChatNursery
+from .conversations.paid import Paid as Paid
 from .conversations.routes import Router as Router
 from .conversations.scopes import Scope as Scope
 from .conversations.signals import Signal as Signal

@@ -22,10 +22,12 @@
       PaymentError
         PaymentDeclinedError     not paid, and the platform agreed that it wasn't
         AmountMismatchError      paid, but another amount
+        PaymentHandedOverError   paid, and the aside for its item has it
       StoreError
         StoreLockedError         another process has it open
         StoreVersionError        made by another version of triobot
         StoreCorruptError        the file is damaged
+        StaleRowError            a payment has moved since it was read
         StoreFullError           a write did not reach the disk, and nothing of it is stored
         LeaseLostError           another process has this chat now
         JournalConflictError     a conversation isn't where its writer believes
@@ -302,6 +304,14 @@ class AmountMismatchError(PaymentError):
         return f"asked for {self.asked}, the platform captured {self.captured}"
 
 
+@final
+class PaymentHandedOverError(PaymentError):
+    """The aside for its item, or an operator, has the payment: this conversation must grant nothing."""
+
+    def __str__(self) -> str:
+        return "the payment has been handed to somebody else; grant nothing"
+
+
 class StoreError(TriobotError):
     """The store did not do what was asked; what it acknowledged before is safe."""
 
@@ -319,6 +329,22 @@ class StoreVersionError(StoreError):
 @final
 class StoreCorruptError(StoreError):
     """The store's file is damaged or is not a store, or its disk failed while a commit was being made."""
+
+
+@final
+class StaleRowError(StoreError):
+    """A payment has moved since it was read, and nothing of this commit is stored. Read it, and decide again.
+
+    Attributes:
+        id: the payment's number.
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self.id = id
+
+    def __str__(self) -> str:
+        return f"payment {self.id} has moved since it was read"
 
 
 @final

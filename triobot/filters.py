@@ -21,3 +21,4 @@ from .conversations.filters import signal as signal
 from .conversations.filters import text as text
 from .conversations.filters import when as when
 from .conversations.flooding import flooding as flooding
+from .conversations.paid import paid as paid

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Final, cast, final
 from urllib.parse import urlsplit
 
@@ -23,11 +24,18 @@ from .client import PlatformClient
 from .conversations.advice import Advice
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
+from .conversations.paid import goes_on
 from .conversations.routes import Table
 from .conversations.speaking import Speech
+from .money import Captured, Ticket
 from .operator import Desk, Pulse, Rung, serve_desk, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.desk import StoredBroadcasts, answer
+from .payments.books import Books
+from .payments.cashier import Cashier
+from .payments.clerk import Clerk
+from .payments.entry import Entry
+from .payments.facts import Answer
 from .resources import Opened, Provided
 from .seams import Alarm, InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
 from .settings import Settings
@@ -77,12 +85,14 @@ class Statistics:
     Attributes:
         live: conversations that run now, parked or not.
         counts: what happened so far, by word.
+        payments: what happened to payments so far, by the ledger's word.
     """
 
     live: int
     counts: Mapping[str, int]
     store: StoreStatistics
     outbox: OutboxStatistics
+    payments: Mapping[str, int] = attrs.field(factory=dict[str, int])
 
 
 @final
@@ -133,6 +143,19 @@ class Intake:
             alarms=[Rung(*recent) for recent in self.bell.recent()],
         )
 
+    async def about_payments(self, question: Mapping[str, object]) -> Mapping[str, object]:
+        """Answer an operator's question about payments and alarms."""
+        work, clock = self.work, self.clock
+        if work is None:
+            books = Books(self.store.payments, self.store.commit, clock.now, lambda moved: None)
+            return await Clerk(self.store, books, clock.now).answer(question)
+        cashier = work.cashier
+
+        async def inquire(entry: Entry) -> Answer:
+            return await cashier.ask(entry, "inquire")
+
+        return await Clerk(self.store, cashier.books, clock.now, inquire=inquire).answer(question)
+
     async def about_broadcasts(self, question: Mapping[str, object]) -> Mapping[str, object]:
         """Answer an operator's question about broadcasts."""
         desk = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
@@ -154,6 +177,7 @@ class Work:
     outbox: LaneOutbox
     dispatcher: Dispatcher
     broadcasts: Broadcasts
+    cashier: Cashier
     store: Store
     resources: Opened
 
@@ -164,6 +188,7 @@ class Work:
             counts=self.dispatcher.counts,
             store=self.store.statistics(),
             outbox=self.outbox.statistics(),
+            payments=dict(self.cashier.books.counts),
         )
 
 
@@ -188,12 +213,17 @@ async def open_intake(
         if store.opening().restored:
             bell.ring(_restored(store))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(intake.bell.keep_telling)
+            nursery.start_soon(intake.bell.keep_telling, store, clock)
             nursery.start_soon(intake.inbox.run)
             place = socket_path(settings.store)
             if around is None and place is not None:
                 desk = Desk(
-                    store, clock, pulse=intake.pulse, end=intake.end_chat, broadcasts=intake.about_broadcasts
+                    store,
+                    clock,
+                    pulse=intake.pulse,
+                    end=intake.end_chat,
+                    broadcasts=intake.about_broadcasts,
+                    payments=intake.about_payments,
                 )
                 await nursery.start(serve_desk, desk, place)
             try:
@@ -260,6 +290,21 @@ async def open_work(
         open_outbox(platform, raise_alarm=bell.ring) as outbox,
         open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
     ):
+        dispatcher: Dispatcher
+
+        async def deliver(captured: Captured, ticket: Ticket) -> bool:
+            return await dispatcher.deliver(captured, ticket)
+
+        cashier = Cashier(
+            intake.store,
+            outbox,
+            intake.clock,
+            deliver=deliver,
+            ring=bell.ring,
+            noted=bell.noted,
+            epoch=intake.store.opening().epoch,
+            recall=lambda chat_id: dispatcher.recall(chat_id),
+        )
         services = Services(
             outbox=outbox,
             store=intake.store,
@@ -269,14 +314,18 @@ async def open_work(
             resources=resources,
             advice=Advice() if settings.development else None,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
+            payments=cashier,
+            max_amount=settings.max_amount,
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
-        work = Work(platform, outbox, dispatcher, broadcasts, intake.store, resources)
+        work = Work(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources)
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
                 intake.work = work
                 try:
+                    await cashier.start(partial(goes_on, intake.store))
+                    await nursery.start(cashier.run)
                     await nursery.start(dispatcher.run)
                     yield work
                     broadcasts.rest()

@@ -6,17 +6,22 @@ and memory channels. Only `triobot.bot` knows them all.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, final
 
 import attrs
 from typing_extensions import TypeVar
 
+from .alarm_kinds import Alarm as Alarm
+from .alarm_kinds import AlarmKind as AlarmKind
+from .alarm_kinds import OnAlarm as OnAlarm
+from .alarm_kinds import RaiseAlarm as RaiseAlarm
 from .jobs import BroadcastJob, BroadcastWrite, Receiver
 from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
+from .money import AlarmRows, MoneyWrite, PaymentRows
 from .wire.events import Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
@@ -274,7 +279,16 @@ class PutData:
 
 
 Write: TypeAlias = (
-    Consume | Acknowledge | Intent | Settle | KeepRaw | PutSetting | PutData | JournalWrite | BroadcastWrite
+    Consume
+    | Acknowledge
+    | Intent
+    | Settle
+    | KeepRaw
+    | PutSetting
+    | PutData
+    | JournalWrite
+    | BroadcastWrite
+    | MoneyWrite
 )
 
 
@@ -320,12 +334,23 @@ class Store(Protocol):
         StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
             may not be stored then. Every later call raises it too: the program should stop.
         LocalProtocolError: a value that no engine can hold; nothing of this call was stored.
+        StaleRowError: a payment has moved since it was read; nothing of this call was stored.
         LeaseLostError: a write under a lease that this process doesn't hold; nothing of this call was stored.
         JournalConflictError: a conversation isn't where the writer believes; nothing of this call was stored.
         trio.ClosedResourceError: the store has been closed.
 
     Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.
     """
+
+    @property
+    def payments(self) -> PaymentRows:
+        """What was asked for, and how far it got."""
+        ...
+
+    @property
+    def alarms(self) -> AlarmRows:
+        """What an operator should know."""
+        ...
 
     async def accept(
         self,
@@ -459,38 +484,3 @@ class Store(Protocol):
     def statistics(self) -> StoreStatistics:
         """Where the store stands, without waiting."""
         ...
-
-
-# --- alarms
-
-AlarmKind: TypeAlias = Literal[
-    "conversation_crashed",
-    "token_refused",
-    "outbox_held",
-    "store_unwritable",
-    "inbox_half_full",
-    "store_restored",
-    "amount_mismatch",
-    "foreign_payment",
-    "payment_unverified",
-]
-
-
-@final
-@attrs.frozen
-class Alarm:
-    """Something that an operator should know, without content, token or phone number.
-
-    Attributes:
-        kind: one of a closed list.
-        key: one alarm a kind and key.
-        text: what is at risk, until when, and what to do.
-    """
-
-    kind: AlarmKind
-    key: str
-    text: str
-
-
-RaiseAlarm: TypeAlias = Callable[[Alarm], None]
-OnAlarm: TypeAlias = Callable[[Alarm], Awaitable[None]]

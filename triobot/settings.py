@@ -53,6 +53,7 @@ class Settings:
             ``triobot webhook-url``.
         username: the bot's own name, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).
         charge_hosts: hosts that a link to top up a wallet may lead to; by default the platform's own.
+        max_amount: above this nothing is charged, as a guard against a mistake in an amount.
         retention_days: how long the store keeps conversations that crashed, for a look at their journals, and
             requests that nobody could read (``TRIOBOT_RETENTION_DAYS``).
         grace: seconds that a stop gives to what is being done.
@@ -76,6 +77,7 @@ class Settings:
     public_url: str | None = None
     username: str | None = None
     charge_hosts: tuple[str, ...] = ()
+    max_amount: int | None = None
     retention_days: int = 7
     grace: float = 10.0
     allow_insecure: bool = False
@@ -86,6 +88,8 @@ class Settings:
             raise ConfigError("the port must be from 0 to 65535")
         if self.retention_days < 0:
             raise ConfigError("retention_days must not be negative")
+        if self.max_amount is not None and self.max_amount < 1:
+            raise ConfigError("max_amount must be at least 1")
         if self.fd is not None and self.unix is not None:
             raise ConfigError("a socket was handed over, so that a path to listen on means nothing")
         if self.tls_key is not None and self.tls_certificate is None:

@@ -25,7 +25,7 @@ async def shop(chat: Chat) -> None:
     await chat.ask("Where?", Location)
     details = await chat.fill(Details, "How?")
     label = await chat.ask("Label?", File)
-    paid = await chat.charge(500, "All of it", item=None)
+    paid = await chat.charge(500, "All of it", item="all", late="refund")
     await chat.send(f"floor {details.floor}, {label.filename}, {paid.amount} rials")
 """
 

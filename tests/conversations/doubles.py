@@ -20,6 +20,7 @@ from triobot.journals import (
     Lease,
     Opening,
 )
+from triobot.money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from triobot.seams import (
     Acceptance,
     Accepted,
@@ -36,7 +37,9 @@ from triobot.seams import (
     Urgency,
     Write,
 )
+from triobot.store.memory_money import MemoryMoney
 from triobot.store.memory_rows import MemoryRows
+from triobot.store.reading import ReadAlarms, ReadPayments
 from triobot.store.retention import RETENTION
 from triobot.wire.events import Press
 from triobot.wire.ids import ChatId, InvoiceId, SenderId
@@ -228,6 +231,9 @@ class FakeStore:
         self._groups: set[ChatId] = set()
         self._settings: dict[str, str] = {}
         self.kept: dict[tuple[ChatId, str], str] = {}
+        self.money = MemoryMoney()
+        self.payments = ReadPayments(self._ask_money)
+        self.alarms = ReadAlarms(self._ask_money)
         self._writer = trio.StrictFIFOLock()
         # Journals are the memory engine's own: a double of them would be a second engine.
         self._memory = MemoryRows()
@@ -278,11 +284,14 @@ class FakeStore:
         self._apply(writes)
 
     def _apply(self, writes: Sequence[Write]) -> None:
+        self.money.check(writes)
         journal = [write for write in writes if isinstance(write, JournalWrite)]
         if journal:
             self._memory.commit(journal, EPOCH + int(trio.current_time() * 1000))
         for write in writes:
             match write:
+                case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
+                    self.money.apply(write)
                 case Consume(seqs):
                     self.consumed.extend(seqs)
                     for seq in seqs:
@@ -358,6 +367,10 @@ class FakeStore:
     async def setting(self, name: str) -> str | None:
         await self._turn()
         return self._settings.get(name)
+
+    async def _ask_money(self, work: Callable[[MemoryMoney], object]) -> object:
+        await self._turn()
+        return work(self.money)
 
     async def _turn(self) -> None:
         """A read shows what was there when it was asked for, and takes its time."""

@@ -1,32 +1,37 @@
-"""Charges and invoices: only verify and inquiry are believed, and no verified money is lost."""
+"""Charges and invoices: only verified money comes back, and no verified money is lost."""
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
 from town import ALI, CHAT, TEXTS, Town, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.charging import BUTTON_LIFE, Paid, is_trusted, new_ref_id
+from triobot.conversations.charging import BUTTON_LIFE
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, leave, text, when
+from triobot.conversations.filters import command, text
 from triobot.conversations.holding import HELD
+from triobot.conversations.paid import Paid, paid
 from triobot.conversations.routes import Router
+from triobot.conversations.top_up import is_trusted
 from triobot.errors import (
     AmountMismatchError,
     BadRequestError,
+    ConfigError,
     DeliveryUnknownError,
-    ForbiddenError,
-    NotDeliveredError,
     PaymentDeclinedError,
-    RemoteProtocolError,
+    PaymentHandedOverError,
+    StoreFullError,
 )
-from triobot.seams import OnUnknown, Urgency
-from triobot.wire.ids import as_ref_id
+from triobot.money import PutPayment
+from triobot.payments.facts import Plain
+from triobot.payments.references import new_ref_id
+from triobot.seams import OnUnknown, Urgency, Write
+from triobot.wire.ids import RefId, as_ref_id
 from triobot.wire.markup import LinkButton, PayButton
 from triobot.wire.operations import (
     CreateInvoice,
@@ -44,6 +49,13 @@ YES, NO = PaymentState(True, PRICE), PaymentState(False, None)
 LOST = DeliveryUnknownError("payment/verify", "no answer")
 
 
+@attrs.frozen
+class Pizza:
+    """What is bought."""
+
+    size: int = 1
+
+
 def verifies(operation: object) -> bool:
     return isinstance(operation, VerifyPayment | VerifyInvoice)
 
@@ -58,15 +70,25 @@ class Shop:
     def __init__(self, **charge: Any) -> None:
         self.bot = Router()
         self.outcomes: list[object] = []
+        self.late: list[Paid[Pizza]] = []
+        self.failing = 0
 
         @self.bot.interrupt(command("cancel"))
         async def cancel(chat: Chat) -> None:
             await chat.send("Cancelled.")
 
+        @self.bot.aside(paid(Pizza))
+        async def late(chat: Chat[Paid[Pizza]]) -> None:
+            self.late.append(chat.event)
+            if self.failing:
+                self.failing -= 1
+                raise RuntimeError("the oven is cold")
+            await chat.send("Late, but here.")
+
         @self.bot.conversation(text("buy"))
         async def buy(chat: Chat) -> None:
             try:
-                self.outcomes.append(await chat.charge(PRICE, "Pizza", item=("pizza", 1), **charge))
+                self.outcomes.append(await chat.charge(PRICE, "Pizza", item=Pizza(), **charge))
             except Exception as error:
                 self.outcomes.append(error)
                 raise
@@ -74,7 +96,7 @@ class Shop:
         @self.bot.conversation(text("later"))
         async def buy_in_time(chat: Chat) -> None:
             with chat.move_on_after(60) as limit:
-                self.outcomes.append(await chat.charge(PRICE, "Pizza", item="late"))
+                self.outcomes.append(await chat.charge(PRICE, "Pizza", item=Pizza(2), **charge))
             self.outcomes.append(limit.cancelled_caught)
 
 
@@ -83,30 +105,45 @@ def asked(town: Town) -> list[str]:
     return [op.path for op in town.operations() if verifies(op) or inquires(op)]
 
 
+async def state(town: Town, ref_id: str) -> str:
+    """How far a payment got in the ledger."""
+    row = await town.store.payments.get(RefId(ref_id))
+    assert row is not None
+    return row.state
+
+
+async def alarms(town: Town) -> list[str]:
+    """The kinds of the ledger's open alarms."""
+    return [alarm.kind for alarm in await town.store.alarms.open(limit=9)]
+
+
 # --- the button
 
 
 async def test_the_button_says_what_it_costs() -> None:
-    """Above a fresh reference, with the intent written down before it leaves."""
+    """Above a fresh number, which is written down before it leaves."""
     shop = Shop(options={"no": "Not now"})
-    store = FakeStore()
-    async with open_town(shop.bot, store=store) as town:
+    async with open_town(shop.bot) as town:
         await town.says("buy")
         button = town.pay_button()
         assert button == PayButton(TEXTS.pay, PRICE, button.ref_id, "IRR", "Pizza")
         assert town.newest().content == "Pizza"
         assert town.labels() == [TEXTS.pay, "Not now"]
         assert town.outbox.urgencies == [Urgency.MONEY]
-        assert list(store.intended) == [button.ref_id]
-        assert store.intended[button.ref_id].kind == "sendMessage"
+        assert await state(town, button.ref_id) == "open"
 
 
-async def test_an_intent_that_cannot_be_written_asks_for_no_money() -> None:
+async def test_what_cannot_be_written_down_asks_for_no_money() -> None:
     """The order is: written, then sent."""
     shop = Shop()
-    store = FakeStore()
-    async with open_town(shop.bot, store=store) as town:
-        store.full = 1
+
+    class FullForMoney(FakeStore):
+        async def commit(self, *writes: Write) -> None:
+            if any(isinstance(write, PutPayment) for write in writes):
+                raise StoreFullError("the disk is full")
+            await super().commit(*writes)
+
+    async with open_town(shop.bot, store=FullForMoney()) as town:
         await town.says("buy")
         assert town.sent() == [TEXTS.apology]
 
@@ -114,158 +151,73 @@ async def test_an_intent_that_cannot_be_written_asks_for_no_money() -> None:
 def test_reference_ids_fit_everywhere() -> None:
     """Letters and digits, and a number below 2**53."""
 
-    class Drawing:
-        """A conversation, as far as it draws lots."""
-
-        journal = property(lambda self: self)
-
-        def token(self, size: int) -> bytes:
-            return secrets.token_bytes(size)
-
     for _ in range(100):
-        ref_id = new_ref_id(Drawing())  # type: ignore[arg-type]
+        ref_id = new_ref_id()
         assert as_ref_id(ref_id) == ref_id
         assert len(ref_id) == 16
         assert int(ref_id) < 2**53
 
 
-@pytest.mark.parametrize("amount", [0, -1, True, 1.5, "250000", 2**53])
-async def test_an_amount_is_a_whole_number_of_rials(amount: object) -> None:
+@pytest.mark.parametrize("amount", [0, -1, True, 1.5, 250_000.0, "250000", 2**53, 1_000_001])
+@pytest.mark.parametrize("how", ["charge", "invoice"])
+async def test_an_amount_is_a_whole_number_within_bounds(amount: object, how: str) -> None:
     """Before anything is written or sent."""
     bot = Router()
 
     @bot.conversation
     async def buy(chat: Chat) -> None:
-        await chat.charge(amount, "Pizza", item=1)  # type: ignore[arg-type]
+        await getattr(chat, how)(amount, "Pizza", item=1, late="refund")
 
-    store = FakeStore()
-    async with open_town(bot, store=store) as town:
+    async with open_town(bot) as town:
+        town.services = attrs.evolve(town.services, max_amount=1_000_000)
+        town.dispatcher._services = town.services
         await town.says("hi")
         assert town.sent() == [TEXTS.apology]
-        assert store.intended == {}
+        assert await town.store.payments.find(limit=9) == []
+
+
+@pytest.mark.parametrize("how", ["charge", "invoice"])
+async def test_nobody_is_charged_for_what_nobody_would_take(how: str) -> None:
+    """Late money would be captured for nothing; with ``late="refund"`` it isn't captured."""
+    bot = Router()
+    errors: list[object] = []
+
+    @bot.conversation
+    async def buy(chat: Chat) -> None:
+        try:
+            await getattr(chat, how)(PRICE, "Pizza", item=Pizza())
+        except ConfigError as error:
+            errors.append(str(error))
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+        assert "paid(Pizza)" in str(errors[0])
+        assert town.sent() == []
 
 
 # --- success
 
 
 async def test_verified_money_comes_back_with_its_item() -> None:
-    """Once; the button goes, and the intent is settled."""
+    """Once; the button goes, and the normal end settles it."""
     shop = Shop()
-    store = FakeStore()
-    async with open_town(shop.bot, store=store) as town:
+    async with open_town(shop.bot) as town:
         await town.says("buy")
         ref_id = town.pay_button().ref_id
         town.outbox.reply(YES, verifies)
         await town.pays()
-        assert shop.outcomes == [Paid(PRICE, "IRR", ("pizza", 1), f"payment-{ref_id}", ALI)]
+        assert shop.outcomes == [Paid(PRICE, "IRR", Pizza(), f"button-{ref_id}", ALI)]
         assert asked(town) == ["payment/verify"]
         assert town.edits() == [EditMessage(CHAT, town.messages()[0][0], "Pizza")]
-        assert store.intended == {}
-        assert store.rows == {}
+        assert await state(town, ref_id) == "settled"
+        assert town.store.rows == {}
         assert town.alarms == []
-
-
-async def test_a_lost_answer_of_verify_is_made_good_by_the_inquiry() -> None:
-    """Captured is captured."""
-    shop = Shop()
-    async with open_town(shop.bot) as town:
-        await town.says("buy")
-        town.outbox.fail(LOST, verifies)
-        town.outbox.reply(YES, inquires)
-        await town.pays()
-        assert len(shop.outcomes) == 1
-        assert isinstance(shop.outcomes[0], Paid)
-        assert asked(town) == ["payment/verify", "payment/inquiry"]
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [
-        LOST,
-        NotDeliveredError("payment/verify", "down"),
-        BadRequestError("payment/verify", 400),
-        ForbiddenError("payment/verify", 403),
-        RemoteProtocolError("status", "must be there"),
-    ],
-)
-async def test_it_is_asked_again_until_the_platform_answers(
-    failure: Exception, autojump_clock: MockClock
-) -> None:
-    """No failure of verify or inquiry is final."""
-    shop = Shop()
-    async with open_town(shop.bot) as town:
-        await town.says("buy")
-        town.outbox.reply(YES, verifies)
-        town.outbox.fail(failure, lambda op: verifies(op) or inquires(op), times=4)
-        await town.pays()
-        assert shop.outcomes == []
-        await trio.sleep(13)
-        assert isinstance(shop.outcomes[0], Paid)
-        assert len(asked(town)) == 5
-        assert town.alarms == []
-
-
-async def test_an_error_of_verify_and_a_silent_inquiry_decide_nothing(autojump_clock: MockClock) -> None:
-    """`error` is not believed without an inquiry; nor does an inquiry's speak for a lost verify."""
-    for silent, telling in ((inquires, verifies), (verifies, inquires)):
-        shop = Shop()
-        async with open_town(shop.bot) as town:
-            await town.says("buy")
-            town.outbox.fail(LOST, silent)
-            town.outbox.reply(NO, telling)
-            await town.pays(code=1001)
-            await trio.sleep(3600)
-            assert shop.outcomes == []
-            assert [alarm.kind for alarm in town.alarms] == ["payment_unverified"]
-            assert "does not answer" in town.alarms[0].text
-            town.outbox.reply(YES, verifies)
-            await town.pays()
-            assert isinstance(shop.outcomes[0], Paid)
-
-
-async def test_the_wrong_amount_grants_nothing() -> None:
-    """It is the operator's to give back."""
-    for answer, wanted in (
-        (PaymentState(True, PRICE - 1), verifies),
-        (PaymentState(True, PRICE * 10), inquires),
-    ):
-        shop = Shop()
-        async with open_town(shop.bot) as town:
-            await town.says("buy")
-            town.outbox.reply(answer, wanted)
-            await town.pays()
-            assert isinstance(shop.outcomes[0], AmountMismatchError)
-            assert shop.outcomes[0].captured == answer.amount
-            assert [alarm.kind for alarm in town.alarms] == ["amount_mismatch", "conversation_crashed"]
-            assert town.sent() == ["Pizza", TEXTS.apology]
-
-
-# --- no
-
-
-@pytest.mark.parametrize("code", [1001, 1002, 1003])
-async def test_it_is_declined_only_when_verify_and_inquiry_agree(code: int) -> None:
-    """A callback is a hint, also a negative one."""
-    shop = Shop()
-    store = FakeStore()
-    async with open_town(shop.bot, store=store) as town:
-        await town.says("buy")
-        await town.pays(code=code)
-        assert asked(town) == ["payment/verify", "payment/inquiry"]
-        assert isinstance(shop.outcomes[0], PaymentDeclinedError)
-        assert shop.outcomes[0].code == code
-        assert store.intended == {}
-
-    shop = Shop()
-    async with open_town(shop.bot) as town:
-        await town.says("buy")
-        town.outbox.reply(YES, inquires)
-        await town.pays(code=code)
-        assert isinstance(shop.outcomes[0], Paid)
+        assert await alarms(town) == []
+        assert town.left_over() == {}
 
 
 async def test_a_forged_callback_grants_nothing() -> None:
-    """Success that the platform doesn't confirm; a reference that isn't ours."""
+    """Success that the platform doesn't confirm; a number that isn't ours."""
     shop = Shop()
     async with open_town(shop.bot) as town:
         await town.says("buy")
@@ -274,10 +226,72 @@ async def test_a_forged_callback_grants_nothing() -> None:
         assert asked(town) == ["payment/verify", "payment/inquiry"]
         await town.pays(ref_id="1111111111111111")
         assert len(asked(town)) == 2
-        assert [alarm.kind for alarm in town.alarms] == ["payment_unverified"]
+        assert await alarms(town) == ["foreign_payment"]
         town.outbox.reply(YES, verifies)
         await town.pays()
         assert isinstance(shop.outcomes[0], Paid)
+
+
+async def test_the_wrong_amount_grants_nothing() -> None:
+    """It is the operator's to give back."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        town.outbox.reply(PaymentState(True, PRICE - 1), verifies)
+        await town.pays()
+        assert isinstance(shop.outcomes[0], AmountMismatchError)
+        assert shop.outcomes[0].captured == PRICE - 1
+        assert await alarms(town) == ["amount_mismatch"]
+        assert shop.late == []
+
+
+# --- no
+
+
+@pytest.mark.parametrize("code", [1001, 1002])
+async def test_it_is_declined_only_when_verify_and_inquiry_agree(code: int) -> None:
+    """A callback is a hint, also a negative one."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        await town.pays(code=code)
+        assert asked(town)[:2] == ["payment/verify", "payment/inquiry"]
+        assert isinstance(shop.outcomes[0], PaymentDeclinedError)
+        assert shop.outcomes[0].code == code
+
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        town.outbox.reply(YES, verifies)
+        await town.pays(code=code)
+        assert isinstance(shop.outcomes[0], Paid)
+
+
+async def test_a_number_that_is_taken_is_exchanged_once() -> None:
+    """1003: a row of its own under the same message; a second one declines."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        first = town.pay_button().ref_id
+        await town.pays(code=1003)
+        assert shop.outcomes == []
+        (edit,) = town.edits()
+        button = edit.inline_keyboard.rows[0][0] if edit.inline_keyboard else None
+        assert isinstance(button, PayButton)
+        assert button.ref_id != first
+        assert await state(town, first) in ("closing", "check")
+        await town.pays(ref_id=button.ref_id, code=1003)
+        assert isinstance(shop.outcomes[0], PaymentDeclinedError)
+
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        await town.pays(code=1003)
+        again = town.edits()[0].inline_keyboard.rows[0][0]  # type: ignore[union-attr]
+        town.outbox.reply(YES, lambda op: verifies(op) and op.ref_id == again.ref_id)  # type: ignore[union-attr]
+        await town.pays(ref_id=again.ref_id)  # type: ignore[union-attr]
+        assert isinstance(shop.outcomes[0], Paid)
+        assert shop.outcomes[0].key == f"button-{again.ref_id}"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -287,12 +301,10 @@ async def test_a_forged_callback_grants_nothing() -> None:
         ("https://wallet.pay.example/charge", True),
         ("https://evil.example/charge", False),
         ("https://pay.example.evil.example/", False),
-        ("https://evilpay.example/", False),
         ("http://pay.example/", False),
         ("https://pay.example@evil.example/", False),
         ("javascript:alert(1)", False),
         ("https://[broken", False),
-        ("https://pay.example /x", False),
         (None, False),
     ],
 )
@@ -321,7 +333,7 @@ def test_no_hosts_trust_nothing() -> None:
 
 
 async def test_a_failed_payment_may_be_tried_again() -> None:
-    """With the same button."""
+    """With the same button, each time with a word."""
     shop = Shop()
     async with open_town(shop.bot) as town:
         await town.says("buy")
@@ -347,77 +359,6 @@ async def test_an_unknown_outcome_is_no_decline(code: int) -> None:
         assert isinstance(shop.outcomes[0], Paid)
 
 
-# --- several hints at once
-
-
-async def test_the_second_tap_of_one_moment_is_looked_at_too() -> None:
-    """The wallet was empty, then it wasn't: both callbacks come before the first is looked at."""
-    shop = Shop()
-    async with open_town(shop.bot) as town:
-        await town.says("buy")
-        town.outbox.reply(YES, verifies)
-        town.outbox.reply(NO, verifies, times=1)
-        await town.pays(code=1000, wait=False)
-        await town.pays()
-        assert isinstance(shop.outcomes[0], Paid)
-        assert town.sent() == ["Pizza", TEXTS.top_up]
-        assert town.alarms == []
-        assert town.store.rows == {}
-
-
-async def test_more_callbacks_of_a_payment_that_is_verified_say_nothing_new() -> None:
-    """They came while it was being looked at."""
-    shop = Shop()
-    async with open_town(shop.bot) as town:
-        await town.says("buy")
-        held = town.outbox.hold(verifies)
-        await town.pays()
-        await town.pays()
-        await town.pays(code=1006)
-        town.outbox.reply(YES, inquires)
-        held.release()
-        await town.rest()
-        assert isinstance(shop.outcomes[0], Paid)
-        assert town.alarms == []
-        assert town.store.rows == {}
-        assert len(asked(town)) == 2
-
-
-async def test_a_callback_without_a_charge_is_an_alarm() -> None:
-    """Somebody may have paid for nothing."""
-    shop = Shop()
-    async with open_town(shop.bot) as town:
-        await town.pays(ref_id="1234567890123456")
-        await town.pays_invoice("inv1")
-        assert [alarm.kind for alarm in town.alarms] == ["payment_unverified"] * 2
-        assert town.counts["payment_without_charge"] == 2
-        assert town.store.rows == {}
-        assert town.left_over() == {}
-
-
-async def test_an_authors_filter_never_swallows_a_payment() -> None:
-    """Also not one that takes everything."""
-    bot = Router()
-    got: list[object] = []
-
-    @bot.aside(command("aside"))
-    async def aside(chat: Chat) -> None:
-        got.append(await chat.charge(PRICE, "Aside", item=1))
-
-    @bot.conversation
-    async def listen(chat: Chat) -> None:
-        while True:
-            got.append(await chat.receive(when(lambda event: True)))
-
-    async with open_town(bot) as town:
-        await town.says("hi")
-        await town.says("/aside")
-        await town.joins()
-        town.outbox.reply(YES, verifies)
-        await town.pays()
-        assert [type(event).__name__ for event in got] == ["Join", "Paid"]
-
-
 # --- other buttons, and other words
 
 
@@ -429,7 +370,8 @@ async def test_another_button_ends_the_charge_with_its_key() -> None:
         await town.presses("Not now")
         assert shop.outcomes == ["no"]
         assert len(town.edits()) == 1
-        assert town.store.intended == {}
+        assert await state(town, town.pay_button().ref_id) == "check"
+        assert town.left_over() == {}
 
 
 async def test_what_is_said_beside_the_button_gets_a_hint() -> None:
@@ -442,15 +384,38 @@ async def test_what_is_said_beside_the_button_gets_a_hint() -> None:
 
 
 async def test_the_button_lives_for_a_day(autojump_clock: MockClock) -> None:
-    """Then it is gone; the intent stays, for it may have been paid."""
+    """Then it is taken away."""
     shop = Shop()
-    store = FakeStore()
-    async with open_town(shop.bot, store=store) as town:
+    async with open_town(shop.bot) as town:
         await town.says("buy")
         await trio.sleep(BUTTON_LIFE + 1)
         assert isinstance(shop.outcomes[0], trio.TooSlowError)
         assert len(town.edits()) == 1
-        assert len(store.intended) == 1
+
+
+async def test_two_charges_at_once_keep_apart() -> None:
+    """Each number pays its own item, once, in whatever order."""
+    bot = Router()
+    got: list[Paid[int]] = []
+
+    @bot.conversation
+    async def two(chat: Chat) -> None:
+        async def one(item: int) -> None:
+            got.append(await chat.charge(PRICE, str(item), item=item, late="refund"))
+
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(one, 1)
+            nursery.start_soon(one, 2)
+
+    async with open_town(bot) as town:
+        await town.says("two")
+        refs = {sent.content: sent.inline_keyboard.rows[0][0].ref_id for _, sent in town.messages()}  # type: ignore[union-attr]
+        town.outbox.reply(YES, verifies)
+        await town.pays(ref_id=refs["2"])
+        assert [one.item for one in got] == [2]
+        await town.pays(ref_id=refs["1"])
+        assert [one.item for one in got] == [2, 1]
+        assert len({one.key for one in got}) == 2
 
 
 # --- time and interrupts while money is being looked at
@@ -462,231 +427,252 @@ async def test_a_timeout_waits_for_money_that_is_being_verified(autojump_clock: 
     async with open_town(shop.bot) as town:
         await town.says("later")
         await trio.sleep(59)
-        held = town.outbox.hold(verifies)
+        town.outbox.reply(YES, verifies)
+        town.outbox.latency = 4
         await town.pays()
-        await trio.sleep(4)
-        town.outbox.reply(YES, inquires)
-        held.release()
-        await trio.sleep(1)
+        await trio.sleep(10)
         assert isinstance(shop.outcomes[0], Paid)
         assert shop.outcomes[1:] == [False]
-        assert town.alarms == []
+        assert shop.late == []
 
 
 async def test_a_timeout_waits_only_some_seconds(autojump_clock: MockClock) -> None:
-    """Then the block ends, and an operator knows."""
+    """Then the block ends; what is verified after that is for the aside."""
     shop = Shop()
     async with open_town(shop.bot) as town:
         await town.says("later")
         await trio.sleep(59)
-        town.outbox.hold(verifies)
+        held = town.outbox.hold(verifies)
         await town.pays()
         await trio.sleep(1 + HELD - 0.1)
         assert shop.outcomes == []
         await trio.sleep(0.2)
         assert shop.outcomes == [True]
-        assert [alarm.kind for alarm in town.alarms] == ["payment_unverified"]
-        assert "was being verified" in town.alarms[0].text
+        town.outbox.forget(held)
+        town.outbox.reply(YES, verifies)
+        held.release()
+        await trio.sleep(60)
+        assert [money.item for money in shop.late] == [Pizza(2)]
+        assert await state(town, town.pay_button().ref_id) == "settled"
 
 
-async def test_a_timeout_between_two_tries_is_held_no_longer(autojump_clock: MockClock) -> None:
-    """Waiting to ask again is being looked at, too."""
+async def test_an_interrupt_does_not_wait(autojump_clock: MockClock) -> None:
+    """The user is never locked out; the money that comes is for the aside."""
     shop = Shop()
     async with open_town(shop.bot) as town:
-        await town.says("later")
-        await trio.sleep(59)
-        town.outbox.fail(LOST)
+        await town.says("buy")
+        held = town.outbox.hold(verifies)
         await town.pays()
-        await trio.sleep(1 + HELD + 0.1)
-        assert shop.outcomes == [True]
-        assert len(town.alarms) == 1
-
-
-@pytest.mark.parametrize("held_already", [False, True])
-async def test_an_interrupt_does_not_wait(held_already: bool, autojump_clock: MockClock) -> None:
-    """The user is never locked out, not even while a timeout is being held."""
-    shop = Shop()
-    async with open_town(shop.bot) as town:
-        await town.says("later")
-        await trio.sleep(59)
-        town.outbox.hold(verifies)
-        await town.pays()
-        await trio.sleep(3 if held_already else 0.5)
         await town.says("/cancel")
         assert town.sent() == ["Pizza", "Cancelled."]
+        town.outbox.forget(held)
+        town.outbox.reply(YES, verifies)
+        held.release()
+        await trio.sleep(10)
         assert shop.outcomes == []
-        assert len(town.alarms) == 1
-        assert town.left_over() == {}
+        assert [money.key for money in shop.late] == [f"button-{town.pay_button().ref_id}"]
+        assert town.sent()[-1] == "Late, but here."
 
 
-async def test_a_stop_does_not_wait_and_forgets_nothing(autojump_clock: MockClock) -> None:
-    """Money that was being looked at is looked at by the next run: it is the conversation's own work."""
+async def test_refused_late_money_is_left_to_go_back(autojump_clock: MockClock) -> None:
+    """``late="refund"``: it is never verified."""
+    shop = Shop(late="refund")
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        await town.says("/cancel")
+        town.outbox.reply(YES, verifies)
+        await town.pays()
+        await trio.sleep(3600)
+        assert asked(town) == []
+        assert shop.late == []
+        assert await alarms(town) == ["paid_will_lapse"]
+
+
+async def test_a_send_that_is_in_flight_goes_on(autojump_clock: MockClock) -> None:
+    """A button that nobody knows of could be paid for ever: it is shown, known, and taken away."""
     shop = Shop()
-    store = FakeStore()
-    with trio.fail_after(1):
-        async with open_town(shop.bot, store=store) as town:
-            await town.says("buy")
-            town.outbox.hold(verifies)
-            hint = await town.pays()
-        assert hint not in store.rows
-        assert town.alarms == []
-        assert len(store.intended) == 1
-        assert town.edits() == []
-    outbox = FakeOutbox()
+    async with open_town(shop.bot) as town:
+        held = town.outbox.hold(lambda op: isinstance(op, SendMessage) and op.inline_keyboard is not None)
+        await town.says("buy")
+        await town.says("/cancel", wait=False)
+        await trio.sleep(1)
+        (row,) = await town.store.payments.find(limit=9)
+        assert row.state in ("closing", "check")
+        held.release()
+        await trio.sleep(1)
+        assert len(town.edits()) == 1
+
+
+# --- settling
+
+
+@pytest.mark.parametrize("end", ["normal", "settle", "step"])
+async def test_money_is_settled(end: str) -> None:
+    """By the normal end, by a word, by a step that takes it; what fails later changes nothing then."""
+    shop = Shop()
+
+    @shop.bot.conversation(text("sell"))
+    async def sell(chat: Chat) -> None:
+        money = await chat.charge(PRICE, "Pizza", item=Pizza())
+        if end == "settle":
+            await money.settle()
+            raise RuntimeError("later")
+        if end == "step":
+            await chat.step(trio.lowlevel.checkpoint, paid=money)
+            raise RuntimeError("later")
+
+    async with open_town(shop.bot) as town:
+        town.outbox.reply(YES, verifies)
+        await town.says("sell")
+        await town.pays()
+        assert await state(town, town.pay_button().ref_id) == "settled"
+        assert shop.late == []
+
+
+@pytest.mark.parametrize("end", ["raises", "step fails", "interrupt", "leave"])
+async def test_money_that_is_not_settled_goes_to_the_aside(end: str) -> None:
+    """With the same key, and the mark that it may have been granted."""
+    shop = Shop()
+    keys: list[str] = []
+
+    @shop.bot.conversation(text("sell"))
+    async def sell(chat: Chat) -> None:
+        money = await chat.charge(PRICE, "Pizza", item=Pizza())
+        keys.append(money.key)
+        if end == "raises":
+            raise RuntimeError("sold out")
+        if end == "step fails":
+            await chat.step(fail, paid=money)
+        await chat.receive(text("never"))
+
+    async def fail() -> None:
+        raise RuntimeError("sold out")
+
+    async with open_town(shop.bot) as town:
+        town.outbox.reply(YES, verifies)
+        await town.says("sell")
+        await town.pays()
+        if end == "interrupt":
+            await town.says("/cancel")
+        if end == "leave":
+            await town.leaves()
+        await town.rest()
+        assert [(money.key, money.redelivered) for money in shop.late] == [(keys[0], True)]
+        assert await state(town, town.pay_button().ref_id) == "settled"
+
+
+async def test_an_aside_that_fails_gets_the_money_again(autojump_clock: MockClock) -> None:
+    """With the same key."""
+    shop = Shop()
+    shop.failing = 2
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        await town.says("/cancel")
+        town.outbox.reply(YES, verifies)
+        await town.pays()
+        await trio.sleep(40)
+        assert len(shop.late) == 3
+        assert len({money.key for money in shop.late}) == 1
+        assert await state(town, town.pay_button().ref_id) == "settled"
+
+
+async def test_money_survives_the_process(autojump_clock: MockClock) -> None:
+    """Delivered and not settled when it was stopped: the conversation that has it goes on, and settles it."""
+    shop = Shop()
+    store, outbox = FakeStore(), FakeOutbox()
+
+    @shop.bot.conversation(text("sell"))
+    async def sell(chat: Chat) -> None:
+        await chat.charge(PRICE, "Pizza", item=Pizza())
+        await chat.receive(text("never"))
+
     outbox.reply(YES, verifies)
     async with open_town(shop.bot, store=store, outbox=outbox) as town:
-        await town.rest()
-        assert town.alarms == []
-        assert isinstance(shop.outcomes[0], Paid)
-        assert store.intended == {}
-
-
-async def test_a_hint_is_in_hand_until_it_has_been_looked_at(autojump_clock: MockClock) -> None:
-    """A crash between two tries must not lose it."""
-    shop = Shop()
-    async with open_town(shop.bot) as town:
-        await town.says("buy")
-        script = town.outbox.fail(LOST)
-        hint = await town.pays()
-        await trio.sleep(5)
-        assert hint not in town.store.rows  # the journal has it
-        town.outbox.forget(script)
-        town.outbox.reply(YES, verifies)
-        await trio.sleep(10)
-        assert isinstance(shop.outcomes[0], Paid)
-        assert town.store.rows == {}
-
-
-@pytest.mark.parametrize("full", [0, 1])
-async def test_money_that_is_verified_survives_any_cancellation(full: int, autojump_clock: MockClock) -> None:
-    """The timeout comes while the settled intent is being written; or that can't be written at all."""
-    shop = Shop()
-    store = FakeStore(latency=1.0)
-    async with open_town(shop.bot, store=store) as town:
-        await trio.sleep(5)
-        start = trio.current_time()
-        await town.says("later")
-        await trio.sleep(start + 59.5 - trio.current_time())
-        town.outbox.reply(YES, verifies)
-        store.full = full
+        await town.says("sell")
         await town.pays()
-        await trio.sleep(10)
-        assert isinstance(shop.outcomes[0], Paid)
-        assert [alarm.kind for alarm in town.alarms] == ["store_unwritable"] * full
+        assert shop.late == []
+    async with open_town(shop.bot, store=store, outbox=outbox) as town:
+        await trio.sleep(1)
+        (row,) = await store.payments.find(limit=9)
+        assert row.state == "delivered"
+        await town.says("never")
+        (row,) = await store.payments.find(limit=9)
+        assert row.state == "settled"
+        assert shop.late == []
 
 
-async def test_leaving_ends_a_charge_without_an_edit() -> None:
-    """Nobody is there to see it."""
+async def test_what_an_operator_has_dealt_with_is_not_granted() -> None:
+    """A conversation that still waits is told."""
     shop = Shop()
-
-    @shop.bot.aside(leave())
-    async def goodbye(chat: Chat) -> None:
-        shop.outcomes.append("left")
-
     async with open_town(shop.bot) as town:
         await town.says("buy")
-        await town.leaves()
-        assert shop.outcomes == ["left"]
-        assert town.edits() == []
-        assert town.left_over() == {}
+        ref_id = town.pay_button().ref_id
+        await town.cashier.books.move(RefId(ref_id), Plain("restored"))
+        await town.rest()
+        assert isinstance(shop.outcomes[0], PaymentHandedOverError)
 
 
 # --- invoices
 
 
-async def sell(chat: Chat, got: list[object]) -> None:
-    try:
-        got.append(await chat.invoice(PRICE, "Pizza", item="pizza", expires=600))
-    except Exception as error:
-        got.append(error)
+@pytest.fixture
+def bill() -> Shop:
+    """A shop that sends invoices."""
+    shop = Shop()
+
+    @shop.bot.conversation(text("bill"))
+    async def sell(chat: Chat) -> None:
+        try:
+            shop.outcomes.append(await chat.invoice(PRICE, "Pizza", item=Pizza(), expires=600))
+        except Exception as error:
+            shop.outcomes.append(error)
+            raise
+
+    return shop
 
 
-async def test_an_invoice_is_paid_on_the_wallet_page() -> None:
-    """Created once, verified by its own id."""
-    bot = Router()
-    got: list[object] = []
-
-    @bot.conversation
-    async def buy(chat: Chat) -> None:
-        await sell(chat, got)
-
-    async with open_town(bot) as town:
-        await town.says("hi")
-        (created,) = town.operations()
+async def test_an_invoice_is_paid_on_the_wallet_page(bill: Shop) -> None:
+    """A failure's callback is the same bytes as a success's."""
+    async with open_town(bill.bot) as town:
+        await town.says("bill")
+        (created,) = [op for op in town.operations() if isinstance(op, CreateInvoice)]
         assert created == CreateInvoice(CHAT, PRICE, "Pizza", expire_time=600)
         assert town.outbox.on_unknown == [OnUnknown.RAISE]
         await town.pays_invoice("inv1001")
-        assert got == []
-        assert town.operations()[1:] == [VerifyInvoice(CHAT, "inv1001"), InquireInvoice(CHAT, "inv1001")]
+        assert bill.outcomes == []
         town.outbox.reply(YES, verifies)
         await town.pays_invoice("inv1001")
-        assert got == [Paid(PRICE, "IRR", "pizza", "invoice-inv1001", ALI)]
-        assert town.store.intended == {}
+        assert isinstance(bill.outcomes[0], Paid)
+        assert bill.outcomes[0].currency == "IRR"
 
 
-@pytest.mark.parametrize(
-    ("error", "left"),
-    [
-        (DeliveryUnknownError("invoice", "lost"), 1),
-        (NotDeliveredError("invoice", "down"), 0),
-        (BadRequestError("invoice", 400), 0),
-    ],
-)
-async def test_an_invoice_whose_creation_is_unknown_stays_written_down(error: Exception, left: int) -> None:
-    """What surely doesn't exist needs no watch."""
-    bot = Router()
-    got: list[object] = []
-
-    @bot.conversation
-    async def buy(chat: Chat) -> None:
-        await sell(chat, got)
-
-    outbox = FakeOutbox()
-    outbox.fail(error, lambda op: isinstance(op, CreateInvoice))
-    async with open_town(bot, outbox=outbox) as town:
-        await town.says("hi")
-        assert [(type(one), one.args) for one in got] == [(type(error), error.args)]  # type: ignore[attr-defined]
-        assert len(town.store.intended) == left
+async def test_an_invoice_expires(bill: Shop, autojump_clock: MockClock) -> None:
+    """Then nobody waits for it."""
+    async with open_town(bill.bot) as town:
+        await town.says("bill")
+        await trio.sleep(601)
+        assert isinstance(bill.outcomes[0], trio.TooSlowError)
 
 
-async def test_a_callback_may_overtake_the_invoices_id() -> None:
-    """Its own is taken; another's is none of its business."""
-    bot = Router()
-    got: list[object] = []
-
-    @bot.conversation
-    async def buy(chat: Chat) -> None:
-        await sell(chat, got)
-
-    outbox = FakeOutbox()
-    held = outbox.hold(lambda op: isinstance(op, CreateInvoice))
-    outbox.reply(YES, verifies)
-    async with open_town(bot, outbox=outbox) as town:
-        await town.says("hi")
-        await town.pays_invoice("another")
-        await town.pays_invoice("inv1001")
-        held.release()
-        await town.rest()
-        assert [type(paid).__name__ for paid in got] == ["Paid"]
-        assert [alarm.kind for alarm in town.alarms] == ["payment_unverified"]
-        assert town.store.rows == {}
-
-
-async def test_two_invoices_at_once_keep_apart() -> None:
-    """Each verifies its own id."""
-    bot = Router()
-    got: list[object] = []
-
-    @bot.conversation
-    async def buy(chat: Chat) -> None:
-        async with chat.open_nursery() as nursery:
-            nursery.start_soon(sell, chat, got)
-            nursery.start_soon(sell, chat, got)
-
-    async with open_town(bot) as town:
-        await town.says("hi")
+async def test_an_invoice_whose_answer_is_lost(bill: Shop) -> None:
+    """It is never sent twice; its callback finds it, for the aside."""
+    async with open_town(bill.bot) as town:
+        town.outbox.fail(DeliveryUnknownError("invoice", "lost"), lambda op: isinstance(op, CreateInvoice))
+        await town.says("bill")
+        assert isinstance(bill.outcomes[0], DeliveryUnknownError)
+        assert await alarms(town) == ["id_unknown"]
+        town.outbox.reply(PaymentState(False, PRICE), inquires, times=1)
         town.outbox.reply(YES, verifies)
-        for id in ("inv1002", "inv1001"):
-            await town.pays_invoice(id)
-        assert [paid.key for paid in got] == ["invoice-inv1002", "invoice-inv1001"]
-        assert SendMessage.path not in [op.path for op in town.operations()]
+        await town.pays_invoice("lost-7")
+        assert [money.item for money in bill.late] == [Pizza()]
+
+
+async def test_a_refused_send_is_the_authors() -> None:
+    """Nothing is watched then."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        town.outbox.fail(BadRequestError("sendMessage", 400), times=1)
+        await town.says("buy")
+        assert isinstance(shop.outcomes[0], BadRequestError)
+        (row,) = await town.store.payments.find(limit=9)
+        assert (row.state, row.due_at) == ("refused", None)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
-from test_charging import Shop, verifies
+from test_charging import PRICE, Shop, verifies
 from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
 from triobot.conversations.filters import message, text
+from triobot.conversations.paid import Paid
 from triobot.conversations.routes import Router
 from triobot.errors import StoreCorruptError
 from triobot.seams import Consume, Write
 from triobot.wire.operations import SendMessage
+from triobot.wire.results import PaymentState
 
 
 @pytest.mark.parametrize("wait", ["sleep", "receive", "ask"])
@@ -54,8 +56,14 @@ async def test_a_stop_while_a_timeout_is_held_keeps_the_hint(autojump_clock: Moc
         town.outbox.hold(verifies)
         await town.pays()
         await trio.sleep(3)
-    assert await store.unfinished(after=0, limit=2)
-    assert len(store.intended) == 1
+    assert (await store.payments.find(limit=1))[0].state == "verifying"
+    async with open_town(shop.bot, store=store) as town:
+        town.outbox.reply(PaymentState(True, PRICE), verifies)
+        await trio.sleep(60)
+        bought, late = shop.outcomes
+        assert isinstance(bought, Paid)
+        assert late is False
+        assert shop.late == []
 
 
 async def test_a_shield_that_is_opened_in_cleanup_does_not_hold_up_the_program(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import attrs
 import trio
@@ -16,9 +17,11 @@ from trio.testing import wait_all_tasks_blocked
 from triobot.conversations.advice import Advice
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
+from triobot.conversations.paid import goes_on
 from triobot.conversations.routes import Router
 from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
+from triobot.payments.cashier import Cashier
 from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
 from triobot.wire.events import (
@@ -68,6 +71,15 @@ class Town:
 
     def new_dispatcher(self) -> Dispatcher:
         """As after a restart."""
+        self.cashier = Cashier(
+            self.store,  # type: ignore[arg-type]
+            self.outbox,
+            self.services.clock,
+            deliver=lambda captured, ticket: self.dispatcher.deliver(captured, ticket),
+            ring=self.alarms.append,
+            recall=lambda chat_id: self.dispatcher.recall(chat_id),
+        )
+        self.services = attrs.evolve(self.services, payments=self.cashier)
         self.dispatcher = Dispatcher(self.services, self._table, username=self._username)
         return self.dispatcher
 
@@ -235,7 +247,7 @@ class Town:
         """How much the dispatcher still remembers of chats, where there is anything."""
         kept = {
             name: len(getattr(self.dispatcher, name))
-            for name in ("_lives", "_running", "_tidying", "_stalled")
+            for name in ("_lives", "_running", "_tidying", "_catching_up")
         }
         kept["_consumption"] = self.dispatcher._consumption.waiting
         kept["_busy"] = self.dispatcher._busy
@@ -248,10 +260,12 @@ class Run:
 
     scope: trio.CancelScope
     ended: trio.Event
+    paying: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     async def cut(self) -> None:
         """End the program's part without asking anybody."""
         self.scope.cancel()
+        self.paying.cancel()
         await self.ended.wait()
 
 
@@ -267,6 +281,13 @@ async def start(nursery: trio.Nursery, town: Town) -> Run:
         finally:
             run.ended.set()
 
+    async def keep_paying(task_status: trio.TaskStatus[None]) -> None:
+        with run.paying:
+            await cashier.run(task_status=task_status)
+
+    cashier = town.cashier
+    await cashier.start(partial(goes_on, town.store))  # type: ignore[arg-type]
+    await nursery.start(keep_paying)
     await nursery.start(keep_running)
     return run
 

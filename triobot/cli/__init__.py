@@ -13,7 +13,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from .. import __version__
-from . import broadcast, demo, dev, emulate, forget, journal, run, simulate, status, store, talk, webhook_url
+from . import (
+    broadcast,
+    demo,
+    dev,
+    emulate,
+    forget,
+    journal,
+    payments,
+    run,
+    simulate,
+    status,
+    store,
+    talk,
+    webhook_url,
+)
 from .failures import report
 from .terminal import set_up_streams
 
@@ -41,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"triobot {__version__}")
     parser.set_defaults(debug=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    operating = (status, journal, broadcast, store, forget)
+    operating = (status, payments, journal, broadcast, store, forget)
     for command in (run, dev, talk, simulate, webhook_url, emulate, demo, *operating):
         command.declare(commands)
     return parser

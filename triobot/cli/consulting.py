@@ -18,7 +18,7 @@ from .loading import load_bot
 if TYPE_CHECKING:
     from ..operator.desk import Tell
     from ..operator.requests import Request, Told
-    from ..seams import Store
+    from ..seams import Store, WallClock
     from ..settings import Settings
     from ..wire.rules import JsonValue
 
@@ -94,7 +94,12 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
     stamp, clock = Stamp(settings.base_url, settings.checked_token.reveal()), SystemClock()
     try:
         async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
-            desk = Desk(store, clock, broadcasts=partial(_about_broadcasts, store))
+            desk = Desk(
+                store,
+                clock,
+                broadcasts=partial(_about_broadcasts, store),
+                payments=partial(_about_payments, store, clock),
+            )
             await desk.answer(request, tell)
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
@@ -105,6 +110,14 @@ async def _about_broadcasts(store: Store, question: Told) -> Told:
     from ..outbox.desk import StoredBroadcasts, answer
 
     return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
+
+
+async def _about_payments(store: Store, clock: WallClock, question: Told) -> Told:
+    from ..payments.books import Books
+    from ..payments.clerk import Clerk
+
+    books = Books(store.payments, store.commit, clock.now, lambda moved: None)
+    return await Clerk(store, books, clock.now).answer(question)
 
 
 def instant(at: object) -> str:

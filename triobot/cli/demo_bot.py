@@ -54,7 +54,8 @@ async def pizza(chat: Chat) -> None:
         proof = await chat.step(read, label)
         await chat.send(File.from_bytes(proof, label.filename, caption="It will look like this."))
 
-        paid = await chat.charge(size.value, f"A {size.name.lower()} pizza", item=Order(name, size))
+        title = f"A {size.name.lower()} pizza"
+        paid = await chat.charge(size.value, title, item=Order(name, size), late="refund")
         async with chat.typing():
             minutes = await chat.step(submit, paid.item, where, details)
         await chat.send(f"Thank you, {name}! We ring at {details.doorbell} in {minutes} minutes.")

@@ -34,6 +34,7 @@ class OperationKind(Enum):
     GET = "get"
     SET = "set"
     CONTINUE = "continue"
+    CHARGE = "charge"
 
 
 @final

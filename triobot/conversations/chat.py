@@ -19,15 +19,16 @@ from ..wire.events import Event, Sender
 from ..wire.ids import ChatId, as_recipient
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
-from . import asking, charging
+from . import asking, charging, steps
 from .address import Address
 from .blocks import Blocks
 from .buttons import Buttons, Keyboard, inline_of, reply_of
-from .charging import Currency, Paid
+from .charging import Late
 from .data import ChatData
 from .doors import RecordedDoor
 from .filters import Filter
 from .live import Live, open_live
+from .paid import Currency, Paid
 from .waits import OtherwisePolicy
 
 E_co = TypeVar("E_co", covariant=True, default=object)
@@ -312,6 +313,7 @@ class Chat(Blocks, Generic[E_co]):
         *,
         item: T,
         currency: Currency = "IRR",
+        late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> Paid[T]: ...
     @overload
@@ -323,6 +325,7 @@ class Chat(Blocks, Generic[E_co]):
         item: T,
         options: Mapping[K, str] | Buttons[K],
         currency: Currency = "IRR",
+        late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> Paid[T] | K: ...
     async def charge(
@@ -333,27 +336,40 @@ class Chat(Blocks, Generic[E_co]):
         item: object,
         options: Mapping[Any, str] | Buttons[Any] | None = None,
         currency: Currency = "IRR",
+        late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> object:
         """Send a payment button, and return verified money.
 
         **The amount is in rials.** A wallet that is too low, or a payment that fails, keeps it waiting.
 
+        What it returns is the bot's debt until the conversation has come to its normal end, `Paid.settle`
+        was called, or a step took it (`step(..., paid=)`). Any other end of the conversation hands the money
+        to the aside for its item, with the same key: so give the goods under that key. No interface gives
+        captured money back.
+
         Args:
             amount: at least 1; in `currency`.
             text: the message above the button, and the description in the user's list.
-            item: what is bought.
+            item: what is bought; it has to be recordable.
+            late: who gets what is paid when the charge has ended without it. "deliver": the aside
+                ``@bot.aside(paid(Item))``, which has to be there. "refund": nobody: it is never verified, and
+                the platform gives it back within the hour.
             options: further buttons under the payment button; pressing one ends the charge with its key.
 
         Raises:
             PaymentDeclinedError: the platform declined it for good.
-            AmountMismatchError: another amount was captured; nothing may be granted.
+            AmountMismatchError: another amount was captured; nothing may be granted, and an operator is told.
+            PaymentHandedOverError: the aside, or an operator, has it; nothing may be granted here.
+            LocalProtocolError: the amount is no whole number from 1 up, or above the bot's `max_amount`.
+            ConfigError: no aside takes such an item.
             trio.TooSlowError: the button's life of 24 hours is over.
 
         Platform: interface sections 2.4 and 4.2.
         """
         buttons = options if isinstance(options, Buttons) or options is None else Buttons(options)
-        return await charging.charge(self._conversation, amount, text, item, currency, buttons, otherwise)
+        conversation = self._conversation
+        return await charging.charge(conversation, amount, text, item, currency, buttons, late, otherwise)
 
     async def invoice(
         self,
@@ -362,6 +378,7 @@ class Chat(Blocks, Generic[E_co]):
         *,
         item: T,
         expires: int | None = None,
+        late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> Paid[T]:
         """Send an invoice for the wallet page, and return verified money. The amount is in rials.
@@ -370,27 +387,33 @@ class Chat(Blocks, Generic[E_co]):
             expires: seconds from 300 to 604,800; the platform's own day when None.
 
         Raises:
-            DeliveryUnknownError: nobody knows whether the invoice exists; it is never sent twice.
+            DeliveryUnknownError: nobody knows whether the invoice exists; it is never sent twice. If it is
+                paid, the money is for the aside.
             and as `charge`.
 
         Platform: interface section 4.1.
         """
-        return await charging.invoice(self._conversation, amount, text, item, expires, otherwise)
+        return await charging.invoice(self._conversation, amount, text, item, expires, late, otherwise)
 
     async def step(
         self,
         fn: Callable[[*Args], Awaitable[T]],
         *args: *Args,
         raises: type[Exception] | tuple[type[Exception], ...] = (),
+        paid: Paid[object] | None = None,
     ) -> T:
         """Run a side effect, at least once; it gets arguments, returns a value, touches nothing else.
 
         Args:
+            paid: settled once the step has come to its end: it gave what was paid for.
             raises: errors that come back as themselves; all others come back as `StepError`.
 
         Cancellation: *ambiguous*: it may have reached the other side.
         """
-        return await self._conversation.step(fn, args, raises)
+        result = await steps.step(self._conversation, fn, args, raises)
+        if paid is not None:
+            await charging.settle(self._conversation, paid)
+        return result
 
     # --- others, and what goes on beside or after this
 

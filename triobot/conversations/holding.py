@@ -24,23 +24,21 @@ HELD: Final = stimuli.HELD / 1000
 
 
 async def hold(
-    conversation: Conversation, work: Callable[[], Awaitable[T]], unclaimed: Callable[[T], None]
+    conversation: Conversation, work: Callable[[], Awaitable[T]], decided: Callable[[T], bool]
 ) -> T:
     """Await ``work()`` as one operation.
 
     Args:
-        unclaimed: told what the work brought when an interrupt has ended whoever waited for it.
+        decided: whether what the work brought ends what it was for.
 
     Cancellation: a timeout of the author's code comes up to `HELD` late, and not at
-    all if the work has brought a yes by then: what the code does with that is part of the block. Else the
+    all if the work has decided it by then: what the code does with that is part of the block. Else the
     work is cancelled, which is as *ambiguous* as what it does.
     """
     value = await conversation.effect(OperationKind.VERIFY, lambda _: work(), holds=True)
-    if value and conversation.journal.interrupted:
-        if not conversation.replaying:
-            unclaimed(value)
-        await trio.lowlevel.checkpoint_if_cancelled()
-    if value:
+    if decided(value):
+        if conversation.journal.interrupted:
+            await trio.lowlevel.checkpoint_if_cancelled()
         for scope in conversation.scopes.values():
             if scope.due is not None and scope.due <= conversation.journal.now():
                 scope.lift()

@@ -7,6 +7,7 @@ from typing import final
 
 import attrs
 
+from ..money import Payments
 from ..resources import Opened, Resource
 from ..seams import Outbox, RaiseAlarm, Store, WallClock
 from .advice import Advice
@@ -21,6 +22,8 @@ class Services:
     Attributes:
         texts: the runtime's own words; `ChatLife.texts` are those for one chat.
         charge_hosts: where links to top up a wallet may lead.
+        payments: the ledger; None where no money can be asked for.
+        max_amount: above this nothing is charged.
         live_every: seconds between two edits of a live message.
         memory: what filters remember.
         advice: tells a developer of habits that hurt later; None in production.
@@ -32,6 +35,8 @@ class Services:
     texts: Speech
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
+    payments: Payments | None = None
+    max_amount: int | None = None
     resources: Opened = attrs.field(factory=dict[Resource[object], object])
     live_every: float = 1.0
     memory: MutableMapping[object, object] = attrs.field(

@@ -42,9 +42,23 @@ class Signal:
     sender: Sender | None = None
 
 
+@final
+@attrs.frozen
+class PaymentArrived:
+    """Money for an aside, as filters see it; the aside gets its `Paid`. It comes from the ledger's rows.
+
+    Attributes:
+        sender: always None: who paid is in the `Paid`.
+    """
+
+    chat_id: ChatId
+    paid: object = attrs.field(repr=False)
+    sender: Sender | None = None
+
+
 def is_signal(event: object) -> bool:
     """Whether this is a signal, or what code asks for, and no event of the platform."""
-    return isinstance(event, Signal | Call | Halt)
+    return isinstance(event, Signal | Call | Halt | PaymentArrived)
 
 
 def signal_arrival(chat_id: ChatId, value: object, key: str | None, now: int) -> Arrival:

@@ -83,6 +83,7 @@ class Wait:
         owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
         parked_as: the operation in which its task waits for nothing else; None before.
         given: told when it is given something while it is parked.
+        parking: told each time that it is parked.
         answer: what came; a wait takes one event, then is closed until it is opened again.
         hints: payment callbacks that came while it was closed; they are looked at one by one.
     """
@@ -96,6 +97,7 @@ class Wait:
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     parked_as: OperationId | None = attrs.field(default=None, init=False)
     given: Callable[[Wait], None] | None = attrs.field(default=None, init=False, repr=False)
+    parking: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
     answer: Answer | None = attrs.field(default=None, init=False)
     hints: deque[Taken] = attrs.field(factory=lambda: deque[Taken](), init=False)
 

@@ -11,7 +11,17 @@ from ..errors import ConfigError
 from ..journals import ConversationRow, Journal
 from ..seams import Alarm, Store, WallClock
 from ..wire.ids import ChatId
-from .requests import AboutBroadcasts, Backup, Forget, ListJournals, Request, ShowJournal, Status, Told
+from .requests import (
+    AboutBroadcasts,
+    AboutPayments,
+    Backup,
+    Forget,
+    ListJournals,
+    Request,
+    ShowJournal,
+    Status,
+    Told,
+)
 
 _PAGE: Final = 100
 
@@ -61,6 +71,7 @@ class Desk:
         pulse: asks the running bot how it is; None where none runs.
         end: ends what runs in a chat, and returns once nothing does.
         broadcasts: answers questions about them.
+        payments: answers questions about them, and about alarms.
     """
 
     def __init__(
@@ -71,12 +82,14 @@ class Desk:
         pulse: Callable[[], Pulse] | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
         broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
+        payments: Callable[[Told], Awaitable[Told]] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._pulse = pulse
         self._end = end
         self._broadcasts = broadcasts
+        self._payments = payments
 
     async def answer(self, request: Request, tell: Tell) -> None:
         """Answer one request, line by line.
@@ -108,6 +121,10 @@ class Desk:
                 if self._broadcasts is None:
                     raise ConfigError("nobody here knows of broadcasts")
                 await tell(await self._broadcasts(fields))
+            case AboutPayments(fields):
+                if self._payments is None:
+                    raise ConfigError("nobody here knows of payments")
+                await tell(await self._payments(fields))
             case _:
                 assert_never(request)
 

@@ -87,7 +87,15 @@ class AboutBroadcasts:
     fields: Told
 
 
-Request: TypeAlias = Status | ListJournals | ShowJournal | Forget | Backup | AboutBroadcasts
+@final
+@attrs.frozen
+class AboutPayments:
+    """A question about payments and alarms; the ledger knows what can be asked."""
+
+    fields: Told
+
+
+Request: TypeAlias = Status | ListJournals | ShowJournal | Forget | Backup | AboutBroadcasts | AboutPayments
 
 
 def encode_request(request: Request) -> bytes:
@@ -103,7 +111,7 @@ def encode_request(request: Request) -> bytes:
             fields = {"ask": "forget", "chat": chat_id}
         case Backup(path):
             fields = {"ask": "backup", "path": str(path)}
-        case AboutBroadcasts():
+        case AboutBroadcasts() | AboutPayments():
             fields = request.fields
         case _:
             assert_never(request)
@@ -137,6 +145,8 @@ def decode_request(line: bytes) -> Request:
                 return Backup(Path(path))
             case str() as asked if asked.startswith("broadcast."):
                 return AboutBroadcasts(fields)
+            case str() as asked if asked.startswith("payments."):
+                return AboutPayments(fields)
             case _:
                 raise RemoteProtocolError("ask", "must be something that this version can answer")
     except LocalProtocolError as error:

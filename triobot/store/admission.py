@@ -12,6 +12,7 @@ from typing import Final
 
 from ..errors import LocalProtocolError
 from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast, check_key
+from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from ..seams import (
     LARGEST_VALUE,
     Acknowledge,
@@ -29,6 +30,7 @@ from ..wire.rules import LARGEST_INTEGER, check_integer
 from .broadcasts import admit_broadcast, size_of_broadcast
 from .columns import LARGEST_CHAT, check_chat, check_column
 from .journal_admission import admit_journal_write, journal_size
+from .money_admission import admit_money_write, money_size
 from .ring import as_kept
 
 LARGEST_BODY: Final = 32 * 1024 * 1024
@@ -104,6 +106,8 @@ def _size(write: Write) -> int:
             return size_of_broadcast(write)
         case Consume() | Acknowledge() | Intent() | Settle() | PutSetting() | PutData():
             return 256
+        case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
+            return money_size(write)
         case _:
             return journal_size(write)
 
@@ -138,6 +142,8 @@ def _admitted(write: Write) -> Write:
                 check_column("value", value)
                 if len(value) > LARGEST_VALUE:
                     raise LocalProtocolError("value", f"must be at most {LARGEST_VALUE} characters")
+        case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
+            admit_money_write(write)
         case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
             admit_broadcast(write)
         case _:

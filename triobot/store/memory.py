@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import final
+from typing import TypeVar, final
 
 import trio
 
@@ -37,7 +37,10 @@ from .admission import admit_arrival, admit_due, admit_keyed, admit_page, admit_
 from .columns import check_chat
 from .journal_admission import admit_conversation
 from .memory_rows import MemoryRows
+from .reading import Money, ReadAlarms, ReadPayments
 from .retention import RETENTION, Retention
+
+R = TypeVar("R")
 
 
 @asynccontextmanager
@@ -70,6 +73,12 @@ class _MemoryStore:
         self._rows = rows
         self._opening = opening
         self._closed = False
+        self.payments = ReadPayments(self._ask_money)
+        self.alarms = ReadAlarms(self._ask_money)
+
+    async def _ask_money(self, work: Callable[[Money], R]) -> R:
+        await self._turn()
+        return work(self._rows.money)
 
     def close(self) -> None:
         self._closed = True

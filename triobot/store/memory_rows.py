@@ -11,6 +11,7 @@ import attrs
 
 from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
 from ..journals import Lease, Opening
+from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from ..seams import (
     Acceptance,
     Accepted,
@@ -34,6 +35,8 @@ from .admission import admit_writes
 from .broadcast_memory import BroadcastMemory
 from .deliveries import Delivery, cutoff, is_redelivery
 from .memory_journals import MemoryJournals
+from .memory_money import MemoryMoney
+from .money_admission import MONEY
 from .retention import Retention
 from .ring import overflows
 from .tally import Tally
@@ -41,7 +44,7 @@ from .tally import Tally
 _SWEEP_EVERY: Final = 60 * 1000
 
 _BROADCASTS: Final = (OpenBroadcast, AddReceivers, AdvanceBroadcast, TurnBroadcast, DropBroadcast)
-_OTHERS: Final = (Consume, Acknowledge, Intent, Settle, KeepRaw, PutSetting, PutData, *_BROADCASTS)
+_OTHERS: Final = (Consume, Acknowledge, Intent, Settle, KeepRaw, PutSetting, PutData, *_BROADCASTS, *MONEY)
 
 
 @final
@@ -54,6 +57,7 @@ class MemoryRows:
         self._retention = Retention()
         self._tally = Tally()
         self.journals = MemoryJournals(self._tally)
+        self.money = MemoryMoney()
         self.broadcasts = BroadcastMemory()
         self._last_seq = 0
         self._inbox: dict[int, InboxRow] = {}
@@ -137,6 +141,7 @@ class MemoryRows:
                 others.append(write)
             else:
                 self.journals.apply(write)
+        self.money.check(others)
 
     def _take_back(self) -> None:
         self.journals.undo()
@@ -255,6 +260,8 @@ class MemoryRows:
                 self._settings[name] = value
             case PutData(chat_id, key, value):
                 self._put_data(chat_id, key, value)
+            case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
+                self.money.apply(write)
             case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
                 self.broadcasts.apply(write)
             case _:

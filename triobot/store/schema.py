@@ -15,6 +15,7 @@ import attrs
 
 from ..errors import StoreVersionError
 from .broadcasts import CREATE_BROADCASTS
+from .payment_rows import TABLES as MONEY
 
 APPLICATION_ID: Final = 0x7472_6962
 """What says in the file's header that it is ours: "trib" in ASCII."""
@@ -154,6 +155,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         ),
     ),
     Migration(number=4, release="0.1.0", min_reader=3, statements=CREATE_BROADCASTS),
+    # Code that doesn't know the ledger would let paid money lapse: it must not open such a store.
+    Migration(number=5, release="0.1.0", min_reader=5, statements=MONEY),
 )
 
 

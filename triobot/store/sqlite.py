@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 import trio
 
@@ -52,11 +52,14 @@ from .backups import back_up_file, examine_file, restore_file
 from .columns import check_chat
 from .file import StoreFile, open_file
 from .journal_admission import admit_conversation
+from .reading import Money, ReadAlarms, ReadPayments
 from .retention import RETENTION, Retention
 from .schema import MIGRATIONS, Migration
 from .stamp import Stamp
 from .statements import Tables
 from .writer import Writer
+
+R = TypeVar("R")
 
 _log: Final = logging.getLogger("triobot.store")
 
@@ -216,6 +219,11 @@ class _SqliteStore:
         self._opening = file.opening
         self._lease = Lease(0, file.opening.boot)
         self._clock = clock
+        self.payments = ReadPayments(self._ask_money)
+        self.alarms = ReadAlarms(self._ask_money)
+
+    async def _ask_money(self, work: Callable[[Money], R]) -> R:
+        return await self._writer.ask(lambda tables: work(tables.money), writes=False)
 
     async def accept(
         self,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
+from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from ..seams import (
     Acceptance,
     Accepted,
@@ -34,6 +35,7 @@ from .admission import admit_writes
 from .broadcasts import BroadcastTables
 from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
 from .journal_tables import LIVE, JournalTables
+from .payment_rows import MoneyTables
 from .retention import Retention
 from .ring import overflows
 from .schema import put_meta
@@ -53,6 +55,7 @@ class Tables:
         self.tally = Tally()
         self.retention = Retention()
         self.journals = JournalTables(connection, self.tally)
+        self.money = MoneyTables(connection)
         self.broadcasts = BroadcastTables(connection)
 
     # --- writing
@@ -108,6 +111,8 @@ class Tables:
                 self._put_setting(write)
             case PutData():
                 self._put_data(write)
+            case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
+                self.money.apply(write)
             case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
                 self.broadcasts.apply(write)
             case _:

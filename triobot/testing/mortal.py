@@ -11,6 +11,7 @@ import trio
 
 from ..jobs import BroadcastJob, Receiver
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
+from ..money import AlarmRows, PaymentRows
 from ..seams import (
     Acceptance,
     Arrival,
@@ -65,6 +66,14 @@ class MortalStore:
     def __init__(self, inner: Store, mortal: Mortal) -> None:
         self._inner = inner
         self._mortal = mortal
+
+    @property
+    def payments(self) -> PaymentRows:
+        return self._inner.payments
+
+    @property
+    def alarms(self) -> AlarmRows:
+        return self._inner.alarms
 
     async def accept(
         self,

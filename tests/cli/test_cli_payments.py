@@ -1,0 +1,117 @@
+"""``triobot payments``: with a bot that runs, and without one."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import attrs
+import pytest
+import trio
+from cli_rig import Command
+
+from tests.bot.rig import Chats, make_bot
+from tests.payments.payments_rig import START, after, button
+from triobot import Chat
+from triobot.money import PutPayment, RaiseAlarm
+from triobot.payments.records import row_of
+from triobot.store import Stamp, open_store
+from triobot.wire.ids import RefId
+
+STORE = "sqlite:bot.db"
+REF = "1234567890123456"
+
+
+class Clock:
+    def now(self) -> int:
+        return START
+
+
+@pytest.fixture
+def command(triobot: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """A command of the operator of the bot that `rig` makes."""
+    monkeypatch.setenv("TRIOBOT_TOKEN", "rig-token")
+    monkeypatch.setenv("TRIOBOT_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("TRIOBOT_STORE", STORE)
+    return triobot
+
+
+async def keep_two() -> None:
+    """One that is paid for and nobody takes, one that was another amount."""
+    paid = after(
+        button(taker="nobody"), "send_begun", "send_ok", "taker_gone", "operator_verify", "verify_begun"
+    )
+    verified = attrs.evolve(after(paid, "verify_ok"), revision=1)
+    wrong = attrs.evolve(after(paid, "verify_wrong"), revision=1, id=RefId("77"), currency="coin")
+    async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
+        for entry in (verified, wrong):
+            await store.commit(PutPayment(row_of(entry), "made", START))
+        await store.commit(RaiseAlarm("amount_mismatch", "77", "text\x1b[2J", START))
+
+
+def test_without_a_bot(command: Command) -> None:
+    """The store itself is read and written."""
+    trio.run(keep_two)
+
+    listed = command("payments", "list").out
+    assert f"{REF}  verified" in listed
+    assert "77  mismatch" in listed
+    assert command("payments", "list", "--state", "mismatch").out.count("\n") == 1
+    assert "verify_ok" not in command("payments", "show", REF).out
+    assert "settled" in command("payments", "settle", REF).out
+    assert "operator_settled" in command("payments", "show", REF).out
+    assert "1 mismatch" in command("payments", "counts").out
+    assert "\x1b" not in command("payments", "alarms").out
+    assert "resolved" in command("payments", "resolve", "77").out
+    assert "no alarm is open" in command("payments", "alarms").out
+    totals = command("payments", "totals", "--days", "10000").out
+    assert "button IRR" in totals
+    assert "button coin" in totals
+    rows = list(csv.DictReader(io.StringIO(command("payments", "export").out)))
+    assert {row["ref"]: row["currency"] for row in rows} == {REF: "IRR", "77": "coin"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show",),
+        ("list", "7"),
+        ("settle", "9"),
+        ("inquire", REF),
+        ("adopt", "1", "2"),
+        ("adopt", "1", "2", "x"),
+        ("list", "--state", "lost"),
+        ("resolve", "1 2"),
+    ],
+)
+def test_what_cant_be_done_is_one_line(command: Command, words: tuple[str, ...]) -> None:
+    """And exit code 1."""
+    trio.run(keep_two)
+    ended = command("payments", *words)
+
+    assert ended.code == 1
+    assert ended.err.count("\n") == 1
+
+
+def test_beside_a_running_bot(command: Command) -> None:
+    """Asked over its socket; it does what is due at once."""
+    trio.run(keep_two)
+    seen: list[str] = []
+
+    async def main() -> None:
+        bot = make_bot(Chats(), store=STORE)
+
+        @bot.conversation
+        async def patient(chat: Chat) -> None:
+            await chat.ask("What?")
+
+        async with bot.running():
+            for words in (("list",), ("resolve", REF), ("acknowledge",), ("status",)):
+                name = ("payments", *words) if words != ("status",) else words
+                ended = await trio.to_thread.run_sync(lambda name=name: command(*name))
+                seen.append(ended.out + ended.err)
+
+    trio.run(main)
+    assert f"{REF}  verified" in seen[0]
+    assert "resolved" in seen[1]
+    assert "no alarm is open" in seen[2]

@@ -1,0 +1,246 @@
+"""A cashier over a memory store and the emulator's world, in virtual time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from triobot.emulator import acts, paying
+from triobot.emulator.people import User
+from triobot.emulator.performing import Refusal, perform
+from triobot.emulator.switches import Switches
+from triobot.emulator.world import World
+from triobot.errors import BadRequestError, DeliveryUnknownError, ForbiddenError, RefusedError
+from triobot.money import Captured, Charge, Ticket
+from triobot.payments.cashier import Budget, Cashier
+from triobot.payments.entry import Entry
+from triobot.payments.records import entry_of
+from triobot.seams import Alarm, Arrival, Quota, Store
+from triobot.store import open_memory
+from triobot.wire.events import InvoiceCallback, PayCallback
+from triobot.wire.ids import RefId
+from triobot.wire.markup import InlineKeyboard, PayButton
+from triobot.wire.operations import CreateInvoice, SendMessage
+
+EPOCH = 1_700_000_000_000
+PRICE = 250_000
+MINUTE = 60.0
+HOUR = 60 * MINUTE
+
+
+class Clock:
+    """The time of day, which passes as Trio's does."""
+
+    ahead = 0
+
+    def now(self) -> int:
+        return EPOCH + self.ahead + int(trio.current_time() * 1000)
+
+
+@attrs.define
+class Line:
+    """`triobot.seams.Outbox` to the world, with faults.
+
+    Attributes:
+        fault: called with each operation before it takes effect; raises, or says "lost" or "hangs": after it.
+        asked: the operations that arrived, by path.
+    """
+
+    world: World
+    clock: Clock
+    fault: Callable[[Any], str | None] = lambda operation: None
+    asked: list[str] = attrs.field(factory=list[str])
+
+    async def perform(self, operation: Any, **how: Any) -> Any:
+        await trio.sleep(0.1)
+        self.asked.append(operation.path)
+        after = self.fault(operation)
+        answer, _ = perform(self.world, operation, self.clock.now())
+        if after == "hangs":
+            await trio.sleep_forever()
+        if after == "lost":
+            raise DeliveryUnknownError(operation.path, "no answer")
+        if isinstance(answer, Refusal):
+            kind = {400: BadRequestError, 403: ForbiddenError}.get(answer.status, RefusedError)
+            raise kind(operation.path, answer.status, answer.reason)
+        return answer
+
+
+class Till:
+    """What a test sees: a cashier, its store and world, and what the asides got."""
+
+    def __init__(self, store: Store, **switches: Any) -> None:
+        self.clock = Clock()
+        self.store = store
+        self.world = World(chance=random.Random(1), switches=Switches(**switches))
+        self.line = Line(self.world, self.clock)
+        self.user: User = self.world.add_user("Sara", irr=10**9, coin=10**9)
+        acts.join(self.world, self.user, self.clock.now())
+        self.rung: list[Alarm] = []
+        self.delivered: list[Captured] = []
+        self.aside: Callable[[Captured, Ticket], Any] | None = None
+        self.crash: Callable[[], None] = lambda: None
+        self.cashier = self.new_cashier()
+
+    def new_cashier(self, epoch: int = 0, budget: Budget | None = None) -> Cashier:
+        """As after a restart."""
+        self.cashier = Cashier(
+            self.store,
+            self.line,  # type: ignore[arg-type]
+            self.clock,
+            deliver=self._deliver,
+            ring=self.rung.append,
+            epoch=epoch,
+            budget=budget,
+        )
+        return self.cashier
+
+    async def _deliver(self, captured: Captured, ticket: Ticket) -> bool:
+        if self.aside is None:
+            return False
+        taken = await ticket.take()
+        if taken is not None:
+            self.delivered.append(taken)
+            await self.aside(taken, ticket)
+        return True
+
+    # --- a conversation
+
+    async def charges(self, owner: str = "1", *, seconds: float = 24 * HOUR, **changes: Any) -> Ticket:
+        """Ask for money, and have it shown."""
+        plain = Charge(
+            kind="button",
+            chat_id=self.user.chat_id,
+            amount=PRICE,
+            currency="IRR",
+            item="[1, 1]",
+            text="Pizza",
+            owner=owner,
+            late="handler",
+            expires_at=self.clock.now() + int(seconds * 1000),
+        )
+        charge = attrs.evolve(plain, **changes)
+        ticket = await self.cashier.open(charge)
+        if charge.kind == "invoice":
+            created = await self.line.perform(CreateInvoice(charge.chat_id, charge.amount, charge.text))
+            await ticket.sent(invoice_id=created.id)
+            return ticket
+        button = PayButton("Pay", charge.amount, ticket.id, charge.currency)
+        keyboard = InlineKeyboard(((button,),))
+        sent = await self.line.perform(SendMessage(charge.chat_id, charge.text, inline_keyboard=keyboard))
+        await ticket.sent(message_id=sent.id)
+        return ticket
+
+    async def charges_again(self, cashier: Cashier) -> Ticket:
+        """What a conversation does that comes back: the same operation asks again."""
+        plain = Charge(
+            kind="button",
+            chat_id=self.user.chat_id,
+            amount=PRICE,
+            currency="IRR",
+            item="[1, 1]",
+            text="Pizza",
+            owner="conversation 7, operation 3",
+            late="handler",
+            expires_at=self.clock.now() + 1000,
+        )
+        return await cashier.open(plain)
+
+    # --- the user
+
+    def pays(self, **how: Any) -> PayCallback:
+        """Press the newest payment button; the callback is posted by `posts`."""
+        message_id, button = paying.newest_pay_button(self.world, self.user)
+        (event,) = paying.pay(self.world, self.user, message_id, button, self.clock.now(), **how)
+        assert isinstance(event, PayCallback)
+        return event
+
+    def pays_invoice(self, **how: Any) -> InvoiceCallback:
+        """Pay the newest invoice."""
+        number = paying.newest_invoice(self.world, self.user, self.clock.now())
+        (event,) = paying.pay_invoice(self.world, self.user, number, self.clock.now(), **how)
+        assert isinstance(event, InvoiceCallback)
+        return event
+
+    async def posts(self, event: PayCallback | InvoiceCallback) -> int:
+        """The platform posts a callback; returns its place in the inbox."""
+        arrival = Arrival(event.chat_id, None, self.clock.now(), "text/plain", b"callback")
+        accepted = await self.store.accept(arrival, quota=Quota())
+        seq: int = accepted.row.seq  # type: ignore[union-attr]
+        self.cashier.hint(seq, event)
+        return seq
+
+    # --- the books
+
+    async def entry(self, id_: RefId) -> Entry:
+        """A payment as it is stored."""
+        row = await self.store.payments.get(id_)
+        assert row is not None
+        return entry_of(row)
+
+    async def state(self, id_: RefId) -> str:
+        """How far it got."""
+        return (await self.entry(id_)).state
+
+    async def facts(self, id_: RefId) -> list[str]:
+        """What happened to it."""
+        return [move.fact for move in await self.store.payments.history(id_)]
+
+    async def alarms(self) -> set[str]:
+        """The kinds of the open alarms."""
+        return {alarm.kind for alarm in await self.store.alarms.open(limit=100)}
+
+    @property
+    def wallet(self) -> int:
+        """What the user still has in rials."""
+        self.world.catch_up(self.clock.now())
+        return self.user.wallet["IRR"]
+
+
+@asynccontextmanager
+async def open_till(**switches: Any) -> AsyncGenerator[Till]:
+    """A running cashier."""
+    async with open_memory(clock=Clock()) as store:
+        till = Till(store, **switches)
+        async with _running(till, till.cashier, lambda owner: True):
+            yield till
+
+
+@asynccontextmanager
+async def again(
+    till: Till, *, alive: Callable[[str], bool] = lambda owner: True, epoch: int = 0
+) -> AsyncGenerator[Cashier]:
+    """Another cashier over the same store, as after a crash of the first one."""
+    till.crash()
+    async with _running(till, till.new_cashier(epoch), alive) as cashier:
+        yield cashier
+
+
+@asynccontextmanager
+async def _running(till: Till, cashier: Cashier, alive: Callable[[str], bool]) -> AsyncGenerator[Cashier]:
+    async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
+        till.crash = scope.cancel
+
+        async def run(task_status: trio.TaskStatus[None]) -> None:
+            with scope:
+                await cashier.run(task_status=task_status)
+
+        async def there(chat_id: object, owner: str) -> bool:
+            return alive(owner)
+
+        await cashier.start(there)
+        await nursery.start(run)
+        yield cashier
+        nursery.cancel_scope.cancel()
+
+
+async def rest() -> None:
+    """Wait until nobody does anything without time passing."""
+    await wait_all_tasks_blocked()

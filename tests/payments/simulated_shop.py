@@ -1,0 +1,537 @@
+"""A bot that sells: a store that outlives it, conversations and asides that grant, crashes at any write.
+
+What decides is the real thing: books, examiner, desk and table. What waits is simulated.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import Counter
+from typing import Any, Literal
+
+import attrs
+
+from tests.payments.simulated_platform import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    Callback,
+    LostError,
+    NeverLeftError,
+    Platform,
+    StatusError,
+)
+from tests.payments.simulated_time import Pause, Signal, Simulator
+from triobot.emulator.people import User
+from triobot.money import PutPayment, RaiseAlarm
+from triobot.payments import examiner
+from triobot.payments.books import Books, Planned
+from triobot.payments.desk import Desk
+from triobot.payments.entry import Entry
+from triobot.payments.facts import Answer, Fact, Plain, SendOk
+from triobot.payments.ledger import Moved, Notice
+from triobot.payments.records import entry_of
+from triobot.seams import Consume
+from triobot.store.memory_money import MemoryMoney
+from triobot.store.reading import ReadAlarms, ReadPayments
+from triobot.wire.ids import ChatId, InvoiceId, RefId
+from triobot.wire.markup import InlineKeyboard, PayButton
+from triobot.wire.operations import (
+    CreateInvoice,
+    EditMessage,
+    InquireInvoice,
+    InquirePayment,
+    SendMessage,
+    VerifyInvoice,
+    VerifyPayment,
+)
+
+DAY = 24 * HOUR
+
+
+@attrs.frozen
+class Plan:
+    """What a conversation will do, decided when it starts."""
+
+    kind: Literal["button", "invoice"]
+    chat_id: ChatId
+    amount: int
+    currency: Literal["IRR", "coin"]
+    late: Literal["handler", "nobody"]
+    durable: bool
+    has_aside: bool
+    patience: int
+    impatient: bool
+    dies: bool
+    forgets: bool
+    parks: bool
+    resends: bool
+    hasty: bool
+    twice: bool
+
+
+@attrs.frozen
+class Talk:
+    """A line of the journal: this conversation is alive, and has this payment."""
+
+    owner: str
+    plan: Plan | None
+    id: RefId | None = None
+
+
+class Store:
+    """Money rows, an inbox and a journal, committed together; keeps what no crash may take."""
+
+    def __init__(self, simulator: Simulator, chance: random.Random) -> None:
+        self._simulator = simulator
+        self._chance = chance
+        self.money = MemoryMoney()
+        self.inbox: dict[int, Callback] = {}
+        self.talks: dict[str, tuple[Plan, RefId]] = {}
+        self.alarms: list[RaiseAlarm] = []
+        self.reached: Counter[tuple[str, str]] = Counter()
+        self.settled: Counter[RefId] = Counter()
+        self.beat = simulator.time
+        self.crash_at: dict[int, str] = {}
+        self.commits = 0
+        self.crash: Any = None
+        self.backup_at = 0
+        self.backup_made: Any = None
+        self.rows = ReadPayments(self._ask)
+        self.read_alarms = ReadAlarms(self._ask)
+
+    async def _ask(self, work: Any) -> Any:
+        return work(self.money)
+
+    async def commit(self, *writes: Any) -> None:
+        self.commits += 1
+        crash = self.crash_at.pop(self.commits, "")
+        await Pause(self._chance.randrange(0, 5))
+        if crash == "before":
+            await self._crash()
+        self.money.check(writes)
+        for write in writes:
+            self._apply(write)
+        if self.commits >= self.backup_at > 0 and self.backup_made is None:
+            self.backup_made = self.backup()
+        if crash == "after":
+            await self._crash()
+        await Pause(self._chance.randrange(0, 3))
+
+    async def _crash(self) -> None:
+        self.crash()
+        await Pause(float("inf"))
+
+    def _apply(self, write: Any) -> None:
+        match write:
+            case Consume(seqs):
+                for seq in seqs:
+                    self.inbox.pop(seq, None)
+            case Talk(owner, None):
+                self.talks.pop(owner, None)
+            case Talk(owner, plan, id_):
+                self.talks[owner] = (plan, id_)
+            case _:
+                if isinstance(write, PutPayment) and write.fact == "settled" and write.row.state == "settled":
+                    before = self.money.get(write.row.id)
+                    self.settled[write.row.id] += before is not None and before.state != "settled"
+                if isinstance(write, RaiseAlarm):
+                    self.alarms.append(write)
+                self.money.apply(write)
+
+    def backup(self) -> Any:
+        self.beat = self._simulator.now()
+        return copy.deepcopy((self.money, self.inbox, self.talks, self.beat))
+
+    def restore(self, backup: Any) -> None:
+        self.money, self.inbox, self.talks, self.beat = copy.deepcopy(backup)
+
+
+@attrs.frozen
+class Grant:
+    key: str
+    at: int
+    marked: bool
+
+
+class Shop:
+    """One life of the bot's process after another, on one store."""
+
+    def __init__(self, simulator: Simulator, chance: random.Random, platform: Platform, store: Store) -> None:
+        self.simulator = simulator
+        self.chance = chance
+        self.platform = platform
+        self.store = store
+        self.alive = False
+        self.ready = False
+        self.grants: list[Grant] = []
+        self.by_hand: set[RefId] = set()
+        self.asides: dict[RefId, bool] = {}
+        self.impossible: list[tuple[str, str]] = []
+        self.numbers = 0
+        self.intends = True
+        self.last_refs: list[str] = []
+        store.crash = self.crash
+        platform.deliver = self.accept
+
+    # --- lives
+
+    def boot(self, restored: bool = False) -> None:
+        self.alive = True
+        self.ready = False
+        self.process = object()
+        self.poke = Signal()
+        self.busy: set[RefId] = set()
+        self.waiters: dict[RefId, tuple[list[Notice], Signal]] = {}
+        self.books = Books(self.store.rows, self.store.commit, self.simulator.now, self._listen)
+        self.desk = Desk(self.books, self.store.rows, self.store.commit, self._look_up, self.simulator.now)
+        self._spawn(self._start(restored))
+
+    def crash(self) -> None:
+        if not self.alive:
+            return
+        self.alive = self.ready = False
+        self.store.beat = self.simulator.now()
+        self.simulator.stop(self.process)
+        down = self.chance.choice((SECOND, MINUTE, 15 * MINUTE, 70 * MINUTE))
+        self.simulator.spawn(self._boot_later(down), self)
+
+    async def _boot_later(self, down: int) -> None:
+        await Pause(down)
+        self.boot()
+
+    def _spawn(self, coroutine: Any) -> None:
+        self.simulator.spawn(coroutine, self.process)
+
+    async def _start(self, restored: bool) -> None:
+        talks = list(self.store.talks.items())
+        for _, (plan, id_) in talks:
+            if plan.durable and not plan.parks:
+                self.waiters[id_] = ([], Signal())
+        rows = self.store.money.find((), None, None, None, 10_000)
+        now = self.simulator.now()
+        watched = now - self.store.beat <= 20 * MINUTE
+        if restored or (not watched and any(row.due_at is not None for row in rows)):
+            await self.store.commit(RaiseAlarm("unwatched", "start", f"since {self.store.beat}", now))
+        for row in rows:
+            await self.books.move(row.id, Plain("restored" if restored else "restart"))
+        for owner, (plan, id_) in talks:
+            if not plan.durable:
+                await self.books.move(id_, Plain("taker_gone"), also=(Talk(owner, None),))
+            elif not plan.parks:
+                self._spawn(self._goes_on(owner, plan, id_))
+        self.ready = True
+        self._spawn(self._verifier())
+        self._spawn(self._takes())
+
+    # --- the task around the examiner
+
+    async def _verifier(self) -> None:
+        while True:
+            now = self.simulator.now()
+            for row in await self.store.rows.due(now, limit=16):
+                if row.id not in self.busy:
+                    self.busy.add(row.id)
+                    self._spawn(self._works_on(row.id))
+            due = await self.store.rows.next_due()
+            waits = float("inf") if due is None else max(due - now, SECOND)
+            await Pause(waits, self.poke)
+
+    async def _works_on(self, id_: RefId) -> None:
+        await examiner.work_on(id_, self.books, self, self.simulator.now)
+        self.busy.discard(id_)
+        self.poke.send()
+
+    def _listen(self, moved: Moved) -> None:
+        self.store.reached[moved.before.state, moved.fact] += 1
+        if moved.notice is not None and moved.entry.id in self.waiters:
+            notices, signal = self.waiters[moved.entry.id]
+            notices.append(moved.notice)
+            signal.send()
+        if moved.entry.state == "mismatch" != moved.before.state and self.chance.random() < 0.7:
+            self._spawn(self._command(moved.entry.id, after=self.chance.randrange(30)))
+        self.poke.send()
+
+    def _note(self, planned: Planned | None) -> bool:
+        if planned is None or planned.moved:
+            return planned is not None
+        for outcome in planned.outcomes:
+            if not isinstance(outcome, Moved):
+                self.impossible.append((outcome.entry.state, outcome.fact))
+        return False
+
+    # --- callbacks
+
+    def accept(self, event: Callback) -> bool:
+        if not self.alive:
+            return False
+        self.numbers += 1
+        self.store.inbox[self.numbers] = event
+        self.poke_inbox.send()
+        return True
+
+    poke_inbox = Signal()
+
+    async def _takes(self) -> None:
+        self.poke_inbox = Signal()
+        while True:
+            for seq, event in list(self.store.inbox.items()):
+                await self.desk.take(event, also=(Consume((seq,)),))
+            await Pause(30 * SECOND if self.store.inbox else float("inf"), self.poke_inbox)
+
+    # --- hands
+
+    async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> Answer:
+        if to == "verify" and self.intends:
+            row = self.store.money.get(entry.id)
+            assert row is not None
+            assert row.state == "verifying", f"verify of a payment that is {row.state}"
+        operation: Any
+        if entry.invoice_id is not None:
+            kind = VerifyInvoice if to == "verify" else InquireInvoice
+            operation = kind(entry.chat_id, entry.invoice_id)
+        else:
+            kind = VerifyPayment if to == "verify" else InquirePayment
+            operation = kind(entry.chat_id, entry.id)
+        return await self._ask(operation, to)
+
+    async def _ask(self, operation: Any, to: Literal["verify", "inquire"]) -> Answer:
+        try:
+            state = await self.platform.perform(operation)
+        except (LostError, NeverLeftError):
+            return Answer(to, "unknown")
+        except StatusError as error:
+            return Answer(to, {400: "400", 403: "403"}.get(error.status, "unknown"))  # type: ignore[arg-type]
+        return Answer(to, "verified" if state.verified else "error", state.amount)
+
+    async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> Answer:
+        return await self._ask(InquireInvoice(chat_id, invoice_id), "inquire")
+
+    async def remove(self, entry: Entry) -> bool:
+        assert entry.message_id is not None
+        try:
+            await self.platform.perform(EditMessage(entry.chat_id, entry.message_id, entry.text))
+        except (LostError, NeverLeftError, StatusError):
+            return False
+        return True
+
+    async def deliver(self, entry: Entry) -> bool:
+        if not self.asides[entry.id]:
+            return False
+        planned = await self.books.move(entry.id, Plain("delivered"), may_fail=True, taker="handler")
+        if planned is not None and planned.moved:
+            self._spawn(self._aside(planned.entry))
+        return True
+
+    # --- the author's code
+
+    async def _aside(self, entry: Entry) -> None:
+        await Pause(self.chance.randrange(10, 3_000))
+        if not self.platform.calm and self.chance.random() < 0.3:
+            await self._mine("handler", entry.id, "handler_failed")
+            return
+        self._grant(entry)
+        await Pause(self.chance.randrange(10, 3_000))
+        await self._settles("handler", entry)
+
+    async def _settles(self, taker: Any, entry: Entry, *also: Any) -> None:
+        await self._mine(taker, entry.id, "settled", *also)
+        if self.chance.random() < 0.1:
+            await self._mine(taker, entry.id, "settled")
+
+    async def _mine(self, taker: Any, id_: RefId, name: Any, *also: Any) -> bool:
+        """What a ticket does: let it happen while it is still this one's."""
+        planned = await self.books.move(id_, Plain(name), also=also, may_fail=True, taker=taker)
+        if planned is None or not planned.moved:
+            await self.store.commit(*also)
+            return False
+        return True
+
+    def _grant(self, entry: Entry) -> None:
+        self.grants.append(Grant(entry.id, self.simulator.now(), entry.uncertain))
+
+    async def sells(self, user: User, number: int) -> None:
+        """Start a conversation with a user who is offered something."""
+        chance = self.chance
+        plan = Plan(
+            kind=chance.choice(("button", "button", "invoice")),
+            chat_id=user.chat_id,
+            amount=chance.randrange(1_000, 900_000),
+            currency=chance.choice(("IRR", "coin")),
+            late=chance.choice(("handler", "nobody")),
+            durable=chance.random() < 0.6,
+            has_aside=chance.random() < 0.85,
+            patience=chance.choice((MINUTE, 10 * MINUTE, 40 * MINUTE, 3 * HOUR)),
+            impatient=chance.random() < 0.3,
+            dies=chance.random() < 0.2,
+            forgets=chance.random() < 0.05,
+            parks=chance.random() < 0.15,
+            resends=chance.random() < 0.5,
+            hasty=chance.random() < 0.15,
+            twice=chance.random() < 0.3,
+        )
+        if plan.kind == "invoice":
+            plan = attrs.evolve(plan, currency="IRR")
+        now = self.simulator.now()
+        entry = Entry(
+            id=RefId(str(10**15 + chance.randrange(8 * 10**15))),
+            kind=plan.kind,
+            chat_id=plan.chat_id,
+            amount=plan.amount,
+            currency=plan.currency,
+            item="[1, null]",
+            text="Pizza",
+            owner=f"{number}",
+            taker="conversation",
+            late=plan.late,
+            made_at=now,
+            expires_at=now + (6 * HOUR if plan.kind == "invoice" else plan.patience),
+        )
+        self.asides[entry.id] = plan.has_aside
+        self.last_refs.append(entry.id)
+        self.waiters[entry.id] = ([], Signal())
+        owner, also = entry.owner, (Talk(entry.owner, plan, entry.id),)
+        if plan.twice:
+            entry = await self.books.add(entry, also=also)
+            if plan.hasty:
+                await Pause(chance.randrange(0, 20 * MINUTE))  # its lane is held
+        else:
+            entry = await self.books.add(entry, Plain("send_begun"), also=also)
+        await self._goes_on(owner, plan, entry.id)
+
+    async def _goes_on(self, owner: str, plan: Plan, id_: RefId) -> None:
+        entry = await self.books.read(id_)
+        if entry is None:
+            return None  # a backup was restored meanwhile
+        over = (Talk(owner, None),)
+        if entry.taker != "conversation" or entry.state in ("mismatch", "settled", "resolved"):
+            return await self.store.commit(*over)
+        if entry.state == "sending" and plan.hasty:
+            # The author's own timeout, perhaps before the platform has answered.
+            self._spawn(self._sends(entry))
+            await Pause(self.chance.randrange(0, 15 * SECOND))
+            return await self._gives_up(id_, over)
+        if entry.state == "prepared" or (entry.state == "unsure" and plan.resends and plan.kind == "button"):
+            self._note(await self.books.move(id_, Plain("send_begun")))
+            if await self._sends(entry):
+                return await self._gives_up(id_, over)
+        elif entry.state == "sending":
+            if await self._sends(entry):
+                return await self._gives_up(id_, over)
+        elif entry.state == "unsure" and plan.kind == "invoice":
+            return await self._gives_up(id_, over)
+        return await self._waits(owner, plan, id_)
+
+    async def _gives_up(self, id_: RefId, over: Any) -> None:
+        await self._mine("conversation", id_, "taker_gone", *over)
+
+    async def _sends(self, entry: Entry) -> bool:
+        """Send it; True if the conversation has to end."""
+        operation: Any
+        if entry.kind == "invoice":
+            operation = CreateInvoice(entry.chat_id, entry.amount, entry.text, expire_time=6 * 3600)
+        else:
+            button = PayButton("Pay", entry.amount, entry.id, entry.currency, entry.text)
+            operation = SendMessage(entry.chat_id, entry.text, inline_keyboard=InlineKeyboard(((button,),)))
+        for _ in range(3):
+            fact: Fact
+            try:
+                result = await self.platform.perform(operation)
+                fact = (
+                    SendOk(message_id=result.id) if entry.kind == "button" else SendOk(invoice_id=result.id)
+                )
+            except NeverLeftError:
+                fact = Plain("send_never_left")
+            except LostError:
+                fact = Plain("send_unknown")
+            except StatusError as error:
+                fact = Plain("send_refused" if error.status in (400, 403) else "send_unknown")
+            planned = await self.books.move(entry.id, fact)
+            self._note(planned)
+            assert planned is not None
+            match fact:
+                case SendOk():
+                    return False
+                case Plain("send_refused"):
+                    return True
+                case Plain("send_unknown"):
+                    if entry.kind == "invoice":
+                        return True
+            if planned.entry.taker != "conversation":
+                return False
+            if planned.entry.state in ("prepared", "unsure"):
+                self._note(await self.books.move(entry.id, Plain("send_begun")))
+            await Pause(2 * SECOND)
+        self._note(await self.books.move(entry.id, Plain("send_never_left")))
+        return True
+
+    async def _waits(self, owner: str, plan: Plan, id_: RefId) -> None:
+        notices, signal = self.waiters[id_]
+        over = (Talk(owner, None),)
+        deadline = self.simulator.now() + plan.patience
+        entry = await self.books.read(id_)
+        while entry is not None and entry.state not in ("verified", "delivered"):
+            if entry.taker != "conversation":
+                return await self.store.commit(*over)
+            if not notices:
+                await Pause(max(0, deadline - self.simulator.now()), signal)
+            notice = notices.pop(0) if notices else None
+            ends = notice is None and self.simulator.now() >= deadline
+            match notice:
+                case Notice("handed_over"):
+                    return await self.store.commit(*over)
+                case Notice("mismatch"):
+                    ends = True
+                case Notice("declined"):
+                    ends = True
+                case Notice("retry"):
+                    ends = plan.impatient
+            if ends:
+                return await self._gives_up(id_, over)
+            entry = await self.books.read(id_)
+        if entry is None or entry.taker != "conversation":
+            return await self.store.commit(*over)
+        if not await self._mine("conversation", id_, "delivered"):
+            return await self.store.commit(*over)
+        await Pause(self.chance.randrange(0, 5_000))
+        if plan.dies:
+            return await self._gives_up(id_, over)
+        self._grant(entry)
+        if plan.forgets:
+            return await Pause(float("inf"))
+        await Pause(self.chance.randrange(0, 5_000))
+        return await self._settles("conversation", entry, *over)
+
+    # --- an operator
+
+    async def operates(self, until: int) -> None:
+        """Somebody who types commands, sensible ones only."""
+        while self.simulator.now() < until:
+            await Pause(self.chance.randrange(5 * MINUTE, 3 * HOUR))
+            if not self.alive or not self.last_refs:
+                continue
+            self._spawn(self._command(RefId(self.chance.choice(self.last_refs))))
+
+    async def _command(self, id_: RefId, after: int = 0) -> None:
+        await Pause(after)
+        entry = await self.books.read(id_)
+        if entry is None:
+            return
+        match entry.state:
+            case "verified" | "delivered":
+                name = self.chance.choice(("operator_redeliver", "operator_settled", "operator_resolved"))
+            case "mismatch" | "closing":
+                name = "operator_resolved"
+            case "settled" | "resolved" | "prepared" | "sending":
+                return
+            case _:
+                name = "operator_verify"
+        if name == "operator_resolved" and entry.state == "closing" and entry.gone_at is None:
+            return
+        if name in ("operator_settled", "operator_resolved"):
+            self.by_hand.add(id_)
+        await self.books.move(id_, Plain(name))
+
+    def entries(self) -> list[Entry]:
+        return [entry_of(row) for row in self.store.money.find((), None, None, None, 10**6)]

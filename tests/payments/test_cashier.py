@@ -1,0 +1,396 @@
+"""The task that verifies: hints at once, the sweep in time, restarts, restored backups, lost numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from cashier_rig import HOUR, MINUTE, PRICE, Till, again, open_till, rest
+from trio.testing import MockClock
+
+from triobot.errors import DeliveryUnknownError, StoreFullError
+from triobot.money import Captured, PaymentNotice, Ticket
+from triobot.payments.cashier import Budget
+from triobot.wire.events import InvoiceCallback, PayCallback
+from triobot.wire.ids import ChatId, InvoiceId, RefId
+from triobot.wire.operations import EditMessage, InquirePayment, VerifyPayment
+
+LOST = DeliveryUnknownError("payment/verify", "no answer")
+
+
+def fails(*kinds: type) -> Any:
+    """A fault: these operations don't arrive."""
+
+    def fault(operation: Any) -> None:
+        if isinstance(operation, kinds):
+            raise LOST
+
+    return fault
+
+
+async def settles(captured: Captured, ticket: Ticket) -> None:
+    await ticket.settle()
+
+
+async def test_a_payment_from_the_button_to_the_goods(autojump_clock: MockClock) -> None:
+    """The callback is taken in the transaction that stores what it hints at; the button goes."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await till.posts(till.pays())
+        assert await ticket.wait_notice() is None
+        assert await ticket.wait_decided() == PaymentNotice("paid", captured=PRICE)
+        taken = await ticket.take()
+        assert taken is not None
+        assert (taken.amount, taken.key, taken.redelivered) == (PRICE, f"button-{ticket.id}", False)
+        await ticket.settle()
+        await trio.sleep(1)
+
+        assert await till.state(ticket.id) == "settled"
+        assert await till.store.backlog(after=0, limit=9) == []
+        assert not any(entry.inline_keyboard for entry in till.world.chat(till.user.chat_id).in_sight())
+        assert till.wallet == 10**9 - PRICE
+        assert await till.alarms() == set()
+
+
+async def test_a_lost_callback_costs_nothing(autojump_clock: MockClock) -> None:
+    """The sweep finds it within its hour."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await trio.sleep(5 * MINUTE)
+        till.pays()
+        with trio.fail_after(20 * MINUTE):
+            assert await ticket.wait_notice() == PaymentNotice("paid", captured=PRICE)
+
+
+@pytest.mark.parametrize("second", ["verified", "error"])
+async def test_an_answer_lost_after_the_capture(autojump_clock: MockClock, second: str) -> None:
+    """Whatever the platform answers the second time, the money is found."""
+    async with open_till(second_verify=second) as till:
+        ticket = await till.charges()
+        lost = ["lost", "lost"]
+        till.line.fault = lambda op: lost.pop() if isinstance(op, VerifyPayment) and lost else None
+        await till.posts(till.pays())
+        assert await ticket.wait_notice() is None
+        with trio.fail_after(5 * MINUTE):
+            assert await ticket.wait_decided() == PaymentNotice("paid", captured=PRICE)
+
+
+async def test_a_decline_is_confirmed_first(autojump_clock: MockClock) -> None:
+    """Verify and inquiry agree, then the conversation is told."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await till.posts(till.pays(code=1003))
+        assert await ticket.wait_notice() is None
+        assert await ticket.wait_decided() == PaymentNotice("declined", 1003)
+        assert till.line.asked[-2:] == ["payment/verify", "payment/inquiry"]
+
+
+async def test_a_forged_decline_declines_nothing(autojump_clock: MockClock) -> None:
+    """The money is there."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        till.pays()
+        await till.posts(PayCallback(till.user.chat_id, ticket.id, None, "error", 1001))
+        assert await ticket.wait_notice() is None
+        assert await ticket.wait_decided() == PaymentNotice("paid", captured=PRICE)
+
+
+async def test_not_enough_money_is_told_at_once(autojump_clock: MockClock) -> None:
+    """And waited on, with the same button."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await till.posts(till.pays(code=1000))
+        notice = await ticket.wait_notice()
+        assert notice == PaymentNotice("retry", 1000, notice and notice.charge_url)
+        assert await ticket.wait_decided() is None
+        await till.posts(till.pays())
+        assert await ticket.wait_notice() is None
+        assert await ticket.wait_decided() == PaymentNotice("paid", captured=PRICE)
+
+
+async def test_another_amount_is_captured(autojump_clock: MockClock) -> None:
+    """Nothing is granted, and an operator is told."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await till.posts(till.pays(amount=5))
+        await ticket.wait_notice()
+        assert await ticket.wait_decided() == PaymentNotice("mismatch", captured=5)
+        assert await till.alarms() == {"amount_mismatch"}
+
+
+async def test_a_platform_that_is_away_for_too_long(autojump_clock: MockClock) -> None:
+    """An operator is told while there is time: after half an hour, and of the sweep after twenty minutes."""
+    async with open_till() as till:
+        await till.charges()
+        till.line.fault = fails(VerifyPayment, InquirePayment)
+        await till.posts(till.pays())
+        await trio.sleep(19 * MINUTE)
+        assert await till.alarms() == set()
+        await trio.sleep(2 * MINUTE)
+        assert await till.alarms() == {"sweep_blind"}
+        await trio.sleep(10 * MINUTE)
+        assert await till.alarms() == {"sweep_blind", "paid_maybe_unverified"}
+
+
+async def test_late_money_goes_to_the_aside(autojump_clock: MockClock) -> None:
+    """Its conversation has ended; the button is taken away, and what was paid before that is verified."""
+    async with open_till() as till:
+        till.aside = settles
+        ticket = await till.charges()
+        event = till.pays()
+        await ticket.give_up()
+        await till.posts(event)
+        await trio.sleep(1)
+
+        assert [(paid.id, paid.item) for paid in till.delivered] == [(ticket.id, "[1, 1]")]
+        assert await till.state(ticket.id) == "settled"
+
+
+async def test_late_money_that_nobody_wants_goes_back(autojump_clock: MockClock) -> None:
+    """``late="refund"``: it is never verified."""
+    async with open_till() as till:
+        till.aside = settles
+        ticket = await till.charges(late="nobody")
+        event = till.pays()
+        await ticket.give_up()
+        await till.posts(event)
+        await trio.sleep(3 * HOUR)
+
+        assert "payment/verify" not in till.line.asked
+        assert till.wallet == 10**9
+        assert await till.state(ticket.id) == "lapsed"
+        assert await till.alarms() == {"paid_will_lapse", "lapsed_after_hint"}
+
+
+async def test_captured_money_without_an_aside(autojump_clock: MockClock) -> None:
+    """An operator is told, until it is dealt with."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await till.posts(till.pays())
+        await ticket.wait_notice()
+        await ticket.wait_decided()
+        await ticket.give_up()
+        await trio.sleep(1)
+
+        assert await till.state(ticket.id) == "verified"
+        assert await till.alarms() == {"captured_without_taker"}
+
+
+async def test_an_aside_that_fails_is_tried_again(autojump_clock: MockClock) -> None:
+    """Ever later, with a mark; after five times an operator is told."""
+    async with open_till() as till:
+
+        async def fail(captured: Captured, ticket: Ticket) -> None:
+            await ticket.failed()
+
+        till.aside = fail
+        ticket = await till.charges()
+        event = till.pays()
+        await ticket.give_up()
+        await till.posts(event)
+        await trio.sleep(2 * HOUR)
+
+        assert [paid.redelivered for paid in till.delivered] == [False, True, True, True, True]
+        assert {paid.key for paid in till.delivered} == {f"button-{ticket.id}"}
+        assert await till.alarms() == {"handler_keeps_failing"}
+
+
+async def test_a_button_that_cant_be_removed(autojump_clock: MockClock) -> None:
+    """It is tried again, then told; and watched as long as it is there."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        till.line.fault = fails(EditMessage)
+        await ticket.give_up()
+        await trio.sleep(10 * MINUTE)
+        assert await till.alarms() == {"button_still_live"}
+        await trio.sleep(30 * HOUR)
+        assert await till.state(ticket.id) == "check"
+        till.line.fault = lambda operation: None
+        await trio.sleep(3 * HOUR)
+        assert await till.state(ticket.id) == "lapsed"
+        assert await till.alarms() == set()
+
+
+# --- restarts
+
+
+async def test_a_crash_while_a_verify_was_on_its_way(autojump_clock: MockClock) -> None:
+    """The intent says so: the inquiry comes first."""
+    async with open_till(second_verify="error") as till:
+        ticket = await till.charges()
+        till.line.fault = lambda operation: "hangs"
+        await till.posts(till.pays())
+        await trio.sleep(1)
+        assert await till.state(ticket.id) == "verifying"
+        asked = len(till.line.asked)
+        till.line.fault = lambda operation: None
+        till.aside = settles
+        async with again(till, alive=lambda owner: False):
+            await trio.sleep(1)
+            assert till.line.asked[asked] == "payment/inquiry"
+            assert await till.state(ticket.id) == "settled"
+
+
+async def test_a_conversation_comes_back_to_its_payment(autojump_clock: MockClock) -> None:
+    """The same owner asks again: the same number, and what happened meanwhile."""
+    async with open_till() as till:
+        ticket = await till.charges("conversation 7, operation 3")
+        await till.posts(till.pays())
+        await trio.sleep(1)
+        async with again(till) as cashier:
+            back = await till.charges_again(cashier)
+            assert back.id == ticket.id
+            assert not back.to_send
+            assert await back.wait_notice() == PaymentNotice("paid", captured=PRICE)
+
+
+async def test_a_long_gap_is_told_by_name(autojump_clock: MockClock) -> None:
+    """What was paid too long before the start has gone back."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        till.crash()
+        await trio.sleep(3 * HOUR)
+        async with again(till, alive=lambda owner: False):
+            (alarm,) = [alarm for alarm in await till.store.alarms.open(limit=9) if alarm.kind == "unwatched"]
+            assert ticket.id in alarm.text
+            assert "1 payments were open" in alarm.text
+
+
+async def test_a_restored_backup_grants_with_a_mark(autojump_clock: MockClock) -> None:
+    """To the aside, never to a conversation."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        till.pays()
+        till.aside = settles
+        async with again(till, epoch=1) as cashier:
+            back = await till.charges_again(cashier)
+            assert back.id != ticket.id
+            await trio.sleep(20 * MINUTE)
+            assert [paid.uncertain for paid in till.delivered] == [True]
+
+
+# --- invoices
+
+
+async def test_an_invoice_is_paid(autojump_clock: MockClock) -> None:
+    """Its failures and its success post the same bytes."""
+    async with open_till() as till:
+        ticket = await till.charges(kind="invoice")
+        await till.posts(till.pays_invoice(code=1004))
+        assert await ticket.wait_notice() is None
+        assert await ticket.wait_decided() is None
+        await till.posts(till.pays_invoice())
+        assert await ticket.wait_notice() is None
+        assert await ticket.wait_decided() == PaymentNotice("paid", captured=PRICE)
+
+
+async def lost_invoice(till: Till, owner: str, amount: int) -> Ticket:
+    """An invoice whose creation answer is lost: it is there, and nobody knows its number."""
+    till.line.fault = lambda operation: "lost"
+    with pytest.raises(DeliveryUnknownError):
+        await till.charges(owner, kind="invoice", amount=amount)
+    till.line.fault = lambda operation: None
+    ticket = list(till.cashier._tickets.values())[-1]
+    await ticket.not_sent("unknown")
+    assert await ticket.wait_notice() == PaymentNotice("unknown")
+    await ticket.give_up()
+    return ticket
+
+
+async def test_an_invoice_without_a_number_is_found_by_its_callback(autojump_clock: MockClock) -> None:
+    """By chat and amount; two of one amount can't be told apart, and are left to an operator."""
+    async with open_till() as till:
+        till.aside = settles
+        await lost_invoice(till, "1", PRICE)
+        ticket = await lost_invoice(till, "2", PRICE + 1)
+        await till.posts(till.pays_invoice())
+        await trio.sleep(1)
+
+        assert [paid.id for paid in till.delivered] == [ticket.id]
+        assert await till.alarms() == {"id_unknown", "adopted"}
+
+
+async def test_two_lost_invoices_of_one_amount(autojump_clock: MockClock) -> None:
+    """Nothing is captured for either."""
+    async with open_till() as till:
+        for owner in ("1", "2"):
+            await lost_invoice(till, owner, PRICE)
+        seq = await till.posts(till.pays_invoice())
+        await trio.sleep(1)
+
+        assert "invoice/verify" not in till.line.asked
+        assert "foreign_payment" in await till.alarms()
+        assert all(row.seq != seq for row in await till.store.backlog(after=0, limit=9))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        PayCallback(ChatId(13_601), RefId("7777777777777777")),
+        InvoiceCallback(ChatId(13_601), InvoiceId("99")),
+    ],
+)
+async def test_a_number_that_we_never_issued_is_never_verified(
+    autojump_clock: MockClock, event: PayCallback | InvoiceCallback
+) -> None:
+    """One alarm for all of them."""
+    async with open_till() as till:
+        for _ in range(10):
+            await till.posts(event)
+        await trio.sleep(1)
+        (alarm,) = await till.store.alarms.open(limit=9)
+
+        assert (alarm.kind, alarm.count) == ("foreign_payment", 10)
+        assert till.line.asked == []
+        assert await till.store.backlog(after=0, limit=99) == []
+
+
+# --- load, and a full disk
+
+
+async def test_what_was_hinted_at_comes_first(autojump_clock: MockClock) -> None:
+    """The sweep's budget concerns only what nobody said anything about."""
+    async with open_till() as till:
+        till.cashier._budget = Budget(per_second=0.01)
+        tickets = [await till.charges(str(number)) for number in range(20)]
+        event = till.pays()
+        await trio.sleep(17 * MINUTE)
+        await till.posts(event)
+        with trio.fail_after(5):
+            await tickets[-1].wait_notice()
+            assert await tickets[-1].wait_decided() == PaymentNotice("paid", captured=PRICE)
+        await trio.sleep(5 * MINUTE)
+        assert await till.alarms() == {"sweep_blind"}
+
+
+async def test_what_the_platform_said_outlives_a_full_disk(autojump_clock: MockClock) -> None:
+    """It is stored when there is room again."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        commit = till.cashier._store.commit
+        full = True
+
+        async def sometimes(*writes: Any) -> None:
+            if full and any(getattr(write, "fact", "") == "verify_ok" for write in writes):
+                raise StoreFullError("no room")
+            await commit(*writes)
+
+        till.store.commit = sometimes  # type: ignore[method-assign]
+        await till.posts(till.pays())
+        await trio.sleep(MINUTE)
+        assert [alarm.kind for alarm in till.rung][:1] == ["store_unwritable"]
+        assert await till.state(ticket.id) == "verifying"
+        asked = len(till.line.asked)
+        full = False
+        await trio.sleep(10)
+        assert await till.state(ticket.id) == "verified"
+        assert till.line.asked[asked:] == ["editMessage"]
+        await rest()
+
+
+async def test_where_nothing_is_open_nothing_is_done(autojump_clock: MockClock) -> None:
+    """Time passes without work."""
+    async with open_till() as till:
+        await trio.sleep(1000 * HOUR)
+        assert till.line.asked == []

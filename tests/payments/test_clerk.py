@@ -1,0 +1,156 @@
+"""What an operator asks of the ledger, and does by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from cashier_rig import EPOCH, PRICE, Till, open_till
+from trio.testing import MockClock
+
+from triobot.errors import ConfigError
+from triobot.payments.clerk import Clerk
+
+
+def clerk(till: Till) -> Clerk:
+    async def inquire(entry: Any) -> Any:
+        return await till.cashier.ask(entry, "inquire")
+
+    return Clerk(till.store, till.cashier.books, till.clock.now, inquire=inquire)
+
+
+async def ask(till: Till, what: str, **fields: Any) -> dict[str, Any]:
+    return await clerk(till).answer({"ask": f"payments.{what}", **fields})
+
+
+async def test_payments_are_listed_and_shown(autojump_clock: MockClock) -> None:
+    """By state, chat and age; with their history, and without what was bought or said."""
+    async with open_till() as till:
+        first = await till.charges("1")
+        await trio.sleep(100)
+        second = await till.charges("2")
+        await till.posts(till.pays())
+        await trio.sleep(1)
+
+        listed = (await ask(till, "list", limit=10))["payments"]
+        assert {payment["ref"]: payment["state"] for payment in listed} == {
+            first.id: "open",
+            second.id: "verified",
+        }
+        assert len((await ask(till, "list", limit=10, states=["open"]))["payments"]) == 1
+        assert len((await ask(till, "list", limit=10, before=EPOCH + 50_000))["payments"]) == 1
+        assert (await ask(till, "list", limit=10, chat=5))["payments"] == []
+        shown = await ask(till, "show", ref=second.id)
+        assert [move["fact"] for move in shown["history"]][:3] == ["made", "send_begun", "send_ok"]
+        assert "Pizza" not in str(shown)
+        assert (await ask(till, "counts"))["counts"] == {"open": 1, "verified": 1}
+        (total,) = (await ask(till, "totals", since=0, until=EPOCH * 2))["totals"]
+        assert (total["group"], total["count"], total["amount"]) == ("button IRR", 1, PRICE)
+
+
+async def test_a_payment_is_verified_at_once(autojump_clock: MockClock) -> None:
+    """Whatever the schedule says; also one that was left to go back."""
+    async with open_till() as till:
+        ticket = await till.charges(late="nobody")
+        till.pays()
+        await ticket.give_up()
+        await trio.sleep(60)
+        assert await till.state(ticket.id) == "closing"
+        assert (await ask(till, "inquire", ref=ticket.id))["said"] == "error"
+        await ask(till, "verify", ref=ticket.id)
+        await trio.sleep(1)
+        assert await till.state(ticket.id) == "verified"
+        assert await till.alarms() == {"captured_without_taker"}
+
+        got: list[str] = []
+
+        async def settles(captured: Any, taken: Any) -> None:
+            got.append(captured.key)
+            await taken.settle()
+
+        till.aside = settles
+        await ask(till, "redeliver", ref=ticket.id)
+        await trio.sleep(1)
+        assert got == [f"button-{ticket.id}"]
+        assert await till.alarms() == set()
+
+
+@pytest.mark.parametrize(("what", "state"), [("settle", "settled"), ("resolve", "resolved")])
+async def test_a_payment_is_closed_by_hand(autojump_clock: MockClock, what: str, state: str) -> None:
+    """The goods were given, or the money was paid back; its alarms are over."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await till.posts(till.pays())
+        await trio.sleep(1)
+        await ticket.give_up()
+        await trio.sleep(1)
+        assert await till.alarms() == {"captured_without_taker"}
+        await ask(till, what, ref=ticket.id)
+        assert await till.state(ticket.id) == state
+        assert await till.alarms() == set()
+
+
+async def test_what_cant_be_done_is_refused_in_words(autojump_clock: MockClock) -> None:
+    """Nothing is done, and nothing alarmed."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        for what in ("redeliver", "settle", "resolve"):
+            with pytest.raises(ConfigError, match="is open"):
+                await ask(till, what, ref=ticket.id)
+        with pytest.raises(ConfigError, match="no payment"):
+            await ask(till, "verify", ref="77")
+        with pytest.raises(ConfigError, match="no state"):
+            await ask(till, "list", limit=1, states=["lost"])
+        with pytest.raises(ConfigError):
+            await ask(till, "steal", ref=ticket.id)
+        assert await till.alarms() == set()
+
+
+async def test_a_lost_invoice_is_adopted(autojump_clock: MockClock) -> None:
+    """By the number from the portal; the aside gets it."""
+    async with open_till() as till:
+        till.line.fault = lambda operation: "lost"
+        with pytest.raises(Exception, match="no answer"):
+            await till.charges(kind="invoice")
+        till.line.fault = lambda operation: None
+        (ticket,) = till.cashier._tickets.values()
+        await ticket.not_sent("unknown")
+        await ticket.give_up()
+        got: list[str] = []
+
+        async def settles(captured: Any, taken: Any) -> None:
+            got.append(captured.item)
+            await taken.settle()
+
+        till.aside = settles
+        number = till.pays_invoice().invoice_id
+        told = await ask(till, "adopt", number=number, chat=till.user.chat_id, amount=PRICE)
+        assert told["payment"]["ref"] == ticket.id
+        await trio.sleep(1)
+        assert got == ["[1, 1]"]
+        with pytest.raises(ConfigError, match="already"):
+            await ask(till, "adopt", number=number, chat=till.user.chat_id, amount=PRICE)
+
+
+async def test_a_strange_number_is_taken_in(autojump_clock: MockClock) -> None:
+    """As after a restored backup: it is watched like any other from here on."""
+    async with open_till() as till:
+        told = await ask(till, "adopt", number="4444", chat=till.user.chat_id, amount=5, kind="button")
+        assert (told["payment"]["ref"], told["payment"]["state"]) == ("4444", "closing")
+        await trio.sleep(1)
+        assert till.line.asked == ["payment/verify", "payment/inquiry"]
+
+
+async def test_alarms_are_acknowledged(autojump_clock: MockClock) -> None:
+    """One, or all of a kind."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await till.posts(till.pays(amount=5))
+        await trio.sleep(1)
+        (alarm,) = (await ask(till, "alarms"))["alarms"]
+        assert (alarm["kind"], alarm["key"]) == ("amount_mismatch", ticket.id)
+        assert len((await ask(till, "acknowledge", key="other"))["alarms"]) == 1
+        assert (await ask(till, "acknowledge", kind="amount_mismatch", key=ticket.id))["alarms"] == []
+        with pytest.raises(ConfigError):
+            await ask(till, "acknowledge", kind="nonsense")

@@ -1,0 +1,275 @@
+"""The ledger: what becomes of a payment, whatever happens to it and in whatever order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from payments_rig import ANY_FACT, MINUTE, PRICE, START, after, button, fact, invoice
+
+from triobot.alarm_kinds import ABOUT, AlarmKind
+from triobot.payments import schedule
+from triobot.payments.drawing import alarms, page
+from triobot.payments.entry import CAPTURED, ENDED, STATES, Entry
+from triobot.payments.facts import FACTS, Adopted, Answer, Hint
+from triobot.payments.ledger import Impossible, Moved, Notice, move
+from triobot.payments.table import OUTCOMES, TABLE, WHEN
+from triobot.wire.ids import ChatId, InvoiceId, MessageId
+
+ENTRIES = st.builds(
+    lambda make, late: make(late=late),
+    st.sampled_from([button, invoice]),
+    st.sampled_from(["handler", "nobody"]),
+)
+STEPS = st.lists(
+    st.tuples(ANY_FACT, st.sampled_from([0, 1_000, MINUTE, 25 * MINUTE, 90 * MINUTE])), max_size=40
+)
+
+
+def told(entry: Entry, name: str, at: int = START) -> Moved:
+    outcome = move(entry, fact(name), at)
+    assert isinstance(outcome, Moved)
+    return outcome
+
+
+# --- whatever happens
+
+
+@settings(max_examples=200, deadline=None)
+@given(entry=ENTRIES, steps=STEPS)
+def test_no_order_of_events_breaks_a_law(entry: Entry, steps: list[tuple[object, int]]) -> None:
+    """Captured is never verified again, error is never believed alone, and what ends has been watched."""
+    now, clear = START, False
+    for what, pause in steps:
+        now += pause
+        before, outcome = entry, move(entry, what, now)  # type: ignore[arg-type]
+        if isinstance(outcome, Impossible):
+            assert outcome.entry == before
+            continue
+        entry = outcome.entry
+        assert entry.revision == before.revision + 1
+        assert (entry.id, entry.amount, entry.currency, entry.item) == (
+            before.id,
+            before.amount,
+            before.currency,
+            before.item,
+        )
+        if before.state in CAPTURED:
+            assert entry.state in (*CAPTURED, "resolved")
+            assert entry.captured == before.captured
+        if before.settled_at is not None and entry.state == "settled":
+            assert entry.settled_at == before.settled_at
+        if entry.state in (*CAPTURED, *ENDED) or not (entry.wanted and entry.verifiable):
+            assert "verify" not in outcome.due
+            assert entry.check_at is None or entry.state == "verifying"
+            assert not (entry.state == "verifying" and entry.check_at is not None and entry.ask == "verify")
+        if entry.state == "verified" and before.state == "verifying":
+            assert entry.captured == entry.amount
+            assert outcome.fact == "verify_ok" or before.seen_at is not None
+        if before.state == "verifying" and entry.state == "check":
+            assert isinstance(what, Answer)
+            assert what.to == "inquire"
+        if entry.state == "lapsed" and before.state != "lapsed":
+            assert before.ended_at is not None
+            assert outcome.fact == "life_over"
+        if outcome.notice is not None:
+            assert before.taker == "conversation"
+        clear = clear or entry.clean
+        if entry.state in ("open", "unsure", "check", "closing") and entry.wanted and entry.verifiable:
+            # Whoever reads it after a crash looks at it again in time.
+            assert entry.check_at is not None or entry.sent_at is None
+            assert entry.check_at is None or entry.check_at <= now + schedule.SWEEP
+
+
+@settings(max_examples=100, deadline=None)
+@given(entry=ENTRIES, steps=STEPS)
+def test_a_start_takes_every_entry_further(entry: Entry, steps: list[tuple[object, int]]) -> None:
+    """A crash after any move: the start finds a row for it, and what was due is due again."""
+    now = START
+    for what, pause in steps:
+        now += pause
+        outcome = move(entry, what, now)  # type: ignore[arg-type]
+        if isinstance(outcome, Moved):
+            entry = outcome.entry
+        again = told(entry, "restart", now).entry
+        if entry.state in ("verifying", "verified", "delivered"):
+            assert schedule.due_at(again) is not None
+        told(entry, "restored", now)
+
+
+def test_the_table_is_whole() -> None:
+    """No state, fact, condition or outcome is without a row, and each kind of alarm is explained."""
+    assert {state for row in TABLE for state in row.states} == set(STATES)
+    assert {fact for row in TABLE for fact in row.facts} == set(FACTS)
+    assert {one.when for row in TABLE for one in (*row.due, *row.tell)} == set(WHEN)
+    assert {row.outcome for row in TABLE} - {None} == set(OUTCOMES)
+    assert {one.kind for row in TABLE for one in row.tell} <= set(ABOUT)
+    assert set(ABOUT) == set(get_args(AlarmKind))
+
+
+def test_the_page_is_drawn_from_the_rows() -> None:
+    """`python -m triobot.payments.drawing > docs/ledger.md` after a change; with `alarms` the other one."""
+    assert (Path(__file__).parents[2] / "docs" / "alarms.md").read_text(encoding="utf-8") == alarms()
+    assert (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8") == page()
+
+
+# --- one by one
+
+
+def test_paid_in_the_chat() -> None:
+    """Sent, said to be paid, verified, delivered, settled."""
+    entry = after(button(), "send_begun", "send_ok", "callback")
+    assert (entry.state, entry.check_at) == ("check", START)
+
+    paid = told(after(entry, "verify_begun"), "verify_ok")
+    assert paid.notice == Notice("paid", captured=PRICE)
+    assert set(paid.due) == {"deliver", "remove"}
+    assert after(paid.entry, "delivered", "settled").state == "settled"
+
+
+def test_error_is_not_believed_before_an_inquiry() -> None:
+    """The answer to a verify that captured may have been lost: then only the inquiry knows."""
+    entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_error")
+
+    assert (entry.state, entry.ask) == ("verifying", "inquire")
+    assert after(entry, "inquire_error").state == "check"
+
+
+def test_an_inquiry_alone_grants_nothing() -> None:
+    """Its "verified" may mean paid: a verify in between must have had nothing to capture."""
+    entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_unknown")
+    seen = told(entry, "inquire_ok")
+    assert (seen.entry.state, seen.entry.ask) == ("verifying", "verify")
+
+    assert after(seen.entry, "verify_begun", "verify_ok").state == "verified"
+    again = after(seen.entry, "verify_begun", "verify_unknown")
+    assert after(again, "inquire_ok").state == "verifying"
+    again = after(seen.entry, "verify_begun", "verify_error")
+    assert after(again, "inquire_ok").state == "verified"
+
+
+def test_a_decline_is_believed_after_an_examination_that_began_behind_it() -> None:
+    """Declined while a verify is on its way: that one began too early."""
+    entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "1003", "verify_error")
+    early = told(entry, "inquire_error")
+    assert early.notice is None
+    assert "verify" in early.due
+
+    late = told(after(early.entry, "verify_begun", "verify_error"), "inquire_error")
+    assert late.notice == Notice("declined", 1003)
+
+
+@pytest.mark.parametrize("answer", ["unknown", "403"])
+def test_a_decline_waits_for_a_clear_answer(answer: str) -> None:
+    """No answer that can't be read decides anything."""
+    entry = after(button(), "send_begun", "send_ok", "1003", "verify_begun", f"verify_{answer}")
+
+    assert told(entry, "inquire_error").notice is None
+
+
+def test_what_nobody_wants_goes_back_by_itself() -> None:
+    """``late="refund"``: not verifying is the only refund there is, so a late callback only alarms."""
+    entry = after(button(late="nobody"), "send_begun", "send_ok", "taker_gone", "removed")
+    late = told(entry, "callback", START + MINUTE)
+
+    assert late.alarms == ("paid_will_lapse",)
+    assert late.entry.check_at is None
+    assert isinstance(move(late.entry, fact("verify_begun"), START + MINUTE), Impossible)
+
+
+def test_a_second_payment_is_left_to_go_back() -> None:
+    """Verifying would capture it."""
+    entry = after(
+        button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_ok", "delivered", "settled"
+    )
+    same = told(entry, "callback", START + MINUTE)
+    later = told(entry, "callback", START + 11 * MINUTE)
+    elsewhere = move(entry, Hint(None, ChatId(1001), MessageId(6)), START)
+
+    assert (same.due, same.alarms) == ((), ())
+    assert (later.due, later.alarms) == ((), ("maybe_paid_again",))
+    assert isinstance(elsewhere, Moved)
+    assert elsewhere.alarms == ("maybe_paid_again",)
+
+
+def test_an_invoice_without_a_number_is_adopted() -> None:
+    """Also once its conversation, which was told at once, has ended."""
+    lost = told(after(invoice(), "send_begun"), "send_unknown")
+    assert lost.notice == Notice("unknown")
+    assert lost.alarms == ("id_unknown",)
+    closing = after(lost.entry, "taker_gone")
+    assert closing.check_at is None
+
+    adopted = move(closing, Adopted(InvoiceId("i-9")), START)
+    assert isinstance(adopted, Moved)
+    assert (adopted.entry.state, adopted.entry.taker, adopted.entry.check_at) == ("check", "handler", START)
+    assert isinstance(move(adopted.entry, Adopted(InvoiceId("i-9")), START), Impossible)
+
+
+def test_captured_money_goes_to_the_aside_when_its_conversation_dies() -> None:
+    """With a mark that the goods may have been given."""
+    entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_ok", "delivered")
+    gone = told(entry, "taker_gone")
+
+    assert (gone.entry.state, gone.entry.taker, gone.entry.redelivered) == ("verified", "handler", True)
+    assert gone.due == ("deliver",)
+
+
+def test_an_aside_that_keeps_failing_is_given_up_with_an_alarm() -> None:
+    """Ever later; after five times it is an operator's."""
+    entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_ok", "taker_gone")
+    pauses: list[int | None] = []
+    alarms: list[str] = []
+    for _ in range(5):
+        failed = told(after(entry, "delivered"), "handler_failed")
+        entry = failed.entry
+        pauses.append(entry.deliver_at and entry.deliver_at - START)
+        alarms += failed.alarms
+    assert pauses == [2_000, 30_000, 300_000, 3_600_000, None]
+    assert alarms == ["handler_keeps_failing"]
+    assert after(entry, "operator_redeliver").deliver_at == START
+
+
+def test_a_button_that_stays_is_watched_for_ever() -> None:
+    """A payment is watched until 75 minutes after its button has gone."""
+    entry = after(button(), "send_begun", "send_ok", "taker_gone", "remove_failed")
+    assert all(clock != "life_over" for _, clock in [schedule.due(entry) or (0, "")])
+
+    gone = after(entry, "removed", at=START + MINUTE)
+    assert (schedule.due(gone) or (0, "")) <= (START + 76 * MINUTE, "life_over")
+    ends = schedule.due(after(gone, "verify_begun", "verify_error", "inquire_error", at=START + 70 * MINUTE))
+    assert ends == (START + 76 * MINUTE, "life_over")
+
+
+def test_a_late_callback_leaves_less_time() -> None:
+    """A warning counts from the last moment at which it was certainly not paid."""
+    entry = after(button(), "send_begun", "send_ok")
+    late = after(entry, "callback", at=START + 50 * MINUTE)
+
+    assert schedule.verify_by(late) == START + 60 * MINUTE
+    warned = after(late, "unchecked_20min", at=START + 50 * MINUTE)
+    assert schedule.due(warned) == (START + 51 * MINUTE, "hint_age_30min")
+
+
+def test_the_schedule_after_a_callback() -> None:
+    """At once, after 2 s, 10 s, a minute, five minutes; then with the sweep."""
+    entry = after(button(), "send_begun", "send_ok", "callback")
+    pauses: list[int] = []
+    for _ in range(6):
+        entry = after(entry, "verify_begun", "verify_error", "inquire_error")
+        pauses.append((entry.check_at or 0) - START)
+
+    assert pauses == [2_000, 10_000, 60_000, 300_000, schedule.SWEEP, schedule.SWEEP]
+
+
+def test_a_restored_backup_grants_nothing_in_silence() -> None:
+    """What was open in it goes to the aside, marked; its conversation is told that somebody else has it."""
+    entry = after(button(), "send_begun", "send_ok", "callback")
+    restored = told(entry, "restored")
+
+    assert (restored.entry.taker, restored.entry.uncertain) == ("handler", True)
+    assert restored.notice == Notice("handed_over")
+    assert told(restored.entry, "restored").entry.taker == "handler"

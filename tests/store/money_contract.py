@@ -1,0 +1,251 @@
+"""What every store must do with payments and alarms, as one suite; see `contract`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+from contract import NOON, ROOMY, SettableClock, accepted, arrival
+
+from triobot.errors import LocalProtocolError, StaleRowError
+from triobot.money import (
+    AcknowledgeAlarms,
+    AlarmTold,
+    PaymentMove,
+    PaymentRow,
+    PaymentTotal,
+    PutPayment,
+    RaiseAlarm,
+)
+from triobot.seams import Consume, PutSetting, Store
+from triobot.wire.ids import ChatId, InvoiceId, RefId
+
+DAY = 24 * 3600 * 1000
+ROW = PaymentRow(RefId("1111"), 1, "open", "button IRR", ChatId(7), 500, NOON, "{}")
+
+
+def put(row: PaymentRow = ROW, **changes: object) -> PutPayment:
+    return PutPayment(attrs.evolve(row, **changes), "send_ok", NOON)  # type: ignore[arg-type]
+
+
+class MoneyContract:
+    """The suite."""
+
+    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
+        """An empty store; `folder` is there for engines that need one."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def clock(self) -> SettableClock:
+        return SettableClock()
+
+    async def test_a_payment_moves_from_the_revision_that_was_read(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        """Of two that move from the same revision, one wins; nothing of the other's commit is stored."""
+        async with self.opened(clock, tmp_path) as store:
+            await store.commit(put())
+            await store.commit(put(revision=2, state="check"))
+            with pytest.raises(StaleRowError):
+                await store.commit(PutSetting("other", "1"), put(revision=2, state="closing"))
+            with pytest.raises(StaleRowError):
+                await store.commit(put(revision=4))
+            row = await store.payments.get(ROW.id)
+
+            assert row is not None
+            assert (row.state, row.revision) == ("check", 2)
+            assert await store.setting("other") is None
+
+    async def test_of_many_that_move_it_at_once_one_wins(self, clock: SettableClock, tmp_path: Path) -> None:
+        """Whatever shares a batch with them is stored."""
+        won: list[int] = []
+        async with self.opened(clock, tmp_path) as store:
+            await store.commit(put())
+
+            async def mover(number: int) -> None:
+                await store.commit(PutSetting(f"unrelated{number}", "1"))
+                try:
+                    await store.commit(put(revision=2, amount=number))
+                except StaleRowError:
+                    return
+                won.append(number)
+
+            async with trio.open_nursery() as nursery:
+                for number in range(10):
+                    nursery.start_soon(mover, number)
+            row = await store.payments.get(ROW.id)
+
+            assert row is not None
+            assert won == [row.amount]
+            assert [await store.setting(f"unrelated{number}") for number in range(10)] == ["1"] * 10
+
+    async def test_several_moves_in_one_commit(self, clock: SettableClock, tmp_path: Path) -> None:
+        """They build on one another, and each is in the history."""
+        async with self.opened(clock, tmp_path) as store:
+            await store.commit(put(), put(revision=2, state="check"), put(revision=3, state="closing"))
+
+            assert await store.payments.history(ROW.id) == [
+                PaymentMove(1, NOON, "send_ok", "open"),
+                PaymentMove(2, NOON, "send_ok", "check"),
+                PaymentMove(3, NOON, "send_ok", "closing"),
+            ]
+
+    async def test_a_number_is_used_once(self, clock: SettableClock, tmp_path: Path) -> None:
+        """A new payment's own, and an invoice's."""
+        async with self.opened(clock, tmp_path) as store:
+            await store.commit(put(invoice_id="i1"))
+            with pytest.raises(StaleRowError):
+                await store.commit(put())
+            with pytest.raises(StaleRowError):
+                await store.commit(put(id="2222", invoice_id="i1"))
+            await store.commit(put(id="2222"))
+            with pytest.raises(StaleRowError):
+                await store.commit(put(id="2222", revision=2, invoice_id="i1"))
+            found = await store.payments.of_invoice(InvoiceId("i1"))
+
+            assert found is not None
+            assert found.id == ROW.id
+            assert await store.payments.of_invoice(InvoiceId("i2")) is None
+
+    async def test_an_event_is_taken_with_the_move_that_it_brings(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        """A stale move takes the event's consumption with it."""
+        async with self.opened(clock, tmp_path) as store:
+            await store.commit(put())
+            event = await accepted(store, arrival())
+            with pytest.raises(StaleRowError):
+                await store.commit(Consume((event.seq,)), put())
+            assert len(await store.backlog(after=0, limit=9)) == 1
+            with pytest.raises(StaleRowError):
+                await store.accept(arrival(2), quota=ROOMY, also=[put()])
+            assert len(await store.backlog(after=0, limit=9)) == 1
+
+    async def test_what_is_due_comes_by_urgency(self, clock: SettableClock, tmp_path: Path) -> None:
+        """Then by how long it has waited; what isn't due doesn't come."""
+        async with self.opened(clock, tmp_path) as store:
+            for id_, due, urgent in (
+                ("1", 30, None),
+                ("2", 20, None),
+                ("3", 40, 7),
+                ("4", 45, 6),
+                ("5", None, 1),
+                ("6", 90, 1),
+            ):
+                await store.commit(put(id=id_, due_at=due, urgent=urgent))
+
+            assert [row.id for row in await store.payments.due(50, limit=9)] == ["4", "3", "2", "1"]
+            assert [row.id for row in await store.payments.due(50, limit=3)] == ["4", "3", "2"]
+            assert [row.id for row in await store.payments.due(50, limit=1)] == ["4"]
+            assert await store.payments.next_due() == 20
+
+    async def test_nothing_is_due_in_an_empty_store(self, clock: SettableClock, tmp_path: Path) -> None:
+        """No row, no moment."""
+        async with self.opened(clock, tmp_path) as store:
+            assert await store.payments.next_due() is None
+            assert await store.payments.due(NOON, limit=9) == []
+
+    async def test_payments_are_found_by_state_chat_and_age(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        """In pages, by their numbers."""
+        async with self.opened(clock, tmp_path) as store:
+            for number in range(6):
+                state, chat = ("open", "check", "settled")[number % 3], 7 + number % 2
+                await store.commit(put(id=str(number), state=state, chat_id=chat, made_at=number))
+
+            def ids(rows: object) -> str:
+                return "".join(row.id for row in rows)  # type: ignore[attr-defined]
+
+            find = store.payments.find
+            assert ids(await find(limit=9)) == "012345"
+            assert ids(await find(states=["open", "check"], limit=9)) == "0134"
+            assert ids(await find(chat_id=ChatId(8), limit=9)) == "135"
+            assert ids(await find(before=3, limit=9)) == "012"
+            assert ids(await find(after=RefId("2"), limit=2)) == "34"
+            assert (
+                ids(await find(states=["open"], chat_id=ChatId(8), before=9, after=RefId("0"), limit=9))
+                == "3"
+            )
+            assert await store.payments.counts() == {"open": 2, "check": 2, "settled": 2}
+
+    async def test_totals_never_mix_groups_or_days(self, clock: SettableClock, tmp_path: Path) -> None:
+        """100 coin are not 100 rials."""
+        async with self.opened(clock, tmp_path) as store:
+            for id_, group, at, amount in (
+                ("1", "button IRR", 3 * DAY, 100),
+                ("2", "button IRR", 4 * DAY - 1, 50),
+                ("3", "button coin", 3 * DAY, 100),
+                ("4", "button IRR", 4 * DAY, 7),
+            ):
+                await store.commit(put(id=id_, group=group, captured=amount, captured_at=at))
+            await store.commit(put(id="5"))
+
+            assert await store.payments.totals(since=0, until=4 * DAY) == [
+                PaymentTotal(3, "button IRR", 2, 150),
+                PaymentTotal(3, "button coin", 1, 100),
+            ]
+            assert len(await store.payments.totals(since=0, until=9 * DAY)) == 3
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"record": "\ud800"},
+            {"record": "a\0"},
+            {"amount": 2**63},
+            {"revision": 0},
+            {"state": ""},
+            {"due_at": -1},
+        ],
+    )
+    async def test_a_payment_that_cant_be_stored(
+        self, clock: SettableClock, tmp_path: Path, changes: dict[str, object]
+    ) -> None:
+        """Refused at the door, with the field's name."""
+        async with self.opened(clock, tmp_path) as store:
+            with pytest.raises(LocalProtocolError) as caught:
+                await store.commit(put(**changes))
+            assert caught.value.field == next(iter(changes))
+
+    # --- alarms
+
+    async def test_one_alarm_a_thing(self, clock: SettableClock, tmp_path: Path) -> None:
+        """Ten thousand forged callbacks are one."""
+        async with self.opened(clock, tmp_path) as store:
+            for at in range(3):
+                await store.commit(RaiseAlarm("foreign_payment", "1", f"text {at}", at))
+            await store.commit(RaiseAlarm("foreign_payment", "2", "text", 9))
+            first, second = await store.alarms.open(limit=9)
+
+            assert (first.key, first.text, first.first, first.last, first.count) == ("1", "text 2", 0, 2, 3)
+            assert second.key == "2"
+
+    async def test_an_alarm_is_open_until_it_is_acknowledged(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        """Raised again, it is news."""
+        async with self.opened(clock, tmp_path) as store:
+            await store.commit(
+                RaiseAlarm("adopted", "1", "text", 5), RaiseAlarm("id_unknown", "1", "text", 5)
+            )
+            await store.commit(AlarmTold("adopted", "1", 6), AcknowledgeAlarms(("adopted",), "1", 7))
+            assert [alarm.kind for alarm in await store.alarms.open(limit=9)] == ["id_unknown"]
+            assert {alarm.acknowledged for alarm in await store.alarms.all(limit=9)} == {7, None}
+
+            await store.commit(RaiseAlarm("adopted", "1", "text", 8))
+            again = (await store.alarms.open(limit=9))[1]
+            assert (again.first, again.last, again.count, again.told) == (8, 8, 1, None)
+            await store.commit(AcknowledgeAlarms((), None, 9))
+            assert await store.alarms.open(limit=9) == []
+
+    async def test_who_has_been_told(self, clock: SettableClock, tmp_path: Path) -> None:
+        """What was told long ago is told again."""
+        async with self.opened(clock, tmp_path) as store:
+            for key in ("1", "2", "3"):
+                await store.commit(RaiseAlarm("adopted", key, "text", 5))
+            await store.commit(AlarmTold("adopted", "1", 10), AlarmTold("adopted", "2", 20))
+
+            assert [alarm.key for alarm in await store.alarms.open(told_before=15, limit=9)] == ["1", "3"]

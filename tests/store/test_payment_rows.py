@@ -1,0 +1,41 @@
+"""Both engines keep payments and alarms as the contract says."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from contract import NOON, SettableClock
+from money_contract import ROW, MoneyContract, put
+
+from triobot.money import RaiseAlarm
+from triobot.seams import Store
+from triobot.store import Stamp, open_memory, open_store
+
+STAMP = Stamp("https://platform.test", "t")
+
+
+class TestMemory(MoneyContract):
+    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
+        return open_memory(clock=clock)
+
+
+class TestSqlite(MoneyContract):
+    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
+        return open_store(f"sqlite:{folder}/bot.db", stamp=STAMP, clock=clock)
+
+
+async def test_a_restart_forgets_no_payment(tmp_path: Path) -> None:
+    """Row, history and alarm are on the disk."""
+    clock = SettableClock()
+    for _ in range(2):
+        async with open_store(f"sqlite:{tmp_path}/bot.db", stamp=STAMP, clock=clock) as store:
+            if await store.payments.get(ROW.id) is None:
+                await store.commit(put(invoice_id="i1", due_at=NOON, captured=5, captured_at=6))
+                await store.commit(RaiseAlarm("adopted", ROW.id, "text", NOON))
+                continue
+            assert (await store.payments.due(NOON, limit=1))[0].record == ROW.record
+            assert len(await store.payments.history(ROW.id)) == 1
+            assert len(await store.alarms.open(limit=9)) == 1
+            return
+    raise AssertionError("the second opening found nothing")

@@ -1,0 +1,233 @@
+"""Alarms, and every kind of them with what it means: a closed list, read by code and documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, TypeAlias, final
+
+import attrs
+
+AlarmKind: TypeAlias = Literal[
+    "conversation_crashed",
+    "token_refused",
+    "outbox_held",
+    "store_unwritable",
+    "inbox_half_full",
+    "store_restored",
+    "amount_mismatch",
+    "foreign_payment",
+    "payment_unverified",
+    "callback_before_send",
+    "id_unknown",
+    "adopted",
+    "declined_by_code",
+    "paid_maybe_unverified",
+    "sweep_blind",
+    "button_still_live",
+    "lapsed_after_hint",
+    "verify_refused",
+    "token_or_chat_refused",
+    "captured_without_taker",
+    "captured_but_parked",
+    "handler_keeps_failing",
+    "captured_not_fulfilled",
+    "maybe_paid_again",
+    "paid_will_lapse",
+    "callback_after_end",
+    "granted_before_maybe",
+    "impossible_transition",
+    "unwatched",
+]
+
+
+@final
+@attrs.frozen
+class Alarm:
+    """Something that an operator should know, without content, token or phone number.
+
+    Attributes:
+        kind: one of a closed list.
+        key: one alarm a kind and key.
+        text: what is at risk, until when, and what to do.
+    """
+
+    kind: AlarmKind
+    key: str
+    text: str
+
+
+RaiseAlarm: TypeAlias = Callable[[Alarm], None]
+OnAlarm: TypeAlias = Callable[[Alarm], Awaitable[None]]
+
+
+@final
+@attrs.frozen
+class About:
+    """What an alarm of a kind means.
+
+    Attributes:
+        happened: what it says.
+        risk: what is at risk, and until when.
+        act: what to do; commands as they are typed, ``REF`` standing for the payment's number.
+    """
+
+    happened: str
+    risk: str
+    act: str
+
+
+ABOUT: Final[dict[AlarmKind, About]] = {
+    "conversation_crashed": About(
+        "A conversation ended with an error of its own code.",
+        "That user's order; nobody else's.",
+        "Read the line in the log that names the place, and mend it.",
+    ),
+    "token_refused": About(
+        "The platform refuses the token everywhere.",
+        "Nothing is sent or verified until it is accepted; paid money goes back to users after an hour.",
+        "Put the right token into TRIOBOT_TOKEN and start again.",
+    ),
+    "outbox_held": About(
+        "Sending is held back, because the platform fails or refuses.",
+        "Nothing yet: what is to be sent waits.",
+        "Look at the platform; sending goes on by itself.",
+    ),
+    "store_unwritable": About(
+        "The store can't be written.",
+        "Events are refused, and nothing about money can be kept, until it can.",
+        "Look at the disk: `df -h`, and the log.",
+    ),
+    "inbox_half_full": About(
+        "Events wait faster than they are handled; half of the room is used.",
+        "When it is full, events are refused.",
+        "Look for a slow resource or a flood: `triobot status`.",
+    ),
+    "store_restored": About(
+        "The bot runs on a backup that was restored.",
+        "What was done since the backup was made is not known: it may be done, or granted, again.",
+        "Look at `triobot payments list --state delivered` and at what your other systems know.",
+    ),
+    "amount_mismatch": About(
+        "The platform captured another amount than was asked for.",
+        "The user's money: it is captured, nothing was granted, and no interface gives it back.",
+        "Pay the user back by hand, then `triobot payments resolve REF`.",
+    ),
+    "foreign_payment": About(
+        "A callback names a payment that this store doesn't know.",
+        "A forgery, another bot with the same token, or an invoice whose number was lost.",
+        "If it is yours: `triobot payments adopt REF CHAT AMOUNT`.",
+    ),
+    "payment_unverified": About(
+        "A payment could not be verified.",
+        "What is not verified within an hour of being paid goes back to the user.",
+        "`triobot payments verify REF`.",
+    ),
+    "callback_before_send": About(
+        "A callback names a payment that has not been shown to anybody.",
+        "Probably nothing: a forged callback, or a send that arrived although the platform said no.",
+        "`triobot payments show REF`; if callbacks are forged, change the webhook's secret.",
+    ),
+    "id_unknown": About(
+        "The answer that tells an invoice's number was lost.",
+        "If the user pays it before it expires, its callback is matched by chat and amount.",
+        "`triobot payments show REF`; find the number in the portal, then "
+        "`triobot payments adopt NUMBER CHAT AMOUNT`.",
+    ),
+    "adopted": About(
+        "A callback's unknown invoice was taken for the one whose number was lost.",
+        "Nothing: the platform named the same amount and chat.",
+        "Nothing to do; compare with the portal if you like: `triobot payments show REF`.",
+    ),
+    "declined_by_code": About(
+        "The platform declined a payment with code 1001, 1002 or 1003: the request was wrong, not the user.",
+        "Sales: every such payment fails.",
+        "`triobot payments show REF`, and report it with the code in the log.",
+    ),
+    "paid_maybe_unverified": About(
+        "The platform said half an hour ago that something was paid, and it could not be verified since.",
+        "The sale: unverified money goes back to the user an hour after it was paid.",
+        "`triobot payments verify REF`; is the platform reachable?",
+    ),
+    "sweep_blind": About(
+        "Nothing certain was heard about open payments for twenty minutes.",
+        "Payments whose callback was lost: they go back to their users an hour after they were paid.",
+        "`triobot payments list --state open`; is the platform reachable?",
+    ),
+    "button_still_live": About(
+        "A payment button could not be removed from the user's screen.",
+        "The user may still pay; it is watched, and handed to the aside for late money.",
+        "Delete the message if you can; then `triobot payments resolve REF`.",
+    ),
+    "lapsed_after_hint": About(
+        "A payment that was once said to be paid was never verified, and can't be any more.",
+        "The sale: if it was paid, the platform has given the money back.",
+        "`triobot payments show REF`; talk to the user if they ask.",
+    ),
+    "verify_refused": About(
+        "The platform doesn't know a payment that a callback says was paid.",
+        "Probably nothing: a forged callback. If it was paid, an hour.",
+        "`triobot payments verify REF`.",
+    ),
+    "token_or_chat_refused": About(
+        "The platform refuses to say whether a payment was made: status 403.",
+        "Money goes back to users an hour after they paid.",
+        "Check TRIOBOT_TOKEN; then `triobot payments verify REF`.",
+    ),
+    "captured_without_taker": About(
+        "Money was captured, and no code takes it: there is no aside for what was bought.",
+        "The user's money, until they get the goods or the money back from you.",
+        "Give the goods and `triobot payments settle REF`, or pay back and `triobot payments resolve REF`; "
+        "an `@bot.aside(paid(Item))` gets it with `triobot payments redeliver REF`.",
+    ),
+    "captured_but_parked": About(
+        "Money was captured for a conversation that can't go on; the aside for late money gets it.",
+        "Nothing, if that aside gives the goods.",
+        "`triobot payments show REF`.",
+    ),
+    "handler_keeps_failing": About(
+        "The aside for late money has failed five times with a payment.",
+        "The user's money: captured, and nothing granted.",
+        "Mend the code, then `triobot payments redeliver REF`.",
+    ),
+    "captured_not_fulfilled": About(
+        "A payment was handed to the bot's code a day ago, which has not said that it is done with it.",
+        "The user's money: perhaps they never got the goods.",
+        "Look after the order, then `triobot payments settle REF`.",
+    ),
+    "maybe_paid_again": About(
+        "A payment that is captured was said to be paid again.",
+        "Nothing of yours: a second payment is not verified, and goes back to the user within the hour.",
+        "`triobot payments show REF`; tell the user if they ask.",
+    ),
+    "paid_will_lapse": About(
+        "Something was paid that nobody wants any more; it is left to go back to the user.",
+        "The sale, an hour after it was paid.",
+        "To take it after all: `triobot payments verify REF`.",
+    ),
+    "callback_after_end": About(
+        "A callback came for a payment that had been given up.",
+        "The sale: it is verified again if anybody takes it.",
+        "`triobot payments show REF`.",
+    ),
+    "granted_before_maybe": About(
+        "A payment that was captured already was open in the restored backup.",
+        "The goods may be given twice.",
+        "Compare with what was delivered, then `triobot payments settle REF`.",
+    ),
+    "impossible_transition": About(
+        "Something happened to a payment that can't happen to it; nothing was changed.",
+        "Unknown: this is a mistake in triobot, or a platform that breaks its own rules.",
+        "`triobot payments show REF`, and report it.",
+    ),
+    "unwatched": About(
+        "The bot was down while payments were open.",
+        "What was paid more than an hour before it came back was given back by the platform.",
+        "`triobot payments list --state open --state check` lists them; tell those users.",
+    ),
+}
+
+
+def text_of(kind: AlarmKind, ref: str) -> str:
+    """The text of an alarm about one payment: what happened, what is at risk, the command to type."""
+    about = ABOUT[kind]
+    return f"{about.happened} {about.risk} {about.act}".replace("REF", ref)

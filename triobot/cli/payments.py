@@ -1,0 +1,211 @@
+"""``triobot payments``: what an operator sees of the ledger, and does by hand."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Final, cast
+
+from ..errors import ConfigError
+from .arguments import Commands, add_command
+from .consulting import add_bot_options, consult, instant, settings_of
+from .terminal import harmless
+
+if TYPE_CHECKING:
+    from ..settings import Settings
+
+_DETAILS: Final = """\
+A running bot is asked over the socket beside its store; while none runs, the store itself is used.
+REF is a payment's number, as alarms name it; an invoice's own number does, too.
+
+examples:
+  triobot payments list --state verified --state delivered
+  triobot payments list --older 30                       (minutes)
+  triobot payments show 1234567890123456
+  triobot payments verify 1234567890123456               ask the platform at once
+  triobot payments resolve 1234567890123456              paid back by hand: nothing is owed
+  triobot payments adopt 50012 1001 250000               an invoice whose number was lost
+  triobot payments export > payments.csv
+  triobot payments totals --days 7
+  triobot payments alarms
+  triobot payments acknowledge --key 1234567890123456
+"""
+
+_ON_ONE: Final = ("show", "verify", "inquire", "redeliver", "settle", "resolve")
+_COLUMNS: Final = (
+    "ref",
+    "invoice",
+    "kind",
+    "chat",
+    "amount",
+    "currency",
+    "state",
+    "taker",
+    "made_at",
+    "hinted_at",
+    "verify_by",
+    "captured",
+    "captured_at",
+    "settled_at",
+)
+_PAGE: Final = 500
+_DAY: Final = 24 * 60 * 60 * 1000
+
+Answer = Mapping[str, object]
+
+
+def declare(commands: Commands) -> None:
+    """Add the command to the grammar."""
+    parser = add_command(commands, "payments", run, summary="look after the money", details=_DETAILS)
+    actions = ["list", *_ON_ONE, "adopt", "export", "totals", "counts", "alarms", "acknowledge"]
+    parser.add_argument("action", choices=actions, help="what to do")
+    parser.add_argument(
+        "given", metavar="REF", nargs="*", help="which payment; for adopt: NUMBER CHAT AMOUNT"
+    )
+    parser.add_argument("--state", action="append", default=[], help="only these (list, export)")
+    parser.add_argument("--chat", type=int, help="only this chat's (list, export)")
+    parser.add_argument("--older", type=int, metavar="MINUTES", help="only those made before that (list)")
+    parser.add_argument("--limit", type=int, default=100, help="so many at most (list)")
+    parser.add_argument("--days", type=int, default=30, help="so many days back (totals)")
+    parser.add_argument("--coin", action="store_true", help="the amount is in coin (adopt)")
+    parser.add_argument("--button", action="store_true", help="the number is a button's (adopt)")
+    parser.add_argument("--kind", help="only alarms of this kind (acknowledge)")
+    parser.add_argument("--key", help="only the alarm about this (acknowledge)")
+    add_bot_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Do what was asked."""
+    action, given = str(arguments.action), cast("Sequence[str]", arguments.given)
+    wanted = 1 if action in _ON_ONE else 3 if action == "adopt" else 0
+    if len(given) != wanted:
+        needs = {0: "takes no number", 1: "takes the number of one payment", 3: "takes NUMBER CHAT AMOUNT"}
+        raise ConfigError(f"`payments {action}` {needs[wanted]}")
+    settings = settings_of(arguments)
+    for line in _lines(settings, arguments, action, given):
+        print(harmless(line))
+
+
+def _lines(
+    settings: Settings, arguments: argparse.Namespace, action: str, given: Sequence[str]
+) -> Iterator[str]:
+    match action:
+        case "list":
+            yield from map(_line, _payments(settings, arguments, int(arguments.limit)))
+        case "export":
+            _export(_payments(settings, arguments, None))
+        case "totals":
+            yield from _totals(settings, int(arguments.days))
+        case "counts":
+            counts = cast("Mapping[str, int]", _ask(settings, {"ask": "payments.counts"})["counts"])
+            yield from (f"{count:8} {state}" for state, count in sorted(counts.items()))
+        case "alarms":
+            yield from _alarms(_ask(settings, {"ask": "payments.alarms"}))
+        case "acknowledge":
+            question = {"ask": "payments.acknowledge", "kind": arguments.kind, "key": arguments.key}
+            yield from _alarms(_ask(settings, question))
+        case "adopt":
+            yield _line(_one(_ask(settings, _adoption(arguments, given))))
+        case "inquire":
+            told = _ask(settings, {"ask": "payments.inquire", "ref": given[0]})
+            amount = "" if told["amount"] is None else f", {told['amount']}"
+            yield f"the platform says: {told['said']}{amount}"
+        case "show":
+            yield from _shown(_ask(settings, {"ask": "payments.show", "ref": given[0]}))
+        case _:
+            yield _line(_one(_ask(settings, {"ask": f"payments.{action}", "ref": given[0]})))
+
+
+def _ask(settings: Settings, question: Answer) -> Answer:
+    from ..operator.requests import AboutPayments
+
+    (answer,) = consult(settings, AboutPayments(question))
+    return answer
+
+
+def _one(answer: Answer) -> Answer:
+    return cast("Answer", answer["payment"])
+
+
+def _payments(settings: Settings, arguments: argparse.Namespace, limit: int | None) -> Iterator[Answer]:
+    after: object = None
+    left = limit
+    before = None
+    if arguments.older is not None:
+        before = int(datetime.now(UTC).timestamp() * 1000) - int(arguments.older) * 60_000
+    while left is None or left > 0:
+        question = {
+            "ask": "payments.list",
+            "states": arguments.state,
+            "chat": arguments.chat,
+            "before": before,
+            "after": after,
+            "limit": _PAGE if left is None else min(left, _PAGE),
+        }
+        page = cast("list[Answer]", _ask(settings, question)["payments"])
+        if not page:
+            return
+        yield from page
+        after = page[-1]["ref"]
+        left = None if left is None else left - len(page)
+
+
+def _line(payment: Answer) -> str:
+    until = f", verify by {instant(payment['verify_by'])}" if payment["verify_by"] else ""
+    number = f" (invoice {payment['invoice']})" if payment["invoice"] else ""
+    return (
+        f"{payment['ref']}{number}  {payment['state']:10} {payment['amount']:>12,} {payment['currency']:4}"
+        f"  chat {payment['chat']}  {instant(payment['made_at'])}{until}"
+    )
+
+
+def _shown(answer: Answer) -> Iterator[str]:
+    for name, value in _one(answer).items():
+        moment = name.endswith("_at") and value is not None
+        yield f"{name:16} {instant(value) if moment else value}"
+    yield "history:"
+    for move in cast("list[Answer]", answer["history"]):
+        yield f"  {move['revision']:4}  {instant(move['at'])}  {move['fact']:18} {move['state']}"
+
+
+def _alarms(answer: Answer) -> Iterator[str]:
+    alarms = cast("list[Answer]", answer["alarms"])
+    if not alarms:
+        yield "no alarm is open"
+    for alarm in alarms:
+        since, last = instant(alarm["first"]), instant(alarm["last"])
+        yield f"{alarm['kind']} {alarm['key']} x{alarm['count']}, {since} to {last}: {alarm['text']}"
+
+
+def _adoption(arguments: argparse.Namespace, given: Sequence[str]) -> Answer:
+    number, chat, amount = given
+    if not amount.isascii() or not amount.isdigit() or not chat.removeprefix("-").isdigit():
+        raise ConfigError("`payments adopt` takes NUMBER CHAT AMOUNT, such as 50012 1001 250000")
+    return {
+        "ask": "payments.adopt",
+        "number": number,
+        "chat": int(chat),
+        "amount": int(amount),
+        "currency": "coin" if arguments.coin else "IRR",
+        "kind": "button" if arguments.button else "invoice",
+    }
+
+
+def _export(payments: Iterator[Answer]) -> None:
+    writer = csv.writer(sys.stdout)
+    writer.writerow(_COLUMNS)
+    for payment in payments:
+        writer.writerow(
+            instant(payment[name]) if name.endswith(("_at", "_by")) else payment[name] for name in _COLUMNS
+        )
+
+
+def _totals(settings: Settings, days: int) -> Iterator[str]:
+    until = (int(datetime.now(UTC).timestamp() * 1000) // _DAY + 1) * _DAY
+    question = {"ask": "payments.totals", "since": until - days * _DAY, "until": until}
+    for total in cast("list[Answer]", _ask(settings, question)["totals"]):
+        day = date(1970, 1, 1) + timedelta(days=cast("int", total["day"]))
+        yield f"{day}  {total['group']:14} {total['count']:6} {total['amount']:>16,}"

@@ -1,0 +1,396 @@
+"""What a store keeps of payments and alarms: rows, the writes that move them, and what can be read.
+
+Part of the protocols through which the packages meet (`triobot.seams`). A store knows nothing of what a
+payment's states mean: it keeps the columns by which rows are found, a record that only the ledger reads, and
+each row's history. A row moves only from the revision that the mover has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias, final
+
+import attrs
+
+from .alarm_kinds import AlarmKind
+from .wire.events import InvoiceCallback, PayCallback, Sender
+from .wire.ids import ChatId, InvoiceId, MessageId, RefId
+from .wire.markup import Currency
+
+
+@final
+@attrs.frozen
+class PaymentRow:
+    """One payment, as a store sees it.
+
+    Attributes:
+        id: a button's ``ref_id``, or the number that we gave an invoice.
+        revision: 1 when it is written first, one more with each move.
+        state: the ledger's word.
+        group: what nobody mixes in a total, such as ``button IRR``.
+        made_at: when it was written first.
+        due_at: when it has to be looked at again; None for never.
+        urgent: goes before all that have none, the smaller the earlier.
+        captured: what the platform took, and when; both or neither.
+        record: everything else, for the ledger alone.
+    """
+
+    id: RefId
+    revision: int
+    state: str
+    group: str
+    chat_id: ChatId
+    amount: int
+    made_at: int
+    record: str = attrs.field(repr=False)
+    invoice_id: InvoiceId | None = None
+    due_at: int | None = None
+    urgent: int | None = None
+    captured: int | None = None
+    captured_at: int | None = None
+
+
+@final
+@attrs.frozen
+class PutPayment:
+    """Move a payment, or write it first.
+
+    The store refuses the whole commit with StaleRowError if the stored revision isn't the one before
+    `row.revision`, if a new row's id exists, or if another row has its invoice's id.
+
+    Attributes:
+        fact: what happened, for the history.
+        at: when, in wall milliseconds.
+    """
+
+    row: PaymentRow
+    fact: str
+    at: int
+
+
+@final
+@attrs.frozen
+class PaymentMove:
+    """A line of a payment's history."""
+
+    revision: int
+    at: int
+    fact: str
+    state: str
+
+
+@final
+@attrs.frozen
+class PaymentTotal:
+    """What was captured on one day (in UTC) in one group.
+
+    Attributes:
+        day: days since 1970.
+        amount: the sum of what the platform took, in the group's currency.
+    """
+
+    day: int
+    group: str
+    count: int
+    amount: int
+
+
+class PaymentRows(Protocol):
+    """What can be asked of the payments in a store. Raises as `triobot.seams.Store`."""
+
+    async def get(self, id: RefId) -> PaymentRow | None:
+        """One payment."""
+        ...
+
+    async def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
+        """The payment of this invoice."""
+        ...
+
+    async def due(self, now: int, *, limit: int) -> Sequence[PaymentRow]:
+        """What has to be looked at by now: the urgent first, then what has waited longest."""
+        ...
+
+    async def next_due(self) -> int | None:
+        """The moment at which the next payment has to be looked at."""
+        ...
+
+    async def find(
+        self,
+        *,
+        states: Sequence[str] = (),
+        chat_id: ChatId | None = None,
+        before: int | None = None,
+        after: RefId | None = None,
+        limit: int,
+    ) -> Sequence[PaymentRow]:
+        """Payments by the order of their ids: in these states, of this chat, made before a moment."""
+        ...
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many there are, by state."""
+        ...
+
+    async def history(self, id: RefId) -> Sequence[PaymentMove]:
+        """What happened to one, oldest first."""
+        ...
+
+    async def totals(self, *, since: int, until: int) -> Sequence[PaymentTotal]:
+        """What was captured from `since` to before `until`, by day and group."""
+        ...
+
+
+# --- alarms
+
+
+@final
+@attrs.frozen
+class RaiseAlarm:
+    """Note that something is wrong: one row a kind and key, however often it is raised.
+
+    Raised again after it was acknowledged, it is news again.
+    """
+
+    kind: AlarmKind
+    key: str
+    text: str
+    at: int
+
+
+@final
+@attrs.frozen
+class AcknowledgeAlarms:
+    """An operator has seen these, or what they warned of is over; they are told no more.
+
+    Attributes:
+        kinds: which; empty for all.
+        key: of one thing; None for all.
+    """
+
+    kinds: tuple[AlarmKind, ...]
+    key: str | None
+    at: int
+
+
+@final
+@attrs.frozen
+class AlarmTold:
+    """The operator's hook has taken this alarm."""
+
+    kind: AlarmKind
+    key: str
+    at: int
+
+
+@final
+@attrs.frozen
+class AlarmRow:
+    """An alarm in the store.
+
+    Attributes:
+        first, last: when it was raised, first and last; after an acknowledgement it begins anew.
+        count: how often.
+        told: when the hook took it last; None for not yet.
+        acknowledged: when an operator had seen it; None while it is open.
+    """
+
+    kind: AlarmKind
+    key: str
+    text: str
+    first: int
+    last: int
+    count: int
+    told: int | None = None
+    acknowledged: int | None = None
+
+
+class AlarmRows(Protocol):
+    """What can be asked of the alarms in a store. Raises as `triobot.seams.Store`."""
+
+    async def open(self, *, told_before: int | None = None, limit: int) -> Sequence[AlarmRow]:
+        """Those that nobody has acknowledged, oldest first; with `told_before`, not told since then."""
+        ...
+
+    async def all(self, *, limit: int) -> Sequence[AlarmRow]:
+        """The newest, acknowledged or not."""
+        ...
+
+
+MoneyWrite: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | AlarmTold
+
+
+# --- what conversations and payments say to one another
+
+
+@final
+@attrs.frozen
+class Charge:
+    """What a conversation asks money for.
+
+    Attributes:
+        item: what is bought, as a record of `triobot.values`.
+        text: what the message says.
+        owner: the operation that asks, unique in the store: asked again after a restart, it is the same.
+        late: who gets it once the conversation has ended: the aside for its item, or nobody; then it is not
+            verified, and goes back to the user.
+        expires_at: when nobody waits any more, or the invoice can't be paid; wall milliseconds.
+    """
+
+    kind: Literal["button", "invoice"]
+    chat_id: ChatId
+    amount: int
+    currency: Currency
+    item: str = attrs.field(repr=False)
+    text: str = attrs.field(repr=False)
+    owner: str
+    late: Literal["handler", "nobody"]
+    expires_at: int
+
+
+PaymentOutcome: TypeAlias = Literal[
+    "refused", "unknown", "retry", "declined", "mismatch", "paid", "handed_over"
+]
+
+
+@final
+@attrs.frozen
+class PaymentNotice:
+    """What a conversation that waits for a payment gets to know.
+
+    Attributes:
+        code: of the callback that brought it.
+        charge_url: where to top up, as the callback says; never sent on without a check.
+        captured: the amount that the platform took.
+    """
+
+    outcome: PaymentOutcome
+    code: int | None = None
+    charge_url: str | None = attrs.field(default=None, repr=False)
+    captured: int | None = None
+
+
+@final
+@attrs.frozen
+class Captured:
+    """Verified money, for whoever gives the goods.
+
+    Attributes:
+        key: the same for ever: the idempotency key of what it grants.
+        redelivered: it may have been handed over before.
+        uncertain: it was open in a backup that was restored: it may have been granted before.
+    """
+
+    id: RefId
+    key: str
+    chat_id: ChatId
+    amount: int
+    currency: Currency
+    item: str = attrs.field(repr=False)
+    payer: Sender | None = attrs.field(repr=False)
+    redelivered: bool
+    uncertain: bool
+
+
+class Ticket(Protocol):
+    """One payment, as the conversation that waits for it holds it. What returns is durable."""
+
+    @property
+    def id(self) -> RefId:
+        """Its number: a button's ``ref_id``."""
+        ...
+
+    @property
+    def to_send(self) -> bool:
+        """Nothing of it has been sent, or nobody knows whether."""
+        ...
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nobody knows if it was sent."""
+        ...
+
+    @property
+    def message_id(self) -> MessageId | None:
+        """The message with its button, once that is known."""
+        ...
+
+    async def sent(self, *, message_id: MessageId | None = None, invoice_id: InvoiceId | None = None) -> None:
+        """The platform has it."""
+        ...
+
+    async def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> None:
+        """The platform refused it, it never left, or nobody knows."""
+        ...
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `wait_notice` would return at once."""
+        ...
+
+    def listen(self, news: Callable[[], None] | None) -> None:
+        """Have this called, at once and without waiting, whenever there are news; with None, hear no more."""
+        ...
+
+    async def wait_notice(self) -> PaymentNotice | None:
+        """Wait for what the conversation gets to know; None: a callback came, it is being looked at.
+
+        Cancellation: *atomic*.
+        """
+        ...
+
+    async def wait_decided(self) -> PaymentNotice | None:
+        """Wait until what is being looked at is decided; None: nothing is, wait on.
+
+        Cancellation: *atomic*.
+        """
+        ...
+
+    async def take(self) -> Captured | None:
+        """Have the captured money; None if somebody else has it meanwhile."""
+        ...
+
+    async def replaced(self) -> None:
+        """Its button has been exchanged for another one."""
+        ...
+
+    async def give_up(self) -> None:
+        """Nobody waits for it any more, or whoever had it didn't settle it. Safe to repeat."""
+        ...
+
+    async def failed(self) -> None:
+        """The aside that took it has failed; it is tried again, ever later."""
+        ...
+
+    async def settle(self) -> None:
+        """The goods are given. Safe to repeat."""
+        ...
+
+
+class Payments(Protocol):
+    """The ledger, as conversations see it."""
+
+    async def open(self, charge: Charge) -> Ticket:
+        """Write a payment down, before anything of it is sent; the one of this owner if there is one."""
+        ...
+
+    async def again(self, id: RefId, *, late: bool = False) -> Ticket | None:
+        """The payment with this number, for the conversation that opened it; None if it is gone.
+
+        Args:
+            late: for the aside that it was delivered to.
+        """
+        ...
+
+    async def give_up(self, chat_id: ChatId, owner: str) -> None:
+        """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat."""
+        ...
+
+    def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
+        """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
+        ...
+
+
+Deliver: TypeAlias = "Callable[[Captured, Ticket], Awaitable[bool]]"
+"""Starts the aside for what was bought, if there is one: False if not.
+
+The aside takes it (`Ticket.take`) before it begins, and ends with `settle`, or with `failed`.
+"""

@@ -1,0 +1,79 @@
+"""Asking the platform about a payment, and what its answers mean: none of them is ever final.
+
+The lane repeats what failed; here a question has its own deadline, because a payment has an hour.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import trio
+
+from ..errors import RefusedError, RemoteProtocolError, TransportError
+from ..seams import Outbox, Urgency
+from ..wire.ids import ChatId, InvoiceId
+from ..wire.operations import (
+    EditMessage,
+    InquireInvoice,
+    InquirePayment,
+    Operation,
+    VerifyInvoice,
+    VerifyPayment,
+)
+from ..wire.results import PaymentState
+from .entry import Entry
+from .facts import Answer
+
+To: TypeAlias = Literal["verify", "inquire"]
+
+PATIENCE: Final = 30.0
+"""Seconds for an answer, the lane's own repetitions included."""
+
+
+async def ask(outbox: Outbox, entry: Entry, to: To) -> Answer:
+    """Ask about an entry; an answer that doesn't come, or can't be read, is "unknown"."""
+    operation: Operation[PaymentState]
+    if entry.kind == "button":
+        kind = VerifyPayment if to == "verify" else InquirePayment
+        operation = kind(entry.chat_id, entry.id)
+    else:
+        assert entry.invoice_id is not None, "the table asks about nothing that has no name"
+        invoice = VerifyInvoice if to == "verify" else InquireInvoice
+        operation = invoice(entry.chat_id, entry.invoice_id)
+    return await _answer(outbox, operation, to)
+
+
+async def look_up(outbox: Outbox, chat_id: ChatId, invoice_id: InvoiceId) -> Answer:
+    """Ask about an invoice that may be ours; captures nothing."""
+    return await _answer(outbox, InquireInvoice(chat_id, invoice_id), "inquire")
+
+
+async def remove_button(outbox: Outbox, entry: Entry) -> bool:
+    """Show the message without its buttons; False if that failed."""
+    if entry.message_id is None:
+        return False
+    with trio.move_on_after(PATIENCE):
+        try:
+            await outbox.perform(EditMessage(entry.chat_id, entry.message_id, entry.text))
+        except (RefusedError, TransportError, RemoteProtocolError):
+            return False
+        return True
+    return False
+
+
+async def _answer(outbox: Outbox, operation: Operation[PaymentState], to: To) -> Answer:
+    with trio.move_on_after(PATIENCE):
+        try:
+            state = await outbox.perform(operation, urgency=Urgency.MONEY)
+        except RefusedError as error:
+            match error.status:
+                case 400:
+                    return Answer(to, "400")
+                case 403:
+                    return Answer(to, "403")
+                case _:
+                    return Answer(to, "unknown")
+        except (TransportError, RemoteProtocolError):
+            return Answer(to, "unknown")
+        return Answer(to, "verified" if state.verified else "error", state.amount)
+    return Answer(to, "unknown")

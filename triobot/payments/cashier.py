@@ -1,0 +1,380 @@
+"""The supervised task behind the ledger: callbacks at once, what is due when it is due, nothing in between.
+
+Outside of all conversations: they may be parked, replayed, or gone. The rows say what is due; nothing is
+remembered here that a restart would miss. Callbacks stay in the inbox until the transaction that takes them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Literal, TypeAlias, cast, final
+
+import attrs
+import trio
+
+from ..alarm_kinds import text_of
+from ..errors import StaleRowError, StoreFullError, UnreadableRecordError
+from ..money import Charge, Deliver, RaiseAlarm
+from ..seams import Alarm, Consume, Outbox, PutSetting, Store, WallClock, Write
+from ..seams import RaiseAlarm as Ring
+from ..wire.events import InvoiceCallback, PayCallback
+from ..wire.ids import ChatId, InvoiceId, RefId
+from . import asking
+from .books import Books
+from .desk import Desk
+from .entry import Entry, State, Taker
+from .examiner import work_on
+from .facts import Answer, Plain
+from .ledger import Moved
+from .records import alarm_of, entry_of
+from .references import new_ref_id
+from .schedule import BLIND, MINUTE, SECOND
+from .ticket import OpenTicket, captured_of
+
+Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
+"""Whether the conversation of this owner in this chat will come back to its payment."""
+
+HINTS: Final = 1_024
+"""Callbacks that may wait in memory; further ones are read from the inbox again."""
+
+_WATCHED: Final = "payments_watched"
+_NAMED: Final = 20
+_LOOK: Final = 60.0
+_PAGE: Final = 64
+_PARALLEL: Final = 16
+_AGAIN: Final = (2.0, 10.0, 60.0, 300.0)
+_RETRY_STORE: Final = 5.0
+_INTERRUPTED: Final[tuple[State, ...]] = ("prepared", "sending", "verifying", "verified", "delivered")
+_TAKEN: Final[tuple[State, ...]] = (
+    "prepared",
+    "sending",
+    "unsure",
+    "open",
+    "check",
+    "verifying",
+    "verified",
+    "delivered",
+)
+_LEFT: Final[tuple[State, ...]] = (*_TAKEN, "closing")
+
+
+@final
+@attrs.frozen
+class Budget:
+    """How much may be asked.
+
+    Attributes:
+        per_second: examinations of payments that nothing was said about; what was hinted at comes first, and
+            isn't counted. Past it the sweep falls behind, and an alarm says what that risks.
+        parallel: examinations at a time.
+    """
+
+    per_second: float = 20.0
+    parallel: int = _PARALLEL
+
+
+@final
+class Cashier:
+    """`triobot.money.Payments`, and the task that verifies.
+
+    Args:
+        deliver: starts the aside for what was bought.
+        ring: says at once what can't be stored.
+        noted: told of alarms whose rows are stored.
+        epoch: how often the store was restored from a backup.
+        recall: brings a chat's conversations back into memory, if they are not there.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        outbox: Outbox,
+        clock: WallClock,
+        *,
+        deliver: Deliver,
+        ring: Ring,
+        noted: Callable[[Alarm], object] = lambda alarm: None,
+        epoch: int = 0,
+        recall: Callable[[ChatId], object] = lambda chat_id: None,
+        budget: Budget | None = None,
+    ) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._clock = clock
+        self._deliver = deliver
+        self._ring = ring
+        self._noted = noted
+        self._epoch = epoch
+        self._recall = recall
+        self._budget = budget or Budget()
+        rows = store.payments
+        self.books = Books(rows, store.commit, clock.now, self._moved)
+        # What the platform has said is not forgotten because the disk is full for a while.
+        self._patient = Books(rows, self._commit_at_last, clock.now, self._moved, self.books.counts)
+        self._desk = Desk(self._patient, rows, self._commit_at_last, self._look_up, clock.now)
+        self._tickets: dict[RefId, OpenTicket] = {}
+        self._busy: set[RefId] = set()
+        self._asking = trio.CapacityLimiter(self._budget.parallel)
+        self._poke = trio.Event()
+        self._hints: deque[tuple[int, PayCallback | InvoiceCallback]] = deque()
+        self._in_hand = 0
+        self._hinted = trio.Event()
+        self._cold_from = -math.inf
+        self._beaten = 0
+
+    # --- for conversations
+
+    async def open(self, charge: Charge) -> OpenTicket:
+        """Write a payment down, before anything of it is sent; the one of this owner if there is one."""
+        entry = await self._of_owner(charge.chat_id, charge.owner)
+        while entry is None:
+            try:
+                entry = await self.books.add(self._new(charge), Plain("send_begun"))
+            except StaleRowError:
+                continue  # the number is taken: another one
+        return OpenTicket(self.books, entry, "conversation", self._tickets)
+
+    async def again(self, id: RefId, *, late: bool = False) -> OpenTicket | None:
+        """The payment with this number, for the conversation that opened it; None if it is gone.
+
+        Args:
+            late: for the aside that it was delivered to.
+        """
+        entry = await self.books.read(id)
+        while entry is not None:
+            books, taker = (self._patient, "handler") if late else (self.books, "conversation")
+            ticket = OpenTicket(books, entry, cast("Taker", taker), self._tickets)
+            # It hears of what moves from here on; what moved while it was read, it has to see.
+            entry = await self.books.read(id)
+            if entry is not None and entry.revision <= ticket.revision:
+                return ticket
+        return None
+
+    async def give_up(self, chat_id: ChatId, owner: str) -> None:
+        """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat."""
+        after: RefId | None = None
+        find = self._store.payments.find
+        while page := await find(states=_TAKEN, chat_id=chat_id, after=after, limit=_PAGE):
+            after = page[-1].id
+            for entry in map(entry_of, page):
+                mine = entry.owner == owner or entry.owner.startswith(f"{owner}/")
+                if mine and entry.taker == "conversation":
+                    gone = Plain("taker_gone")
+                    await self.books.move(entry.id, gone, may_fail=True, taker="conversation")
+
+    def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
+        """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
+        if self._in_hand >= HINTS:
+            # The sweep finds what it says, and the next start reads it again.
+            self.books.counts["hint_left_in_the_inbox"] += 1
+            return
+        self._in_hand += 1
+        self._hints.append((seq, event))
+        self._hinted.set()
+
+    def _new(self, charge: Charge) -> Entry:
+        return Entry(
+            id=new_ref_id(),
+            kind=charge.kind,
+            chat_id=charge.chat_id,
+            amount=charge.amount,
+            currency=charge.currency,
+            item=charge.item,
+            text=charge.text,
+            owner=charge.owner,
+            taker="conversation",
+            late=charge.late,
+            made_at=self._clock.now(),
+            expires_at=charge.expires_at,
+            epoch=self._epoch,
+        )
+
+    async def _of_owner(self, chat_id: ChatId, owner: str) -> Entry | None:
+        after: RefId | None = None
+        find = self._store.payments.find
+        while page := await find(states=_TAKEN, chat_id=chat_id, after=after, limit=_PAGE):
+            after = page[-1].id
+            for entry in map(entry_of, page):
+                if entry.owner == owner and entry.taker == "conversation":
+                    return entry
+        return None
+
+    # --- the start
+
+    async def start(self, alive: Alive) -> None:
+        """Take up what the last process left; before conversations go on, and before `run`.
+
+        Args:
+            alive: whether the conversation of this owner will come back to its payment.
+        """
+        unwatched = await self._unwatched_since()
+        left: list[RefId] = []
+        count, after = 0, None
+        find = self._store.payments.find
+        while page := await find(states=_LEFT, after=after, limit=_PAGE):
+            count, after = count + len(page), page[-1].id
+            left += [row.id for row in page][: _NAMED - len(left)]
+            for entry in map(entry_of, page):
+                there = entry.taker == "conversation" and await alive(entry.chat_id, entry.owner)
+                facts = _at_start(entry, self._epoch, there)
+                if facts:
+                    await self.books.move(entry.id, *facts)
+                if there and entry.state in ("verified", "mismatch"):
+                    self._recall(entry.chat_id)
+        if left and unwatched is not None:
+            await self._alarm_unwatched(unwatched, count, left)
+        await self._beat()
+
+    async def _unwatched_since(self) -> int | None:
+        """When payments were watched last, if that is too long ago."""
+        seen = await self._store.setting(_WATCHED)
+        if seen is None or not seen.isdecimal():
+            return None
+        return int(seen) if self._clock.now() - int(seen) > BLIND else None
+
+    async def _alarm_unwatched(self, since: int, count: int, left: Sequence[RefId]) -> None:
+        now = self._clock.now()
+        named = ", ".join(left) + (", ..." if count > len(left) else "")
+        text = (
+            f"{count} payments were open between {_clock_time(since)} and {_clock_time(now)} UTC, while "
+            f"nothing was verified: {named}. {text_of('unwatched', '')}"
+        )
+        await self._store.commit(RaiseAlarm("unwatched", "start", text, now))
+
+    async def _beat(self) -> None:
+        """Note that payments are being watched now."""
+        now = self._clock.now()
+        if abs(now - self._beaten) >= MINUTE:
+            self._beaten = now
+            await self._commit_at_last(PutSetting(_WATCHED, str(now)))
+
+    # --- the task
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Take callbacks and do what is due, until cancelled.
+
+        Cancellation: *atomic*: what was begun is found by the next start.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._keep_taking, nursery)
+            nursery.start_soon(self._keep_sweeping, nursery)
+            task_status.started()
+
+    async def _keep_taking(self, nursery: trio.Nursery) -> None:
+        while True:
+            await self._hinted.wait()
+            self._hinted = trio.Event()
+            while self._hints:
+                nursery.start_soon(self._take, *self._hints.popleft())
+
+    async def _take(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
+        try:
+            for pause in (*_AGAIN, None):
+                if await self._desk.take(event, also=(Consume((seq,)),)) or pause is None:
+                    return  # what can't be told yet is in the inbox until the next start
+                await trio.sleep(pause)
+        finally:
+            self._in_hand -= 1
+
+    async def _keep_sweeping(self, nursery: trio.Nursery) -> None:
+        while True:
+            self._poke = trio.Event()
+            now = self._clock.now()
+            rows = await self._store.payments.due(now, limit=_PAGE + len(self._busy))
+            pause = math.inf
+            for row in rows:
+                if row.id in self._busy:
+                    continue
+                if len(self._busy) >= _PAGE:
+                    break  # whoever is done pokes
+                if row.urgent is None and not self._affordable():
+                    pause = self._cold_from - trio.current_time()
+                    break
+                self._busy.add(row.id)
+                nursery.start_soon(self._work, row.id)
+            due = await self._store.payments.next_due()
+            if due is None:
+                await self._poke.wait()
+                continue
+            await self._beat()
+            later = (due - now) / SECOND if due > now else 1.0
+            # Now and then in any case: the time of day may be set.
+            with trio.move_on_after(min(pause, later, _LOOK)):
+                await self._poke.wait()
+
+    def _affordable(self) -> bool:
+        """Whether the sweep may ask once more now."""
+        now = trio.current_time()
+        if self._cold_from > now:
+            return False
+        # A quiet hour is no credit: at most a second's worth at once.
+        self._cold_from = max(self._cold_from, now - 1) + 1 / self._budget.per_second
+        return True
+
+    async def _work(self, id_: RefId) -> None:
+        try:
+            await work_on(id_, self._patient, self, self._clock.now)
+        except UnreadableRecordError:
+            # Another version's: it stays among the busy ones, so that it isn't tried every second.
+            text = f"payment {id_} can't be read by this version; it is neither verified nor delivered"
+            self._ring(Alarm("payment_unverified", id_, text))
+            return
+        self._busy.discard(id_)
+        self._poke.set()
+
+    def _moved(self, moved: Moved) -> None:
+        ticket = self._tickets.get(moved.entry.id)
+        if ticket is not None:
+            ticket.heard(moved)
+        elif moved.notice is not None and moved.entry.taker == "conversation":
+            self._recall(moved.entry.chat_id)
+        for kind in moved.alarms:
+            self._noted(alarm_of(kind, moved.entry))
+        self._poke.set()
+
+    async def _commit_at_last(self, *writes: Write) -> None:
+        while True:
+            try:
+                return await self._store.commit(*writes)
+            except StoreFullError as error:
+                text = f"{type(error).__name__}: what is known of payments can't be stored; look at the disk"
+                self._ring(Alarm("store_unwritable", "payments", text))
+                await trio.sleep(_RETRY_STORE)
+
+    # --- hands
+
+    async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> Answer:
+        """Ask the platform, a bounded number of questions at a time."""
+        async with self._asking:
+            return await asking.ask(self._outbox, entry, to)
+
+    async def remove(self, entry: Entry) -> bool:
+        """Take the button away from the user's screen."""
+        async with self._asking:
+            return await asking.remove_button(self._outbox, entry)
+
+    async def deliver(self, entry: Entry) -> bool:
+        """Hand captured money to the aside for its item."""
+        ticket = OpenTicket(self._patient, entry, "handler", self._tickets)
+        return await self._deliver(captured_of(entry), ticket)
+
+    async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> Answer:
+        async with self._asking:
+            return await asking.look_up(self._outbox, chat_id, invoice_id)
+
+
+def _at_start(entry: Entry, epoch: int, alive: bool) -> list[Plain]:
+    """What a start of the program means for an entry."""
+    if entry.epoch < epoch and not entry.uncertain:
+        return [Plain("restored")]
+    facts = [Plain("restart")] if entry.state in _INTERRUPTED else []
+    if entry.taker == "conversation" and not alive:
+        facts.append(Plain("taker_gone"))
+    return facts
+
+
+def _clock_time(at: int) -> str:
+    return dt.datetime.fromtimestamp(at / SECOND, dt.UTC).strftime("%Y-%m-%d %H:%M")

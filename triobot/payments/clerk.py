@@ -1,0 +1,218 @@
+"""What an operator may ask of the ledger, as plain JSON values: one question in, one answer out.
+
+============================  =========================================================================
+``payments.list``             ``states``, ``chat``, ``before``, ``after``, ``limit``: ``{"payments": [...]}``
+``payments.show``             ``ref``: ``{"payment": {...}, "history": [...]}``
+``payments.verify``           ``ref``: asked at once, whatever the schedule says
+``payments.inquire``          ``ref``: ``{"said": word}``, without taking anything; a running bot only
+``payments.redeliver``        ``ref``: captured money goes to the aside for its item, again
+``payments.settle``           ``ref``: the goods were given by hand
+``payments.resolve``          ``ref``: nothing is owed any more
+``payments.adopt``            ``number``, ``chat``, ``amount``, ``currency``, ``kind``: watch it from here on
+``payments.totals``           ``since``, ``until``: ``{"totals": [...]}`` by day and currency
+``payments.counts``           ``{"counts": {...}}`` by state
+``payments.alarms``           ``{"alarms": [...]}`` that nobody has acknowledged
+``payments.acknowledge``      ``kind``, ``key``, or neither for all
+============================  =========================================================================
+
+No answer holds what a message says, or what was bought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias, cast, final, get_args
+
+import attrs
+
+from ..alarm_kinds import AlarmKind
+from ..errors import ConfigError, StaleRowError
+from ..money import AcknowledgeAlarms
+from ..seams import Store
+from ..wire.ids import RefId, as_chat_id, as_invoice_id, as_ref_id
+from ..wire.rules import check_integer
+from .books import Books
+from .entry import STATES, Entry, Kind
+from .facts import Adopted, Answer, Plain, PlainName, SendOk
+from .records import entry_of
+from .references import new_ref_id
+from .schedule import INVOICE_LIFE, verify_by
+
+Question: TypeAlias = Mapping[str, object]
+Inquire: TypeAlias = Callable[[Entry], Awaitable[Answer]]
+
+_ACTS: Final[Mapping[str, PlainName]] = {
+    "payments.verify": "operator_verify",
+    "payments.redeliver": "operator_redeliver",
+    "payments.settle": "operator_settled",
+    "payments.resolve": "operator_resolved",
+}
+_MOST: Final = 1_000
+_HIDDEN: Final = frozenset({"item", "text", "payer"})
+
+
+@final
+class Clerk:
+    """Answers an operator.
+
+    Args:
+        inquire: asks the platform; None where no bot runs.
+    """
+
+    def __init__(
+        self, store: Store, books: Books, now: Callable[[], int], *, inquire: Inquire | None = None
+    ) -> None:
+        self._store = store
+        self._books = books
+        self._now = now
+        self._inquire = inquire
+
+    async def answer(self, question: Question) -> dict[str, object]:
+        """Answer one question.
+
+        Raises:
+            ConfigError: there is no such payment, or it can't be done in the state that it is in.
+            LocalProtocolError: a value of the question is none.
+        """
+        ask = question.get("ask")
+        match ask:
+            case "payments.list":
+                return await self._list(question)
+            case "payments.show":
+                return await self._show(question)
+            case "payments.inquire":
+                return await self._inquired(question)
+            case "payments.adopt":
+                return await self._adopt(question)
+            case "payments.totals":
+                since, until = _integer(question, "since"), _integer(question, "until")
+                totals = await self._store.payments.totals(since=since, until=until)
+                return {"totals": [attrs.asdict(total) for total in totals]}
+            case "payments.counts":
+                return {"counts": dict(await self._store.payments.counts())}
+            case "payments.alarms":
+                alarms = await self._store.alarms.open(limit=_MOST)
+                return {"alarms": [attrs.asdict(alarm) for alarm in alarms]}
+            case "payments.acknowledge":
+                return await self._acknowledge(question)
+            case str() if ask in _ACTS:
+                return await self._act(question, _ACTS[ask])
+            case _:
+                raise ConfigError("nobody here knows this question about payments")
+
+    async def _list(self, question: Question) -> dict[str, object]:
+        states = [str(state) for state in cast("list[object]", question.get("states") or [])]
+        for state in states:
+            if state not in STATES:
+                raise ConfigError(f"there is no state {state!r}; there are {', '.join(STATES)}")
+        chat, after = question.get("chat"), question.get("after")
+        rows = await self._store.payments.find(
+            states=states,
+            chat_id=None if chat is None else as_chat_id(cast("int", chat)),
+            before=None if question.get("before") is None else _integer(question, "before"),
+            after=None if after is None else as_ref_id(str(after)),
+            limit=min(_integer(question, "limit"), _MOST),
+        )
+        return {"payments": [_summary(entry_of(row)) for row in rows]}
+
+    async def _show(self, question: Question) -> dict[str, object]:
+        entry = await self._entry(question)
+        history = await self._store.payments.history(entry.id)
+        fields = attrs.asdict(entry, filter=lambda attribute, _: attribute.name not in _HIDDEN)
+        return {"payment": fields, "history": [attrs.asdict(move) for move in history]}
+
+    async def _inquired(self, question: Question) -> dict[str, object]:
+        entry = await self._entry(question)
+        if self._inquire is None:
+            raise ConfigError("no bot runs, and only a running bot can ask the platform")
+        if not entry.verifiable:
+            raise ConfigError(f"payment {entry.id} has no number that the platform knows")
+        answer = await self._inquire(entry)
+        return {"said": answer.word, "amount": answer.amount}
+
+    async def _act(self, question: Question, name: PlainName) -> dict[str, object]:
+        entry = await self._entry(question)
+        planned = await self._books.move(entry.id, Plain(name), may_fail=True)
+        if planned is None or not planned.moved:
+            raise ConfigError(f"payment {entry.id} is {entry.state}: {STATES[entry.state]}; nothing was done")
+        return {"payment": _summary(planned.entry)}
+
+    async def _adopt(self, question: Question) -> dict[str, object]:
+        """Take in a number that isn't in the books: an invoice's whose id was lost, or anybody's."""
+        number, amount = str(question.get("number")), _integer(question, "amount", least=1)
+        chat_id = as_chat_id(cast("int", question.get("chat")))
+        kind: Kind = "button" if question.get("kind") == "button" else "invoice"
+        known = await self._store.payments.get(RefId(number))
+        if known is not None or await self._store.payments.of_invoice(as_invoice_id(number)) is not None:
+            raise ConfigError(f"{number} is in the books already: `triobot payments show {number}`")
+        states = ("unsure", "check", "closing", "lapsed")
+        rows = await self._store.payments.find(states=states, chat_id=chat_id, limit=_MOST)
+        lost = [entry for entry in map(entry_of, rows) if entry.kind == kind and not entry.verifiable]
+        mine = [entry for entry in lost if entry.amount == amount]
+        if kind == "invoice" and mine:
+            planned = await self._books.move(mine[0].id, Adopted(as_invoice_id(number)), may_fail=True)
+            assert planned is not None
+            return {"payment": _summary(planned.entry)}
+        now = self._now()
+        entry = Entry(
+            id=as_ref_id(number) if kind == "button" else new_ref_id(),
+            kind=kind,
+            chat_id=chat_id,
+            amount=amount,
+            currency="coin" if question.get("currency") == "coin" else "IRR",
+            item="[1,null]",
+            text="-",
+            owner="operator",
+            taker="conversation",
+            late="handler",
+            made_at=now,
+            expires_at=now + INVOICE_LIFE,
+        )
+        named = SendOk(invoice_id=as_invoice_id(number)) if kind == "invoice" else SendOk()
+        try:
+            added = await self._books.add(entry, Plain("send_begun"), named, Plain("restored"))
+        except StaleRowError as error:
+            raise ConfigError(f"{number} has come into the books meanwhile") from error
+        return {"payment": _summary(added)}
+
+    async def _acknowledge(self, question: Question) -> dict[str, object]:
+        kind, key = question.get("kind"), question.get("key")
+        if kind is not None and kind not in get_args(AlarmKind):
+            raise ConfigError(f"there is no kind of alarm {kind!r}")
+        kinds = () if kind is None else (cast("AlarmKind", kind),)
+        await self._store.commit(AcknowledgeAlarms(kinds, None if key is None else str(key), self._now()))
+        return {"alarms": [attrs.asdict(alarm) for alarm in await self._store.alarms.open(limit=_MOST)]}
+
+    async def _entry(self, question: Question) -> Entry:
+        ref = str(question.get("ref"))
+        row = await self._store.payments.get(RefId(ref))
+        row = row or await self._store.payments.of_invoice(as_invoice_id(ref))
+        if row is None:
+            raise ConfigError(f"there is no payment {ref}")
+        return entry_of(row)
+
+
+def _integer(question: Question, name: str, *, least: int = 0) -> int:
+    value = question.get(name)
+    check_integer(name, value, least=least)
+    return cast("int", value)
+
+
+def _summary(entry: Entry) -> dict[str, object]:
+    watched = entry.sent_at is not None and entry.captured is None
+    return {
+        "ref": entry.id,
+        "invoice": entry.invoice_id,
+        "kind": entry.kind,
+        "chat": entry.chat_id,
+        "amount": entry.amount,
+        "currency": entry.currency,
+        "state": entry.state,
+        "taker": entry.taker,
+        "made_at": entry.made_at,
+        "hinted_at": entry.hinted_at,
+        "verify_by": verify_by(entry) if watched and entry.wanted else None,
+        "captured": entry.captured,
+        "captured_at": entry.verified_at if entry.captured is not None else None,
+        "settled_at": entry.settled_at,
+    }

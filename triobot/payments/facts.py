@@ -1,0 +1,256 @@
+"""What can happen to a payment, as values; each has a name in the ledger's table.
+
+They come from the outbox's lane, the platform's callbacks, the answers of verify and inquiry, the
+conversation, clocks, starts of the program, and operators.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias, assert_never, final
+
+import attrs
+
+from ..wire.events import Sender
+from ..wire.ids import ChatId, InvoiceId, MessageId
+from .entry import Entry
+
+FactName: TypeAlias = Literal[
+    "send_begun",
+    "send_ok",
+    "send_never_left",
+    "send_refused",
+    "send_unknown",
+    "invoice_adopted",
+    "callback",
+    "declined_retry",
+    "declined_final",
+    "verify_begun",
+    "verify_ok",
+    "verify_wrong",
+    "verify_error",
+    "verify_unknown",
+    "verify_400",
+    "verify_403",
+    "inquire_seen",
+    "inquire_ok",
+    "inquire_wrong",
+    "inquire_error",
+    "inquire_unknown",
+    "inquire_400",
+    "inquire_403",
+    "removed",
+    "remove_failed",
+    "taker_gone",
+    "delivered",
+    "settled",
+    "handler_failed",
+    "no_handler",
+    "parked_10min",
+    "hint_age_30min",
+    "unchecked_20min",
+    "unsettled_1day",
+    "life_over",
+    "restart",
+    "restored",
+    "operator_verify",
+    "operator_redeliver",
+    "operator_settled",
+    "operator_resolved",
+]
+
+FACTS: Final[dict[FactName, str]] = {
+    "send_begun": "the message or invoice is about to leave",
+    "send_ok": "the platform has it, and told its id",
+    "send_never_left": "it certainly didn't leave",
+    "send_refused": "the platform refused it",
+    "send_unknown": "the answer was lost",
+    "invoice_adopted": "an unknown invoice id in a callback turned out to be this one's",
+    "callback": "the platform said something that may mean paid: success, 1005, 1006, a code unknown to us",
+    "declined_retry": "the platform said that the user may try again: 1000, 1004",
+    "declined_final": "the platform said no: 1001, 1002, 1003",
+    "verify_begun": "a verify is about to leave",
+    "verify_ok": "verify: verified, the right amount",
+    "verify_wrong": "verify: verified, another amount",
+    "verify_error": "verify: error",
+    "verify_unknown": "verify: no answer that could be read, or a status nobody knows",
+    "verify_400": "verify: status 400",
+    "verify_403": "verify: status 403",
+    "inquire_seen": "inquiry: verified, but that may mean paid and not captured",
+    "inquire_ok": "inquiry: verified, before and after a verify that said error, or for 75 minutes",
+    "inquire_wrong": "the same, with another amount",
+    "inquire_error": "inquiry: error",
+    "inquire_unknown": "inquiry: no answer that could be read",
+    "inquire_400": "inquiry: status 400",
+    "inquire_403": "inquiry: status 403",
+    "removed": "the button is gone from the user's screen",
+    "remove_failed": "the button could not be removed",
+    "taker_gone": "the conversation, or whoever had it, ended without settling it",
+    "delivered": "the author's code has it",
+    "settled": "the author's code is done with it",
+    "handler_failed": "the aside for its item failed",
+    "no_handler": "there is no aside for its item",
+    "parked_10min": "its conversation has not taken it for ten minutes",
+    "hint_age_30min": "a callback is half an hour old, and nothing certain is known",
+    "unchecked_20min": "nothing certain was heard of it for twenty minutes",
+    "unsettled_1day": "delivered a day ago, and not settled",
+    "life_over": "its button has been gone for 75 minutes",
+    "restart": "the program starts",
+    "restored": "the store was restored from a backup",
+    "operator_verify": "an operator wants it verified",
+    "operator_redeliver": "an operator wants it delivered to the aside for its item",
+    "operator_settled": "an operator says that the goods were given",
+    "operator_resolved": "an operator says that nothing is owed any more",
+}
+
+PlainName: TypeAlias = Literal[
+    "send_begun",
+    "send_never_left",
+    "send_refused",
+    "send_unknown",
+    "verify_begun",
+    "removed",
+    "remove_failed",
+    "taker_gone",
+    "delivered",
+    "settled",
+    "handler_failed",
+    "no_handler",
+    "parked_10min",
+    "hint_age_30min",
+    "unchecked_20min",
+    "unsettled_1day",
+    "life_over",
+    "restart",
+    "restored",
+    "operator_verify",
+    "operator_redeliver",
+    "operator_settled",
+    "operator_resolved",
+]
+
+
+@final
+@attrs.frozen
+class Plain:
+    """A fact that its name says all about."""
+
+    name: PlainName
+
+
+@final
+@attrs.frozen
+class SendOk:
+    """The platform has it: a button's message, or an invoice's id."""
+
+    message_id: MessageId | None = None
+    invoice_id: InvoiceId | None = None
+
+
+@final
+@attrs.frozen
+class Adopted:
+    """This unknown invoice id is ours: the platform names our amount under it."""
+
+    invoice_id: InvoiceId
+
+
+@final
+@attrs.frozen
+class Hint:
+    """A callback: a hint, positive or negative, from whoever knows our address.
+
+    Attributes:
+        code: of a payCallback; None when it had none.
+        chat_id, message_id: where the button was pressed, as it says.
+        payer: who pressed it, as it says.
+        charge_url: where to top up, as it says.
+    """
+
+    code: int | None
+    chat_id: ChatId
+    message_id: MessageId | None = None
+    payer: Sender | None = attrs.field(default=None, repr=False)
+    charge_url: str | None = attrs.field(default=None, repr=False)
+
+
+AnswerWord: TypeAlias = Literal["verified", "error", "unknown", "400", "403"]
+
+
+@final
+@attrs.frozen
+class Answer:
+    """What verify or inquiry answered; `amount` as far as it was told, always with "verified"."""
+
+    to: Literal["verify", "inquire"]
+    word: AnswerWord
+    amount: int | None = None
+
+
+Fact: TypeAlias = Plain | SendOk | Adopted | Hint | Answer
+
+NOT_ENOUGH: Final = 1000
+TRY_AGAIN: Final = 1004
+RETRY: Final = frozenset({NOT_ENOUGH, TRY_AGAIN})
+FINAL: Final = frozenset({1001, 1002, 1003})
+AFTERLIFE: Final = 75 * 60 * 1_000
+"""After so long nothing is paid and not captured: the hour, and a quarter for clocks that differ."""
+
+
+def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
+    """The fact's name in the table, as this entry sees it."""
+    match fact:
+        case Plain(name):
+            return name
+        case SendOk():
+            return "send_ok"
+        case Adopted():
+            return "invoice_adopted"
+        case Hint(code=code):
+            return "declined_retry" if code in RETRY else "declined_final" if code in FINAL else "callback"
+        case Answer(to="verify"):
+            return _verified(entry, fact)
+        case Answer():
+            return _inquired(entry, fact, now)
+        case _:
+            assert_never(fact)
+
+
+def _verified(entry: Entry, answer: Answer) -> FactName:
+    match answer.word:
+        case "verified":
+            return "verify_ok" if answer.amount == entry.amount else "verify_wrong"
+        case "error":
+            return "verify_error"
+        case "unknown":
+            return "verify_unknown"
+        case "400":
+            return "verify_400"
+        case "403":
+            return "verify_403"
+
+
+def _inquired(entry: Entry, answer: Answer, now: int) -> FactName:
+    match answer.word:
+        case "verified":
+            if not _is_proof(entry, now):
+                return "inquire_seen"
+            return "inquire_ok" if answer.amount == entry.amount else "inquire_wrong"
+        case "error":
+            return "inquire_error"
+        case "unknown":
+            return "inquire_unknown"
+        case "400":
+            return "inquire_400"
+        case "403":
+            return "inquire_403"
+
+
+def _is_proof(entry: Entry, now: int) -> bool:
+    """Whether another "verified" of the inquiry means captured; the interface doesn't say what paid is.
+
+    If a verify between two such answers said "error", there was nothing left for it to capture. And what is
+    only paid goes back within the hour.
+    """
+    if entry.seen_at is None:
+        return False
+    return entry.verify_said == "error" or now >= entry.seen_at + AFTERLIFE

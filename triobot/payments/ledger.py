@@ -1,0 +1,340 @@
+"""The ledger: an entry and a fact in, the next entry out, and what is due; pure.
+
+The table says which state follows, who takes it, what is due and what to tell; here the entry's other fields
+move along, so that the new entry alone says what to do next and when. Nothing is done before it is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, assert_never, final
+
+import attrs
+
+from ..alarm_kinds import AlarmKind
+from ..money import PaymentNotice as Notice
+from . import schedule
+from .entry import CAPTURED, Entry, Said, Taker
+from .facts import Adopted, Answer, Fact, FactName, Hint, SendOk, name_of
+from .table import Duty, Row, When, find
+
+
+@final
+@attrs.frozen
+class Moved:
+    """The next entry, to be stored before anything is done.
+
+    Attributes:
+        fact: the name under which the table knows what happened.
+        row: the row of the table that said so.
+        due: what is due now; the entry's own fields say it, too, for whoever reads it after a crash.
+        alarms: what an operator is told.
+        notice: what a waiting conversation is told.
+    """
+
+    before: Entry
+    entry: Entry
+    fact: FactName
+    row: Row
+    due: tuple[Duty, ...]
+    alarms: tuple[AlarmKind, ...]
+    notice: Notice | None
+
+
+@final
+@attrs.frozen
+class Impossible:
+    """The table has no such pair: nothing moves; to be counted and alarmed."""
+
+    entry: Entry
+    fact: FactName
+
+
+Outcomes: TypeAlias = Moved | Impossible
+
+_EXAMINED: Final = frozenset({"inquire_error", "inquire_400"})
+_UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen"})
+
+
+def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
+    """What becomes of the entry when this happens to it at `now`."""
+    name = name_of(entry, fact, now)
+    row = find(entry.state, name)
+    if row is None or not _allowed(entry, name):
+        return Impossible(entry, name)
+    after = _with_fact(entry, fact, name, now)
+    after = attrs.evolve(
+        after,
+        state=row.next or entry.state,
+        taker=_taker(entry, row),
+        revision=entry.revision + 1,
+    )
+    after = _with_state(entry, after, name, now)
+    due: tuple[Duty, ...] = tuple(one.duty for one in row.due if _holds(one.when, entry, after, fact, now))
+    after, done = _with_duties(entry, after, name, due, now)
+    told = (one for one in row.tell if _holds(one.when, entry, after, fact, now))
+    alarms: tuple[AlarmKind, ...] = tuple(one.kind for one in told)
+    after, notice = _told(entry, after, row, fact)
+    return Moved(entry, after, name, row, done, alarms, notice)
+
+
+def _allowed(entry: Entry, name: FactName) -> bool:
+    """What the table's columns can't say."""
+    match name:
+        case "verify_begun":
+            return entry.wanted and entry.verifiable
+        case "invoice_adopted":
+            return entry.kind == "invoice" and entry.invoice_id is None
+        case "life_over" | "operator_resolved":
+            # Money that a conversation waits for is not closed over its head.
+            return entry.ended_at is not None or entry.state in CAPTURED
+        case "delivered":
+            return entry.wanted
+        case _:
+            return True
+
+
+def _taker(entry: Entry, row: Row) -> Taker:
+    match row.taker:
+        case None:
+            return entry.taker
+        case "late":
+            return entry.late if entry.taker == "conversation" else entry.taker
+        case "handler":
+            return "handler"
+        case "somebody":
+            return entry.taker if entry.wanted else "handler"
+        case "heir":
+            return "handler" if entry.wanted else "nobody"
+
+
+def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
+    """What the fact itself says."""
+    match fact:
+        case SendOk(message_id, invoice_id):
+            return attrs.evolve(
+                entry,
+                message_id=message_id or entry.message_id,
+                invoice_id=invoice_id or entry.invoice_id,
+            )
+        case Adopted(invoice_id):
+            return attrs.evolve(
+                entry, invoice_id=invoice_id, hinted_at=now, claimed_at=now, hinted=True, tries=0
+            )
+        case Hint():
+            return _hinted(entry, fact, name, now)
+        case Answer():
+            return _answered(entry, fact, name, now)
+        case _:
+            return _clocked(entry, name, now)
+
+
+def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
+    if entry.state in CAPTURED:
+        return entry
+    warned = tuple(kind for kind in entry.warned if kind != "hint_age_30min")
+    hinted = attrs.evolve(
+        entry,
+        hinted_at=now,
+        hinted=True,
+        tries=0,
+        # It was on the screen after all.
+        gone_at=None if entry.state in ("refused", "void") else entry.gone_at,
+        # Where the button is, if the answer to our send was lost.
+        message_id=entry.message_id or hint.message_id,
+        payer=hint.payer or entry.payer,
+    )
+    if name == "declined_retry":
+        return hinted
+    if name == "declined_final":
+        return attrs.evolve(hinted, decline=hint.code)
+    return attrs.evolve(hinted, claimed_at=now, claims=entry.claims + 1, warned=warned, decline=None)
+
+
+def _answered(entry: Entry, answer: Answer, name: FactName, now: int) -> Entry:
+    if answer.to == "verify":
+        said: Said = "error" if answer.word in ("error", "400") else "unknown"
+        entry = attrs.evolve(entry, verify_said=said)
+    elif name == "inquire_seen":
+        entry = attrs.evolve(entry, seen_at=entry.seen_at or now, verify_said=None)
+    if name in ("verify_ok", "verify_wrong", "inquire_ok", "inquire_wrong"):
+        return attrs.evolve(entry, captured=answer.amount)
+    return entry
+
+
+def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
+    match name:
+        case "send_begun":
+            return attrs.evolve(entry, sent_at=entry.sent_at or now, gone_at=None)
+        case "verify_begun":
+            return attrs.evolve(
+                entry, asked_at=now, verify_said=None, hinted=False, clean=False, ask="inquire", check_at=now
+            )
+        case "send_unknown":
+            return attrs.evolve(entry, lost=True)
+        case "removed":
+            return attrs.evolve(entry, gone_at=entry.gone_at or now, remove_at=None)
+        case "send_refused" | "send_never_left":
+            # Of an unsure one, an earlier send may have arrived all the same.
+            never = entry.state in ("sending", "closing") and not entry.lost and entry.claimed_at is None
+            return attrs.evolve(entry, gone_at=now) if never else entry
+        case "remove_failed":
+            return attrs.evolve(entry, remove_failures=entry.remove_failures + 1)
+        case "handler_failed":
+            return attrs.evolve(entry, failures=entry.failures + 1, redelivered=True)
+        case "operator_redeliver":
+            return attrs.evolve(entry, failures=0, redelivered=True)
+        case "hint_age_30min" | "unchecked_20min" | "unsettled_1day":
+            return attrs.evolve(entry, warned=(*entry.warned, name))
+        case "restored":
+            return attrs.evolve(entry, uncertain=True, sent_at=entry.sent_at or entry.made_at)
+        case "delivered":
+            return attrs.evolve(entry, delivered_at=now, deliver_at=None)
+        case "no_handler":
+            return attrs.evolve(entry, deliver_at=None)
+        case _:
+            return entry
+
+
+def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
+    """What follows from the change of state."""
+    if after.taker != "conversation" and before.taker == "conversation":
+        after = attrs.evolve(after, ended_at=now)
+    if before.state == "delivered" and after.state == "verified":
+        after = attrs.evolve(after, redelivered=True, delivered_at=None)
+    if name in _EXAMINED:
+        certain = after.verify_said == "error"
+        after = attrs.evolve(
+            after,
+            seen_at=None,
+            ask="verify",
+            clean=certain,
+            clean_at=after.asked_at if certain else after.clean_at,
+            warned=() if certain else after.warned,
+        )
+    match after.state:
+        case "verified" | "mismatch" if before.state == "verifying":
+            return attrs.evolve(after, verified_at=now, check_at=None, decline=None, warned=())
+        case "settled":
+            return attrs.evolve(after, settled_at=after.settled_at or now, check_at=None, deliver_at=None)
+        case "lapsed" | "refused" | "void" | "resolved":
+            gone = now if after.state in ("refused", "void") else after.gone_at
+            return attrs.evolve(after, gone_at=gone, check_at=None, remove_at=None, deliver_at=None)
+        case "unsure":
+            return attrs.evolve(after, lost=True)
+        case "verifying" if not after.wanted and after.ask == "verify":
+            return attrs.evolve(after, ask="inquire")
+        case _:
+            return after
+
+
+def _with_duties(
+    before: Entry, after: Entry, name: FactName, due: tuple[Duty, ...], now: int
+) -> tuple[Entry, tuple[Duty, ...]]:
+    """The entry with the moments at which its duties are due, and the duties that it really has."""
+    done: list[Duty] = []
+    if name in _EXAMINED or name in _UNANSWERED:
+        after = attrs.evolve(
+            after, check_at=_when(schedule.next_check(after, now), after), tries=after.tries + 1
+        )
+    for duty in due:
+        match duty:
+            case "verify":
+                if not (after.wanted and after.verifiable):
+                    # A verify may have captured it all the same: that is asked about until it is known.
+                    after = attrs.evolve(
+                        after, check_at=after.check_at if after.state == "verifying" else None
+                    )
+                    continue
+                again = after.check_at if name == "inquire_seen" and before.tries else now
+                after = attrs.evolve(after, check_at=again, ask="verify")
+            case "inquire":
+                if not after.verifiable:
+                    continue
+                later = after.check_at if name in _UNANSWERED else now
+                after = attrs.evolve(after, check_at=later, ask="inquire")
+            case "remove":
+                if after.kind != "button" or after.message_id is None or after.gone_at is not None:
+                    continue
+                after = attrs.evolve(after, remove_at=_remove_at(after, name, now))
+            case "deliver":
+                after = attrs.evolve(after, deliver_at=_deliver_at(after, name, now))
+                if after.deliver_at is None and after.taker == "handler":
+                    continue
+            case "send" | "offer_top_up":
+                pass
+            case _:
+                assert_never(duty)
+        done.append(duty)
+    if after.check_at is None and after.state in schedule.WATCHED and after.sent_at is not None:
+        after = attrs.evolve(after, check_at=_when(now + schedule.SWEEP, after))
+    return after, tuple(done)
+
+
+def _when(at: int, entry: Entry) -> int | None:
+    return at if entry.verifiable and (entry.wanted or entry.state == "verifying") else None
+
+
+def _remove_at(entry: Entry, name: FactName, now: int) -> int:
+    if name != "remove_failed":
+        return now
+    return now + schedule.pause(schedule.REMOVE_PAUSES, entry.remove_failures - 1, schedule.HOUR)
+
+
+def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
+    if entry.taker == "conversation":
+        return None  # told at once, and it looks when it is revived
+    if name != "handler_failed":
+        return now
+    if entry.failures >= schedule.TRIES:
+        return None
+    return now + schedule.pause(schedule.DELIVER_PAUSES, entry.failures - 1, schedule.HOUR)
+
+
+def _told(before: Entry, after: Entry, row: Row, fact: Fact) -> tuple[Entry, Notice | None]:
+    """What the waiting conversation is told, if one waits."""
+    outcome = row.outcome
+    if outcome is None or before.taker != "conversation":
+        return after, None
+    if outcome == "unknown" and after.kind == "button":
+        return after, None
+    if outcome == "declined":
+        # Only an examination that began after the callback can confirm it.
+        if after.decline is None or not after.clean or after.hinted:
+            return after, None
+        return attrs.evolve(after, decline=None), Notice("declined", after.decline)
+    if isinstance(fact, Hint):
+        return after, Notice(outcome, fact.code, fact.charge_url)
+    return after, Notice(outcome, captured=after.captured)
+
+
+def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> bool:
+    match when:
+        case "always":
+            return True
+        case "invoice":
+            return after.kind == "invoice"
+        case "claimed":
+            return after.claimed_at is not None
+        case "unwanted":
+            return not after.wanted
+        case "ended_or_captured":
+            return after.taker != "conversation" or after.state in CAPTURED
+        case "hinted_since":
+            return after.hinted
+        case "fifth_time":
+            counts = ((before.failures, after.failures), (before.remove_failures, after.remove_failures))
+            return any(was < now_ == schedule.TRIES for was, now_ in counts)
+        case "late_or_elsewhere":
+            return isinstance(fact, Hint) and _is_another(before, fact, now)
+        case "perhaps_twice":
+            return after.claims > 1 and before.seen_at is not None
+        case "orphan":
+            return after.kind == "button" and after.message_id is None
+        case _:
+            assert_never(when)
+
+
+def _is_another(entry: Entry, hint: Hint, now: int) -> bool:
+    late = entry.verified_at is not None and now > entry.verified_at + schedule.SECOND_PAYMENT
+    elsewhere = hint.message_id is not None and hint.message_id != entry.message_id
+    return late or elsewhere or hint.chat_id != entry.chat_id

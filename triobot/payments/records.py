@@ -1,0 +1,119 @@
+"""Entries as rows of the store, and back; and the alarms of a move as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from ..alarm_kinds import Alarm, AlarmKind, text_of
+from ..errors import UnreadableRecordError
+from ..money import AcknowledgeAlarms, MoneyWrite, PaymentRow, PutPayment, RaiseAlarm
+from ..values import decode_value, encode_value, expect, register
+from ..wire.events import Sender
+from .entry import Entry, State
+from .facts import FactName
+from .ledger import Impossible, Moved
+from .schedule import due_at, urgency
+
+register(Entry, name="triobot.payment")
+expect(Sender)
+
+SHARED: Final[Mapping[AlarmKind, str]] = {
+    "sweep_blind": "sweep",
+    "token_or_chat_refused": "403",
+    "foreign_payment": "foreign",
+}
+"""Kinds that would come for every payment at once, and are one thing all the same."""
+
+# What is over when a payment gets there; an operator who has not looked yet is told no more.
+_OVER: Final[Mapping[State | FactName, tuple[AlarmKind, ...]]] = {
+    "verified": ("paid_maybe_unverified", "verify_refused", "paid_will_lapse", "lapsed_after_hint"),
+    "settled": (
+        "captured_without_taker",
+        "captured_but_parked",
+        "handler_keeps_failing",
+        "captured_not_fulfilled",
+        "granted_before_maybe",
+    ),
+    "resolved": (
+        "captured_without_taker",
+        "captured_but_parked",
+        "handler_keeps_failing",
+        "captured_not_fulfilled",
+        "granted_before_maybe",
+        "amount_mismatch",
+        "button_still_live",
+        "id_unknown",
+    ),
+    "removed": ("button_still_live",),
+    "invoice_adopted": ("id_unknown",),
+}
+
+
+def row_of(entry: Entry) -> PaymentRow:
+    """The entry as the store keeps it."""
+    captured = entry.captured is not None and entry.verified_at is not None
+    return PaymentRow(
+        entry.id,
+        entry.revision,
+        entry.state,
+        f"{entry.kind} {entry.currency}",
+        entry.chat_id,
+        entry.amount,
+        entry.made_at,
+        encode_value(entry),
+        invoice_id=entry.invoice_id,
+        due_at=due_at(entry),
+        urgent=urgency(entry),
+        captured=entry.captured if captured else None,
+        captured_at=entry.verified_at if captured else None,
+    )
+
+
+def entry_of(row: PaymentRow) -> Entry:
+    """The entry that a row keeps.
+
+    Raises:
+        UnreadableRecordError: another version wrote it.
+    """
+    entry = decode_value(row.record)
+    if not isinstance(entry, Entry):
+        raise UnreadableRecordError(f"the payment {row.id} is a record of something else")
+    return entry
+
+
+def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[MoneyWrite]:
+    """What a move stores: the row from the revision that was read, and its alarms."""
+    if isinstance(outcome, Impossible):
+        what = f" ({outcome.entry.state}: {outcome.fact})"
+        yield _alarm("impossible_transition", outcome.entry, now, what)
+        return
+    entry = outcome.entry
+    yield PutPayment(row_of(entry), outcome.fact, now)
+    for kind in outcome.alarms:
+        yield _alarm(kind, entry, now)
+    over: tuple[AlarmKind, ...] = (
+        *(_OVER.get(entry.state, ()) if entry.state != outcome.before.state else ()),
+        *_OVER.get(outcome.fact, ()),
+        *(("paid_maybe_unverified",) if entry.clean and not outcome.before.clean else ()),
+    )
+    if over:
+        yield AcknowledgeAlarms(over, entry.id, now)
+
+
+def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
+    """An alarm about this payment: what happened, what is at risk, the command to type."""
+    text = f"payment {entry.id} of chat {entry.chat_id}: {text_of(kind, entry.id)}{what}"
+    return Alarm(kind, SHARED.get(kind, entry.id), text)
+
+
+def _alarm(kind: AlarmKind, entry: Entry, now: int, what: str = "") -> RaiseAlarm:
+    alarm = alarm_of(kind, entry, what)
+    return RaiseAlarm(kind, alarm.key, alarm.text, now)
+
+
+def numbered(entry: Entry) -> Entry:
+    """The entry as it is written first."""
+    return attrs.evolve(entry, revision=1)

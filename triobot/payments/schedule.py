@@ -1,0 +1,145 @@
+"""When a payment is looked at: after a callback at once and ever more rarely, else now and then; pure.
+
+The hour in which money must be verified begins no earlier than the last moment at which the payment was
+certainly not paid. So the sweep's interval and the hour together say how long an answer may fail to come
+before a lost callback costs a sale.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from .entry import Entry, State
+from .facts import AFTERLIFE
+
+SECOND: Final = 1_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+PAUSES: Final = (2 * SECOND, 10 * SECOND, MINUTE, 5 * MINUTE)
+"""Between examinations after a callback."""
+
+UNCLEAR: Final = 5 * MINUTE
+"""Between examinations while nothing certain is known, when the pauses are used up."""
+
+SWEEP: Final = 18 * MINUTE
+"""Between examinations of what can be paid; the two minutes to `BLIND` are for the platform to answer."""
+
+BLIND: Final = 20 * MINUTE
+HINT_AGE: Final = 30 * MINUTE
+WINDOW: Final = HOUR
+"""The platform gives back what was not verified so long after it was paid (interface section 1)."""
+
+
+BUTTON_LIFE: Final = DAY
+INVOICE_LIFE: Final = DAY
+SECOND_PAYMENT: Final = 10 * MINUTE
+UNSETTLED: Final = DAY
+PARKED: Final = 10 * MINUTE
+TRIES: Final = 5
+REMOVE_PAUSES: Final = (2 * SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, HOUR)
+DELIVER_PAUSES: Final = (2 * SECOND, 30 * SECOND, 5 * MINUTE, HOUR)
+
+Clock: TypeAlias = Literal[
+    "life_over", "hint_age_30min", "unchecked_20min", "unsettled_1day", "parked_10min", "taker_gone"
+]
+
+WATCHED: Final[tuple[State, ...]] = ("sending", "open", "unsure", "check", "closing")
+ON_SCREEN: Final[tuple[State, ...]] = ("prepared", "sending", "open", "unsure", "check", "verifying")
+
+
+def pause(pauses: tuple[int, ...], tries: int, then: int) -> int:
+    """The pause after so many tries."""
+    return pauses[tries] if tries < len(pauses) else then
+
+
+def next_check(entry: Entry, now: int) -> int:
+    """When to ask about it again, after an answer that decided nothing."""
+    hinted = entry.hinted_at is not None and entry.tries < len(PAUSES)
+    if hinted or not entry.clean:
+        return now + pause(PAUSES, entry.tries, UNCLEAR)
+    return now + SWEEP
+
+
+def unpaid_until(entry: Entry) -> int:
+    """The last moment at which it was certainly not paid."""
+    known = [at for at in (entry.clean_at, entry.sent_at) if at is not None]
+    return max(known, default=entry.made_at)
+
+
+def verify_by(entry: Entry) -> int:
+    """Before this a verify captures whatever may have been paid."""
+    return unpaid_until(entry) + WINDOW
+
+
+def due(entry: Entry) -> tuple[int, Clock] | None:
+    """The next fact that time alone brings, and its moment; None if nothing but others can move it."""
+    found = (_life(entry), _hint(entry), _blind(entry), _unsettled(entry), _parked(entry), _late(entry))
+    clocks = [clock for clock in found if clock]
+    return min(clocks, default=None)
+
+
+def urgency(entry: Entry) -> int | None:
+    """Who goes first among those that are due, the smaller the earlier; None for the sweep."""
+    if entry.deliver_at is not None:
+        return 0
+    unclear = entry.state in WATCHED or entry.state == "verifying"
+    return verify_by(entry) if unclear and entry.hinted_at is not None and not entry.clean else None
+
+
+def due_at(entry: Entry) -> int | None:
+    """When this entry has to be looked at again, whatever for; None for never."""
+    clock = due(entry)
+    moments = (entry.check_at, entry.remove_at, entry.deliver_at, clock[0] if clock else None)
+    return min((at for at in moments if at is not None), default=None)
+
+
+def _life(entry: Entry) -> tuple[int, Clock] | None:
+    if entry.state not in ("closing", "check") or entry.ended_at is None:
+        return None
+    gone = entry.expires_at if entry.kind == "invoice" else entry.gone_at
+    if gone is None:
+        return None
+    return max(gone, entry.ended_at, entry.claimed_at or 0) + AFTERLIFE, "life_over"
+
+
+def _hint(entry: Entry) -> tuple[int, Clock] | None:
+    claimed = entry.claimed_at
+    if claimed is None or "hint_age_30min" in entry.warned or not _asked_about(entry):
+        return None
+    if unpaid_until(entry) >= claimed:
+        return None
+    # A callback that comes late has used up a part of its hour; a minute is for the verify itself.
+    return max(claimed + MINUTE, min(claimed + HINT_AGE, verify_by(entry) - BLIND)), "hint_age_30min"
+
+
+def _blind(entry: Entry) -> tuple[int, Clock] | None:
+    if entry.sent_at is None or "unchecked_20min" in entry.warned or not _asked_about(entry):
+        return None
+    return unpaid_until(entry) + BLIND, "unchecked_20min"
+
+
+def _asked_about(entry: Entry) -> bool:
+    watched = entry.state in WATCHED or entry.state == "verifying"
+    return watched and entry.wanted and entry.verifiable
+
+
+def _unsettled(entry: Entry) -> tuple[int, Clock] | None:
+    if entry.state != "delivered" or entry.delivered_at is None or "unsettled_1day" in entry.warned:
+        return None
+    return entry.delivered_at + UNSETTLED, "unsettled_1day"
+
+
+def _parked(entry: Entry) -> tuple[int, Clock] | None:
+    # A conversation that waits takes it at once; one that can't be revived never does.
+    if entry.state != "verified" or entry.taker != "conversation" or entry.verified_at is None:
+        return None
+    return entry.verified_at + PARKED, "parked_10min"
+
+
+def _late(entry: Entry) -> tuple[int, Clock] | None:
+    # A conversation says so itself; one that can't be revived never does.
+    if entry.taker != "conversation" or entry.state not in ON_SCREEN:
+        return None
+    return entry.expires_at + MINUTE, "taker_gone"

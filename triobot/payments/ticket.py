@@ -1,0 +1,197 @@
+"""A handle on one payment for whoever takes it: a conversation that waits, or an aside that gives the goods.
+
+What it stores is durable when a method returns. It does nothing to a payment that somebody else takes by now.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, MutableMapping
+from typing import Final, Literal, final
+
+import trio
+
+from ..money import Captured, PaymentNotice
+from ..wire.ids import InvoiceId, MessageId, RefId
+from .books import Books
+from .entry import CAPTURED, ENDED, Entry, Taker
+from .facts import Fact, Plain, PlainName, SendOk
+from .ledger import Moved
+
+_SENT: Final[dict[str, PlainName]] = {
+    "refused": "send_refused",
+    "never_left": "send_never_left",
+    "unknown": "send_unknown",
+}
+_HINTS: Final = ("callback", "declined_retry", "declined_final")
+
+
+@final
+class OpenTicket:
+    """`triobot.money.Ticket`; hears of every move of its payment while it is in the register."""
+
+    def __init__(
+        self, books: Books, entry: Entry, taker: Taker, register: MutableMapping[RefId, OpenTicket]
+    ) -> None:
+        self._books = books
+        self._entry = entry
+        self._taker: Taker = taker
+        self._register = register
+        self._notices: deque[PaymentNotice | None] = deque()
+        self._news = trio.Event()
+        self._tell: Callable[[], None] | None = None
+        register[entry.id] = self
+        self._catch_up()
+
+    @property
+    def id(self) -> RefId:
+        """Its number: a button's ``ref_id``."""
+        return self._entry.id
+
+    @property
+    def to_send(self) -> bool:
+        """Nothing of it has been sent, or nobody knows whether."""
+        entry = self._entry
+        if entry.state in ("prepared", "sending", "unsure"):
+            return True
+        # A start asks the platform about what it doesn't know: that says nothing of what the user sees.
+        named = entry.message_id is not None or entry.invoice_id is not None or entry.hinted_at is not None
+        return entry.state in ("check", "verifying") and not named
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nobody knows if it was sent."""
+        return self._entry.lost
+
+    @property
+    def message_id(self) -> MessageId | None:
+        """The message with its button, once that is known."""
+        return self._entry.message_id
+
+    @property
+    def revision(self) -> int:
+        """Of the entry that it knows."""
+        return self._entry.revision
+
+    def heard(self, moved: Moved) -> None:
+        """The payment has moved."""
+        self._entry = moved.entry
+        if moved.notice is not None:
+            self._notices.append(moved.notice)
+        elif moved.fact in _HINTS and moved.entry.state in ("check", "verifying"):
+            self._notices.append(None)
+        self._news.set()
+        if self._notices and self._tell is not None:
+            self._tell()
+
+    def listen(self, news: Callable[[], None] | None) -> None:
+        """Have this called, at once and without waiting, whenever there are news; with None, hear no more."""
+        self._tell = news
+        if news is None:
+            self._close()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `wait_notice` would return at once."""
+        return bool(self._notices)
+
+    def _catch_up(self) -> None:
+        """What a conversation that comes back to its payment was told meanwhile."""
+        if self._entry.taker != self._taker or self._entry.state in ENDED:
+            self._notices.append(PaymentNotice("handed_over"))
+        elif self._entry.state in ("verified", "delivered"):
+            self._notices.append(PaymentNotice("paid", captured=self._entry.captured))
+        elif self._entry.state == "mismatch":
+            self._notices.append(PaymentNotice("mismatch", captured=self._entry.captured))
+        elif self._looked_at():
+            self._notices.append(None)
+
+    # --- the lane
+
+    async def sent(self, *, message_id: MessageId | None = None, invoice_id: InvoiceId | None = None) -> None:
+        """The platform has it."""
+        await self._books.move(self.id, SendOk(message_id, invoice_id))
+
+    async def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> None:
+        """The platform refused it, it never left, or nobody knows."""
+        await self._books.move(self.id, Plain(_SENT[why]))
+
+    # --- waiting
+
+    async def wait_notice(self) -> PaymentNotice | None:
+        """Wait for what the conversation gets to know; None: a callback came, and is being looked at."""
+        while not self._notices:
+            await self._wait_news()
+        return self._notices.popleft()
+
+    async def wait_decided(self) -> PaymentNotice | None:
+        """Wait until what is being looked at is decided; None: nothing is, wait on."""
+        while True:
+            while self._notices:
+                notice = self._notices.popleft()
+                if notice is not None:
+                    return notice
+            if not self._looked_at():
+                await trio.lowlevel.checkpoint()
+                return None
+            await self._wait_news()
+
+    async def _wait_news(self) -> None:
+        self._news = trio.Event()
+        await self._news.wait()
+
+    def _looked_at(self) -> bool:
+        entry = self._entry
+        return entry.state == "verifying" or (entry.state == "check" and (entry.hinted or not entry.clean))
+
+    # --- taking
+
+    async def take(self) -> Captured | None:
+        """Have the captured money; None if somebody else has it meanwhile."""
+        entry = await self._mine(Plain("delivered"))
+        return None if entry is None or entry.state != "delivered" else captured_of(entry)
+
+    async def replaced(self) -> None:
+        """Its button has been exchanged for another one."""
+        await self._mine(Plain("taker_gone"), Plain("removed"))
+        self._close()
+
+    async def give_up(self) -> None:
+        """Nobody waits for it any more, or whoever had it didn't settle it."""
+        await self._mine(Plain("taker_gone"))
+        self._close()
+
+    async def failed(self) -> None:
+        """The aside that took it has failed."""
+        await self._mine(Plain("handler_failed"))
+        self._close()
+
+    async def settle(self) -> None:
+        """The goods are given."""
+        await self._mine(Plain("settled"))
+        self._close()
+
+    async def _mine(self, *facts: Fact) -> Entry | None:
+        """Let this happen to the payment if it is still this one's to take, and can happen."""
+        planned = await self._books.move(self.id, *facts, may_fail=True, taker=self._taker)
+        return planned.entry if planned is not None and planned.moved else None
+
+    def _close(self) -> None:
+        if self._register.get(self.id) is self:
+            del self._register[self.id]
+
+
+def captured_of(entry: Entry) -> Captured:
+    """Verified money, for whoever gives the goods."""
+    assert entry.state in CAPTURED
+    return Captured(
+        entry.id,
+        entry.key,
+        entry.chat_id,
+        entry.amount,
+        entry.currency,
+        entry.item,
+        entry.payer,
+        entry.redelivered,
+        entry.uncertain,
+    )

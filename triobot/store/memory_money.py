@@ -1,0 +1,143 @@
+"""Payments and alarms in dictionaries: the memory engine's part of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import assert_never, final
+
+import attrs
+
+from ..alarm_kinds import AlarmKind
+from ..errors import StaleRowError
+from ..money import (
+    AcknowledgeAlarms,
+    AlarmRow,
+    AlarmTold,
+    MoneyWrite,
+    PaymentMove,
+    PaymentRow,
+    PaymentTotal,
+    PutPayment,
+    RaiseAlarm,
+)
+from ..wire.ids import ChatId, InvoiceId, RefId
+from .payment_rows import DAY
+
+
+@final
+class MemoryMoney:
+    """What `payment_rows.MoneyTables` is to a file."""
+
+    def __init__(self) -> None:
+        self._payments: dict[RefId, PaymentRow] = {}
+        self._invoices: dict[InvoiceId, RefId] = {}
+        self._moves: dict[RefId, list[PaymentMove]] = {}
+        self._alarms: dict[tuple[AlarmKind, str], AlarmRow] = {}
+
+    def check(self, writes: Iterable[object]) -> None:
+        """Refuse the whole of these writes if one of them is stale; nothing is done yet.
+
+        Raises:
+            StaleRowError: a payment has moved meanwhile.
+        """
+        revisions: dict[RefId, int] = {}
+        for write in writes:
+            if isinstance(write, PutPayment):
+                row = write.row
+                known = self._payments.get(row.id)
+                now = revisions.get(row.id, known.revision if known is not None else 0)
+                owner = None if row.invoice_id is None else self._invoices.get(row.invoice_id)
+                if row.revision != now + 1 or owner not in (None, row.id):
+                    raise StaleRowError(row.id)
+                revisions[row.id] = row.revision
+
+    def apply(self, write: MoneyWrite) -> None:
+        """Do one write that `check` has passed."""
+        match write:
+            case PutPayment(row, fact, at):
+                self._payments[row.id] = row
+                if row.invoice_id is not None:
+                    self._invoices[row.invoice_id] = row.id
+                self._moves.setdefault(row.id, []).append(PaymentMove(row.revision, at, fact, row.state))
+            case RaiseAlarm():
+                self._raise_alarm(write)
+            case AcknowledgeAlarms(kinds, key, at):
+                for alarm in [alarm for alarm in self._alarms.values() if alarm.acknowledged is None]:
+                    if (not kinds or alarm.kind in kinds) and key in (None, alarm.key):
+                        self._alarms[alarm.kind, alarm.key] = attrs.evolve(alarm, acknowledged=at)
+            case AlarmTold(kind, key, at):
+                if (kind, key) in self._alarms:
+                    self._alarms[kind, key] = attrs.evolve(self._alarms[kind, key], told=at)
+            case _:
+                assert_never(write)
+
+    def _raise_alarm(self, write: RaiseAlarm) -> None:
+        known = self._alarms.get((write.kind, write.key))
+        if known is None or known.acknowledged is not None:
+            row = AlarmRow(write.kind, write.key, write.text, write.at, write.at, 1)
+        else:
+            row = attrs.evolve(known, text=write.text, last=write.at, count=known.count + 1)
+        self._alarms[write.kind, write.key] = row
+
+    # --- reading
+
+    def get(self, id_: RefId) -> PaymentRow | None:
+        return self._payments.get(id_)
+
+    def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
+        known = self._invoices.get(invoice_id)
+        return None if known is None else self._payments[known]
+
+    def due(self, now: int, limit: int) -> list[PaymentRow]:
+        due = [row for row in self._payments.values() if row.due_at is not None and row.due_at <= now]
+        return sorted(due, key=lambda row: (row.urgent is None, row.urgent or 0, row.due_at, row.id))[:limit]
+
+    def next_due(self) -> int | None:
+        return min((row.due_at for row in self._payments.values() if row.due_at is not None), default=None)
+
+    def find(
+        self,
+        states: Sequence[str],
+        chat_id: ChatId | None,
+        before: int | None,
+        after: RefId | None,
+        limit: int,
+    ) -> list[PaymentRow]:
+        found = (self._payments[id_] for id_ in sorted(self._payments) if after is None or id_ > after)
+        fitting = (
+            row
+            for row in found
+            if (not states or row.state in states)
+            and chat_id in (None, row.chat_id)
+            and (before is None or row.made_at < before)
+        )
+        return list(islice(fitting, limit))
+
+    def counts(self) -> dict[str, int]:
+        return dict(Counter(row.state for row in self._payments.values()))
+
+    def history(self, id_: RefId) -> list[PaymentMove]:
+        return list(self._moves.get(id_, ()))
+
+    def totals(self, since: int, until: int) -> list[PaymentTotal]:
+        found: dict[tuple[int, str], list[int]] = {}
+        for row in self._payments.values():
+            if row.captured is not None and row.captured_at is not None and since <= row.captured_at < until:
+                found.setdefault((row.captured_at // DAY, row.group), []).append(row.captured)
+        return [
+            PaymentTotal(day, group, len(sums), sum(sums)) for (day, group), sums in sorted(found.items())
+        ]
+
+    def open_alarms(self, told_before: int | None, limit: int) -> list[AlarmRow]:
+        rows = sorted(self._alarms.values(), key=lambda row: (row.first, row.kind, row.key))
+        return [
+            row
+            for row in rows
+            if row.acknowledged is None
+            and (told_before is None or row.told is None or row.told < told_before)
+        ][:limit]
+
+    def all_alarms(self, limit: int) -> list[AlarmRow]:
+        return sorted(self._alarms.values(), key=lambda row: (-row.last, row.kind, row.key))[:limit]

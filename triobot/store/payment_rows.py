@@ -1,0 +1,274 @@
+"""The rows of payments and alarms: their tables, and every SQL statement that reads or writes them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final, TypeAlias, assert_never, cast, final
+
+from ..alarm_kinds import AlarmKind
+from ..errors import StaleRowError
+from ..money import (
+    AcknowledgeAlarms,
+    AlarmRow,
+    AlarmTold,
+    MoneyWrite,
+    PaymentMove,
+    PaymentRow,
+    PaymentTotal,
+    PutPayment,
+    RaiseAlarm,
+)
+from ..wire.ids import ChatId, InvoiceId, RefId
+
+TABLES: Final = (
+    """CREATE TABLE payments (
+        id TEXT PRIMARY KEY,
+        revision INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        grouped TEXT NOT NULL,
+        chat_id INTEGER NOT NULL,
+        amount INTEGER NOT NULL,
+        made_at INTEGER NOT NULL,
+        record TEXT NOT NULL,
+        invoice_id TEXT,
+        due_at INTEGER,
+        urgent INTEGER,
+        captured INTEGER,
+        captured_at INTEGER
+    ) WITHOUT ROWID""",
+    "CREATE UNIQUE INDEX payments_invoice ON payments (invoice_id) WHERE invoice_id IS NOT NULL",
+    # Two, so that a few urgent ones are found among a million that are due after an outage.
+    "CREATE INDEX payments_urgent ON payments (urgent, due_at)"
+    " WHERE urgent IS NOT NULL AND due_at IS NOT NULL",
+    "CREATE INDEX payments_due ON payments (due_at) WHERE urgent IS NULL AND due_at IS NOT NULL",
+    "CREATE INDEX payments_state ON payments (state, id)",
+    "CREATE INDEX payments_chat ON payments (chat_id, id)",
+    "CREATE INDEX payments_captured ON payments (captured_at) WHERE captured_at IS NOT NULL",
+    """CREATE TABLE payment_moves (
+        id TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        fact TEXT NOT NULL,
+        state TEXT NOT NULL,
+        PRIMARY KEY (id, revision)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE alarms (
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        text TEXT NOT NULL,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        told INTEGER,
+        acknowledged INTEGER,
+        PRIMARY KEY (kind, key)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX alarms_open ON alarms (first) WHERE acknowledged IS NULL",
+)
+
+DAY: Final = 24 * 60 * 60 * 1000
+
+_COLUMNS: Final = (
+    "id, revision, state, grouped, chat_id, amount, made_at, record, invoice_id, due_at, urgent,"
+    " captured, captured_at"
+)
+_Payment: TypeAlias = tuple[
+    str,
+    int,
+    str,
+    str,
+    int,
+    int,
+    int,
+    str,
+    str | None,
+    int | None,
+    int | None,
+    int | None,
+    int | None,
+]
+_Alarm: TypeAlias = tuple[str, str, str, int, int, int, int | None, int | None]
+_ALARM_COLUMNS: Final = "kind, key, text, first, last, count, told, acknowledged"
+
+
+@final
+class MoneyTables:
+    """The payments and alarms of one store file."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._sql = connection
+
+    def apply(self, write: MoneyWrite) -> None:
+        """Do one write.
+
+        Raises:
+            StaleRowError: the payment has moved meanwhile.
+        """
+        match write:
+            case PutPayment():
+                self._put(write)
+            case RaiseAlarm():
+                self._raise_alarm(write)
+            case AcknowledgeAlarms(kinds, key, at):
+                self._acknowledge(kinds, key, at)
+            case AlarmTold(kind, key, at):
+                self._sql.execute("UPDATE alarms SET told = ? WHERE kind = ? AND key = ?", (at, kind, key))
+            case _:
+                assert_never(write)
+
+    def _put(self, write: PutPayment) -> None:
+        row = write.row
+        values = (
+            row.revision,
+            row.state,
+            row.group,
+            row.chat_id,
+            row.amount,
+            row.made_at,
+            row.record,
+            row.invoice_id,
+            row.due_at,
+            row.urgent,
+            row.captured,
+            row.captured_at,
+        )
+        # Only these conflicts are the caller's to solve by reading again.
+        if row.revision == 1:
+            statement = (
+                f"INSERT INTO payments ({_COLUMNS})"
+                " SELECT ?13, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12"
+                " WHERE NOT EXISTS (SELECT 1 FROM payments WHERE id = ?13 OR invoice_id = ?8)"
+            )
+        else:
+            statement = (
+                "UPDATE payments SET revision = ?1, state = ?2, grouped = ?3, chat_id = ?4, amount = ?5,"
+                " made_at = ?6, record = ?7, invoice_id = ?8, due_at = ?9, urgent = ?10, captured = ?11,"
+                " captured_at = ?12 WHERE id = ?13 AND revision = ?1 - 1"
+                " AND NOT EXISTS (SELECT 1 FROM payments WHERE invoice_id = ?8 AND id <> ?13)"
+            )
+        if self._sql.execute(statement, (*values, row.id)).rowcount != 1:
+            raise StaleRowError(row.id)
+        self._sql.execute(
+            "INSERT INTO payment_moves (id, revision, at, fact, state) VALUES (?, ?, ?, ?, ?)",
+            (row.id, row.revision, write.at, write.fact, row.state),
+        )
+
+    def _raise_alarm(self, write: RaiseAlarm) -> None:
+        self._sql.execute(
+            "INSERT INTO alarms (kind, key, text, first, last, count) VALUES (?1, ?2, ?3, ?4, ?4, 1)"
+            " ON CONFLICT (kind, key) DO UPDATE SET text = excluded.text, last = excluded.last,"
+            " first = iif(acknowledged IS NULL, first, excluded.first),"
+            " count = iif(acknowledged IS NULL, count, 0) + 1,"
+            " told = iif(acknowledged IS NULL, told, NULL), acknowledged = NULL",
+            (write.kind, write.key, write.text, write.at),
+        )
+
+    def _acknowledge(self, kinds: Sequence[AlarmKind], key: str | None, at: int) -> None:
+        names = ", ".join("?" for _ in kinds)
+        self._sql.execute(
+            "UPDATE alarms SET acknowledged = ? WHERE acknowledged IS NULL AND (? IS NULL OR key = ?)"
+            + (f" AND kind IN ({names})" if kinds else ""),
+            (at, key, key, *kinds),
+        )
+
+    # --- reading
+
+    def get(self, id_: RefId) -> PaymentRow | None:
+        return self._one("id = ?", id_)
+
+    def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
+        return self._one("invoice_id = ?", invoice_id)
+
+    def due(self, now: int, limit: int) -> list[PaymentRow]:
+        urgent = self._payments(
+            "WHERE urgent IS NOT NULL AND due_at <= ? ORDER BY urgent, due_at LIMIT ?", (now, limit)
+        )
+        rest = self._payments(
+            "WHERE urgent IS NULL AND due_at <= ? ORDER BY due_at LIMIT ?", (now, limit - len(urgent))
+        )
+        return urgent + rest
+
+    def next_due(self) -> int | None:
+        row: tuple[int | None] = self._sql.execute(
+            "SELECT min(due_at) FROM"
+            " (SELECT min(due_at) AS due_at FROM payments WHERE urgent IS NOT NULL AND due_at IS NOT NULL"
+            " UNION ALL SELECT min(due_at) FROM payments WHERE urgent IS NULL AND due_at IS NOT NULL)"
+        ).fetchone()
+        return row[0]
+
+    def find(
+        self,
+        states: Sequence[str],
+        chat_id: ChatId | None,
+        before: int | None,
+        after: RefId | None,
+        limit: int,
+    ) -> list[PaymentRow]:
+        tests, values = ["id > ?"], [after or ""]
+        if states:
+            tests.append(f"state IN ({', '.join('?' for _ in states)})")
+        numbers = [number for number in (chat_id, before) if number is not None]
+        tests += ["chat_id = ?"] * (chat_id is not None) + ["made_at < ?"] * (before is not None)
+        return self._payments(
+            f"WHERE {' AND '.join(tests)} ORDER BY id LIMIT ?", (*values, *states, *numbers, limit)
+        )
+
+    def counts(self) -> dict[str, int]:
+        rows: list[tuple[str, int]] = self._sql.execute(
+            "SELECT state, count(*) FROM payments GROUP BY state"
+        ).fetchall()
+        return dict(rows)
+
+    def history(self, id_: RefId) -> list[PaymentMove]:
+        rows: list[tuple[int, int, str, str]] = self._sql.execute(
+            "SELECT revision, at, fact, state FROM payment_moves WHERE id = ? ORDER BY revision", (id_,)
+        ).fetchall()
+        return [PaymentMove(*row) for row in rows]
+
+    def totals(self, since: int, until: int) -> list[PaymentTotal]:
+        rows: list[tuple[int, str, int, int]] = self._sql.execute(
+            f"SELECT captured_at / {DAY}, grouped, count(*), sum(captured) FROM payments"
+            " WHERE captured_at >= ? AND captured_at < ? GROUP BY 1, 2 ORDER BY 1, 2",
+            (since, until),
+        ).fetchall()
+        return [PaymentTotal(*row) for row in rows]
+
+    def open_alarms(self, told_before: int | None, limit: int) -> list[AlarmRow]:
+        return self._alarms(
+            "WHERE acknowledged IS NULL AND (?1 IS NULL OR told IS NULL OR told < ?1)"
+            " ORDER BY first, kind, key LIMIT ?2",
+            (told_before, limit),
+        )
+
+    def all_alarms(self, limit: int) -> list[AlarmRow]:
+        return self._alarms("ORDER BY last DESC, kind, key LIMIT ?", (limit,))
+
+    def _one(self, where: str, value: str) -> PaymentRow | None:
+        rows = self._payments(f"WHERE {where}", (value,))
+        return rows[0] if rows else None
+
+    def _payments(self, rest: str, values: Sequence[str | int]) -> list[PaymentRow]:
+        rows: list[_Payment] = self._sql.execute(
+            f"SELECT {_COLUMNS} FROM payments {rest}", tuple(values)
+        ).fetchall()
+        return [
+            PaymentRow(
+                RefId(row[0]),
+                *row[1:4],
+                ChatId(row[4]),
+                *row[5:8],
+                invoice_id=None if row[8] is None else InvoiceId(row[8]),
+                due_at=row[9],
+                urgent=row[10],
+                captured=row[11],
+                captured_at=row[12],
+            )
+            for row in rows
+        ]
+
+    def _alarms(self, rest: str, values: Sequence[int | None]) -> list[AlarmRow]:
+        rows: list[_Alarm] = self._sql.execute(
+            f"SELECT {_ALARM_COLUMNS} FROM alarms {rest}", tuple(values)
+        ).fetchall()
+        return [AlarmRow(cast("AlarmKind", row[0]), *row[1:]) for row in rows]
