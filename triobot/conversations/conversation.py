@@ -52,7 +52,7 @@ from .branches import enter_branch, leave_branch
 from .failures import apologize, report
 from .journaling import ConversationWorld
 from .lines import calling_line
-from .paid import Debts
+from .paid import Debts, abandon
 from .routing import Start
 from .services import Services as Services
 from .stored import Stored
@@ -245,6 +245,7 @@ class Conversation:
             self.ending = ending
             if self.stuck:
                 self.house.write(self.end_with(), None)
+                abandon(self.house, self.services, self.life.chat_id, self.id, self.key)
                 self.life.ended(self)
             elif self._incarnation is not None:
                 self.stirred()

@@ -17,6 +17,7 @@ from ..wire.operations import SendMessage
 from .conversation import Conversation
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting
+from .paid import abandon
 from .routing import Start
 from .services import Services
 from .stored import Stored, opening_of, read_stored
@@ -80,6 +81,7 @@ def _place(life: ChatLife, there: Conversation) -> None:
 def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> None:
     """It was not meant to survive the process, or could not be written down."""
     life.house.write([EndConversation(row.lease, row.id, services.clock.now())], None)
+    abandon(life.house, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
     life.house.count("not_durable")
     if (said := life.texts.restarted) and row.kind != "aside":
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
