@@ -239,7 +239,7 @@ class Conversation:
             )
         return begun
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: Ending, at: int | None = None) -> None:
         """Cancel the coroutine: an interrupt took over, or the user left."""
         if self.ending is None:
             self.ending = ending
@@ -249,7 +249,8 @@ class Conversation:
                 self.life.ended(self)
             elif self._incarnation is not None:
                 self.stirred()
-                self._incarnation.interrupt(stamp=self.services.clock.now(), why=ending.value)
+                stamp = self.services.clock.now() if at is None else at
+                self._incarnation.interrupt(stamp=stamp, why=ending.value)
         elif ending is Ending.LEFT:
             self.ending = ending
 
