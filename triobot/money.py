@@ -380,8 +380,12 @@ class Payments(Protocol):
         """
         ...
 
-    async def give_up(self, chat_id: ChatId, owner: str) -> None:
-        """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat."""
+    async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
+        """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat.
+
+        Args:
+            key: of the payment that the owner has, if it is the aside for it.
+        """
         ...
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:

@@ -324,7 +324,7 @@ async def open_work(
             async with trio.open_nursery() as nursery:
                 intake.work = work
                 try:
-                    await cashier.start(partial(goes_on, intake.store))
+                    await cashier.start(partial(goes_on, intake.store, table))
                     await nursery.start(cashier.run)
                     await nursery.start(dispatcher.run)
                     yield work

@@ -601,6 +601,22 @@ async def test_money_survives_the_process(autojump_clock: MockClock) -> None:
         assert shop.late == []
 
 
+async def test_a_chat_that_left_memory_is_called_back_to_its_payment() -> None:
+    """Nobody but the ledger knows that there is news."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        life = town.dispatcher.life(CHAT)
+        assert life is not None
+        town.dispatcher.evict(life)
+        await town.rest()
+        assert town.dispatcher.life(CHAT) is None
+        town.outbox.reply(YES, verifies)
+        await town.pays()
+        assert isinstance(shop.outcomes[0], Paid)
+        assert shop.late == []
+
+
 async def test_what_an_operator_has_dealt_with_is_not_granted() -> None:
     """A conversation that still waits is told."""
     shop = Shop()

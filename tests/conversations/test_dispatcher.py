@@ -31,7 +31,9 @@ SEEDS = 8
 
 @pytest.fixture(autouse=True)
 def reproducible(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Trio's own dice are cast by the test's name, so that a failure comes back."""
+    """Trio's own dice and the chats' are cast by the test's name, so that a failure comes back."""
+    dice = random.Random(request.node.name)
+    monkeypatch.setattr("secrets.token_hex", lambda size: dice.randbytes(size).hex())
     monkeypatch.setattr("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True)
     monkeypatch.setattr("trio._core._run._r", random.Random(request.node.name))
 

@@ -52,7 +52,7 @@ from .branches import enter_branch, leave_branch
 from .failures import apologize, report
 from .journaling import ConversationWorld
 from .lines import calling_line
-from .paid import Debts
+from .paid import Debts, abandon
 from .routing import Start
 from .services import Services as Services
 from .stored import Stored
@@ -240,16 +240,18 @@ class Conversation:
             )
         return begun
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: Ending, at: int | None = None) -> None:
         """Cancel the coroutine: an interrupt took over, or the user left."""
         if self.ending is None:
             self.ending = ending
             if self.stuck:
                 self.house.write(self.end_with(), None)
+                abandon(self.house, self.services, self.life.chat_id, self.id, self.key)
                 self.life.ended(self)
             elif self._incarnation is not None:
                 self.stirred()
-                self._incarnation.interrupt(stamp=self.services.clock.now(), why=ending.value)
+                stamp = self.services.clock.now() if at is None else at
+                self._incarnation.interrupt(stamp=stamp, why=ending.value)
         elif ending is Ending.LEFT:
             self.ending = ending
 

@@ -285,7 +285,7 @@ class ChatLife:
             self._begin(start, delivery, None, owner)
         else:
             self.places.next[owner] = (start, delivery)
-            live.end(Ending.INTERRUPTED)
+            live.end(Ending.INTERRUPTED, delivery.at)
 
     def _begin(
         self, start: Start, delivery: Delivery, interrupted: str | None, owner: SenderId | None

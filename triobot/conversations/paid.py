@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .conversation import Conversation
     from .elsewhere import Elsewhere
     from .house import House
+    from .services import Services
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -181,11 +182,15 @@ async def deliver(elsewhere: Elsewhere, house: House, captured: Captured, ticket
     return True
 
 
-async def goes_on(store: Store, chat_id: ChatId, owner: str) -> bool:
-    """Whether the conversation that opened this owner's payment comes back to it."""
+async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bool:
+    """Whether the conversation that opened this owner's payment comes back to it after a start."""
     chat, _, rest = owner.partition("/")
     seq = rest.partition("/")[0]
-    return any(str(row.id) == seq for row in await store.conversations(chat_id)) and chat == str(chat_id)
+    for row in await store.conversations(chat_id):
+        if str(row.id) == seq and chat == str(chat_id):
+            route = table.named(row.route)
+            return route is None or route.durable
+    return False
 
 
 async def forsake(conversation: Conversation, owner: str) -> None:
@@ -198,6 +203,21 @@ async def forsake(conversation: Conversation, owner: str) -> None:
 
     with conversation.journal.scope(seconds=WRITE_DEADLINE, shield=True):
         await conversation.effect(OperationKind.CHARGE, body)
+
+
+def abandon(house: House, services: Services, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
+    """A conversation has been ended without its code: what it asked for, or had, is for the asides."""
+    payments = services.payments
+    if payments is None:
+        return
+
+    async def give_up() -> None:
+        # In this order: what is still there at the next start has not given anything up.
+        await house.wait_written()
+        with _written_if_possible(conversation_id):
+            await payments.give_up(chat_id, conversation_id, key=key)
+
+    house.beside(give_up)
 
 
 @final

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import UnreadableRecordError
 from ..journals import ConversationRow, EndConversation, ParkConversation, TakeInHand
+from ..seams import Alarm
 from ..wire.events import Event, Join
 from ..wire.operations import SendMessage
 from .conversation import Conversation
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting
+from .paid import abandon
 from .routing import Start
 from .services import Services
 from .stored import Stored, opening_of, read_stored
@@ -80,6 +82,7 @@ def _place(life: ChatLife, there: Conversation) -> None:
 def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> None:
     """It was not meant to survive the process, or could not be written down."""
     life.house.write([EndConversation(row.lease, row.id, services.clock.now())], None)
+    abandon(life.house, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
     life.house.count("not_durable")
     if (said := life.texts.restarted) and row.kind != "aside":
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
@@ -94,19 +97,23 @@ def _park(life: ChatLife, row: ConversationRow, route: Route | None, because: st
     )
     there.stuck = True
     _place(life, there)
-    park(there, because, known=row.parked_because is not None)
+    park(there, because)
 
 
-def park(there: Conversation, because: str, *, known: bool = False) -> None:
+def park(there: Conversation, because: str) -> None:
     """Write down that a conversation can't go on, and tell whom it concerns, once."""
     life, stored = there.life, there.stored
     life.house.count("parked")
     log.error("conversation %s of chat %s is parked: %s", there.route.name, life.chat_id, because)
+    text = (
+        f"conversation {there.route.name} is parked: {because}; deploy code that can go on with it, or end it"
+    )
+    life.services.raise_alarm(Alarm("conversation_parked", there.route.name, text))
     if stored is None:
         return
     row, now = stored.row, there.services.clock.now()
     life.house.write([ParkConversation(row.lease, row.id, now, because)], None)
-    if (said := life.texts.parked) and not known and not there.beside:
+    if (said := life.texts.parked) and row.parked_because is None and not there.beside:
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
 
 

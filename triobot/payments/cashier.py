@@ -153,8 +153,12 @@ class Cashier:
                 return ticket
         return None
 
-    async def give_up(self, chat_id: ChatId, owner: str) -> None:
-        """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat."""
+    async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
+        """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat.
+
+        Args:
+            key: of the payment that the owner has, if it is the aside for it.
+        """
         after: RefId | None = None
         find = self._store.payments.find
         while page := await find(states=_TAKEN, chat_id=chat_id, after=after, limit=_PAGE):
@@ -164,6 +168,9 @@ class Cashier:
                 if mine and entry.taker == "conversation":
                     gone = Plain("taker_gone")
                     await self.books.move(entry.id, gone, may_fail=True, taker="conversation")
+                elif entry.key == key and entry.taker == "handler":
+                    failed = Plain("handler_failed")
+                    await self.books.move(entry.id, failed, may_fail=True, taker="handler")
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
         """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
