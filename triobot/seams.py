@@ -465,6 +465,7 @@ class Store(Protocol):
 
 AlarmKind: TypeAlias = Literal[
     "conversation_crashed",
+    "conversation_parked",
     "token_refused",
     "outbox_held",
     "store_unwritable",

@@ -15,6 +15,7 @@ from doubles import FakeOutbox, FakeStore
 from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
+from triobot.conversations import answered, catching_up, tidying
 from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations import life as life_module
 from triobot.conversations.chat import Chat
@@ -30,7 +31,9 @@ SEEDS = 8
 
 @pytest.fixture(autouse=True)
 def reproducible(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Trio's own dice are cast by the test's name, so that a failure comes back."""
+    """Trio's own dice and the chats' are cast by the test's name, so that a failure comes back."""
+    dice = random.Random(request.node.name)
+    monkeypatch.setattr("secrets.token_hex", lambda size: dice.randbytes(size).hex())
     monkeypatch.setattr("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True)
     monkeypatch.setattr("trio._core._run._r", random.Random(request.node.name))
 
@@ -39,7 +42,7 @@ def reproducible(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything overflows."""
     monkeypatch.setattr(dispatcher_module, "CHANNEL", 3)
-    monkeypatch.setattr(dispatcher_module, "PAGE", 4)
+    monkeypatch.setattr(catching_up, "PAGE", 4)
     monkeypatch.setattr(dispatcher_module, "BUSY", 2)
     monkeypatch.setattr(life_module, "MAILBOX", 2)
     monkeypatch.setattr(life_module, "ASIDES", 2)
@@ -308,7 +311,7 @@ async def test_an_unreadable_row_is_counted_and_gone(autojump_clock: MockClock) 
 
 async def test_the_words_beside_conversations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of stale forms harms only itself."""
-    monkeypatch.setattr(dispatcher_module, "TIDYING", 3)
+    monkeypatch.setattr(tidying, "TIDYING", 3)
     monkeypatch.setattr(dispatcher_module, "BUSY", 5)
     bot = Router()
 
@@ -331,7 +334,7 @@ async def test_the_words_beside_conversations_are_bounded(monkeypatch: pytest.Mo
 
 async def test_what_was_answered_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for ever."""
-    monkeypatch.setattr(dispatcher_module, "ANSWERED", 2)
+    monkeypatch.setattr(answered, "ANSWERED", 2)
     bot = Router()
 
     @bot.conversation

@@ -18,6 +18,7 @@ from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import MessageId
 from ..wire.operations import EditMessage, SendMessage
 from ..wire.results import Sent
+from . import taking
 from .buttons import Buttons, Keyboard, question_data, reply_of
 from .conversation import Conversation
 from .filters import Filter, Setting, check_filter, fold
@@ -54,17 +55,17 @@ def open_wait(
     also: Callable[[Event, Setting], object | None] | None = None,
 ) -> Generator[Wait]:
     """A wait that is closed however the block ends."""
-    wait = conversation.open_wait(look, otherwise, question=question, token=token, also=also)
+    wait = taking.open_wait(conversation, look, otherwise, question=question, token=token, also=also)
     try:
         yield wait
     finally:
-        conversation.close_wait(wait)
+        taking.close_wait(conversation, wait)
 
 
 async def answered(conversation: Conversation, wait: Wait) -> object:
     """Wait for what fits, and say the hint to what doesn't."""
     while True:
-        answer = await conversation.next_answer(wait)
+        answer = await taking.next_answer(conversation, wait)
         match answer:
             case Taken(_, value):
                 return value
@@ -74,7 +75,7 @@ async def answered(conversation: Conversation, wait: Wait) -> object:
 
 async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
     """Tell the user what is wrong, and wait on."""
-    conversation.reopen_wait(wait)
+    taking.reopen_wait(conversation, wait)
     await conversation.perform(SendMessage(conversation.life.chat_id, text))
 
 
@@ -219,7 +220,7 @@ async def fill(
                 # There may be two of them on the screen, and nobody was told the first one's id.
                 shown = None
             # What came meanwhile was judged by its fields alone.
-            conversation.look_again(wait)
+            taking.look_again(conversation, wait)
             event = cast("Submission", await answered(conversation, wait))
             try:
                 return shape.read(dict(event.values))
@@ -227,7 +228,7 @@ async def fill(
                 # The form is used up: another one, with the reason above it.
                 used.add(event.message_id)
                 text, shown = str(error), None
-                conversation.reopen_wait(wait)
+                taking.reopen_wait(conversation, wait)
 
 
 @contextmanager

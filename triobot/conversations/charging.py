@@ -41,6 +41,7 @@ from ..wire.operations import (
     VerifyPayment,
 )
 from ..wire.results import PaymentState
+from . import taking
 from .asking import answered, buttons_removed, new_token, open_wait, policy
 from .buttons import Buttons, question_data
 from .conversation import Conversation, Services
@@ -166,7 +167,7 @@ async def invoice(
         async with _intended(conversation, new_ref_id(conversation), operation.path, amount, "IRR"):
             created = await conversation.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
             known.append(created.id)
-            conversation.look_again(wait)
+            taking.look_again(conversation, wait)
             verify, inquire = VerifyInvoice(chat_id, created.id), InquireInvoice(chat_id, created.id)
             deal = _Deal(created.id, amount, verify, inquire)
             result = await _settle(conversation, wait, deal)
@@ -223,14 +224,14 @@ async def _settle(conversation: Conversation, wait: Wait, deal: _Deal) -> _Money
                 return cast("tuple[object]", value)
             hint = cast("PayCallback | InvoiceCallback", value)
             # Open again at once: the next tap may come while this one is being looked at.
-            conversation.reopen_wait(wait)
+            taking.reopen_wait(conversation, wait)
             captured = await hold(
                 conversation,
                 partial(_is_captured, conversation, deal),
                 partial(_alarm_unclaimed, conversation, deal),
             )
             if captured:
-                conversation.disregard(wait)
+                taking.disregard(conversation, wait)
                 return _Money(hint.sender)
             code = hint.code if isinstance(hint, PayCallback) else None
             if code in _DECLINED and captured is not None:

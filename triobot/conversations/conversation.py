@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import secrets
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from enum import Enum
@@ -22,11 +21,9 @@ import trio
 from ..errors import (
     ConfigError,
     ConversationEndedError,
-    ConversationError,
     DeliveryUnknownError,
     ForbiddenError,
     ForeignTaskError,
-    StepError,
     UnrecordableError,
 )
 from ..journal.incarnation import (
@@ -50,16 +47,15 @@ from ..wire.operations import Operation
 from .advice import Copy, is_changed
 from .branches import Branch as Branch
 from .branches import OperationKind as OperationKind
-from .branches import branch_of, enter_branch, leave_branch
+from .branches import enter_branch, leave_branch
 from .failures import apologize, report
-from .filters import Setting
 from .journaling import ConversationWorld
 from .lines import calling_line
 from .routing import Start
 from .services import Services as Services
 from .stored import Stored
 from .texts import Texts
-from .waits import Broken, Delivery, OtherwisePolicy, Taken, Unfit, Wait, Watch, is_payment
+from .waits import Delivery, Wait, Watch
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -442,100 +438,6 @@ class Conversation:
 
         return cast("list[Event]", self.journal.note("drain", take))
 
-    def open_wait(
-        self,
-        look: Callable[[Event, Setting], object | None],
-        otherwise: OtherwisePolicy,
-        *,
-        question: bool = False,
-        token: str = "",
-        also: Callable[[Event, Setting], object | None] | None = None,
-    ) -> Wait:
-        """Begin to take events, before anything is sent; `close_wait` it however it ends."""
-        self.check_task()
-        wait = Wait(look, otherwise, question, token, also, owner=self.owner)
-        self.waits.append(wait)
-        self.reopen_wait(wait)
-        return wait
-
-    def reopen_wait(self, wait: Wait) -> None:
-        """Take events again: another one than the last is wanted."""
-        if wait.hints:
-            wait.answer = wait.hints.popleft()
-        self.life.offer_queued(self, wait)
-
-    def close_wait(self, wait: Wait) -> None:
-        """Stop taking events; what was given and not looked at goes back to the chat."""
-        self.waits.remove(wait)
-        self.look_again(wait)
-
-    def look_again(self, wait: Wait) -> None:
-        """What the wait takes has changed: what it was given and has not looked at is routed again."""
-        given = [*([wait.answer] if wait.answer is not None else []), *wait.hints]
-        wait.answer = None
-        wait.hints.clear()
-        for answer in given:
-            self.life.give_back(self, answer.delivery)
-
-    def disregard(self, wait: Wait) -> None:
-        """Take the payment's callbacks that the wait was given as dealt with: they say nothing new."""
-        given, wait.hints = list(wait.hints), deque()
-        if isinstance(wait.answer, Taken) and is_payment(wait.answer.delivery.event):
-            given.append(wait.answer)
-            wait.answer = None
-        if given:
-            self.journal.also([Consume(tuple(hint.delivery.seq for hint in given))])
-
-    async def next_answer(self, wait: Wait) -> Taken | Unfit:
-        """Wait for the next event that the wait takes, or that doesn't fit.
-
-        Raises: what the author's filter raised on an event.
-
-        Cancellation: *atomic*: an event is returned, or it is next for another wait.
-        """
-        self.enter(OperationKind.RECEIVE)
-        try:
-            answer = cast("tuple[Event, int, int, object]", await self.journal.wait("receive", wait))
-        except Exception:
-            wait.answer = None
-            raise
-        finally:
-            wait.parked_as = None
-        wait.answer = None
-        event, seq, at, value = answer
-        delivery = Delivery(seq, event, at)
-        if value is None:
-            return Unfit(delivery)
-        if isinstance(event, Press):
-            self.take_press(event)
-        return Taken(delivery, cast("tuple[object]", value)[0])
-
-    def park_wait(self, wait: Wait, id: OperationId) -> None:
-        """The task waits for nothing else now: what has come is given, and what is queued looked at."""
-        wait.parked_as = id
-        wait.given = self._complete
-        if wait.answer is None:
-            self.life.offer_queued(self, wait, parking=True)
-        else:
-            self._complete(wait)
-
-    def _complete(self, wait: Wait) -> None:
-        if wait.parked_as is None or wait.answer is None:
-            return
-        delivery, answer = wait.answer.delivery, wait.answer
-        value: object = None
-        match answer:
-            case Taken(_, taken):
-                value = (delivery.event, delivery.seq, delivery.at, (taken,))
-            case Unfit():
-                value = (delivery.event, delivery.seq, delivery.at, None)
-            case Broken(_, error):
-                value = error
-        self.stirred()
-        self.journal.complete(
-            wait.parked_as, value, stamp=delivery.at, event=delivery.seq, moves=[Consume((delivery.seq,))]
-        )
-
     def take_press(self, press: Press[object]) -> None:
         """This conversation took a press: the author may answer it until the next operation."""
         self._press = press
@@ -575,42 +477,6 @@ class Conversation:
         """Do this at least once, and never again once its outcome is recorded; it gets its own id."""
         own = self.enter(kind)
         return await self.journal.effect(kind.value, lambda: body(own), holds=holds)
-
-    async def step(
-        self,
-        fn: Callable[..., Awaitable[T]],
-        args: tuple[object, ...],
-        raises: type[Exception] | tuple[type[Exception], ...],
-    ) -> T:
-        """Run a side effect; chat operations inside it are refused."""
-        if not callable(fn):
-            raise ConfigError(
-                "step() takes an async function and its arguments, not what calling it returned"
-            )
-        self.enter(OperationKind.STEP)
-
-        async def body() -> T:
-            branch = branch_of(trio.lowlevel.current_task())
-            assert branch is not None
-            branch.in_step = True
-            try:
-                begun = fn(*args)
-                if inspect.isawaitable(begun):
-                    return await begun
-            except own:
-                raise
-            except ConversationError:
-                # The author's mistake, not the step's failure.
-                raise
-            except Exception as error:
-                raise StepError(type(error).__name__, str(error)) from error
-            finally:
-                branch.in_step = False
-            raise ConfigError("step() takes an async function; this one returned without being awaited")
-
-        own = raises if isinstance(raises, tuple) else (raises,)
-        name = getattr(fn, "__qualname__", type(fn).__name__)
-        return await self.journal.effect("step", body, name, raises=own)
 
 
 def _fingerprint(operation: Operation[object]) -> str:

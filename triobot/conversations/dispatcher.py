@@ -16,36 +16,35 @@ from typing import Final, final
 
 import trio
 
-from ..errors import TriobotError
 from ..seams import Consume, InboxRow, PutData, Write
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
+from . import catching_up
+from .answered import Answered
 from .calls import CALL, asked_of
+from .catching_up import CatchingUp
 from .chat import Chat
 from .consumption import Consumption, stored_event
 from .conversation import Conversation, Services
 from .declarations import Table
 from .elsewhere import Elsewhere
 from .life import ChatLife
-from .revival import park, revive
+from .outdated import Outdated
+from .revival import park
 from .signals import SIGNAL
+from .tidying import Tidying
 from .timers import LOOK_AGAIN, Timers
 from .waits import Delivery
 
 log: Final = logging.getLogger("triobot.conversations")
 
 CHANNEL: Final = 1024
-PAGE: Final = 256
 KEPT: Final = 10_000
 """Chats in memory; above it, those in which nothing happens go to the store."""
 LOOKED_AT: Final = 32
 BUSY: Final = 10_000
 """Conversations that may be working at once; above it, events wait in the inbox."""
-TIDYING: Final = 64
-"""Operations beside a chat's conversations that may be on their way; more are left undone."""
-# Enough to know the second click of a double click from a button of last week.
-ANSWERED: Final = 10_000
 
 
 @final
@@ -62,21 +61,18 @@ class Dispatcher:
         self._consumption = Consumption(services.store, services.raise_alarm)
         self._timers = Timers(services.clock)
         self._routed_at = 0
-        self._last_came = 0
-        self._outdated = 0
-        self._evicted_at = 0
+        self._outdated = Outdated(self._consumption)
         self._asked: set[Conversation] = set()
         self._wake = trio.Event()
         self._counts: Counter[str] = Counter()
-        self._tidying: Counter[ChatId] = Counter()
-        self._answered: dict[str, None] = {}
+        self._tidying = Tidying(services.outbox, self)
+        self._answered = Answered()
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event]](CHANNEL)
         # Behind from the start: what the last process left in the inbox comes first.
         self._behind = True
         self._cursor = 0
         self._newest = 0
-        self._stalled: dict[ChatLife, None] = {}
-        self._stall = trio.Event()
+        self._catching_up = CatchingUp(services, table, self)
         self._busy = 0
         self._less_busy = trio.lowlevel.ParkingLot()
         self._stopping = False
@@ -95,7 +91,7 @@ class Dispatcher:
         """
         if self._stopping:
             return
-        self._came(row.seq)
+        self._outdated.came(row.seq)
         if not self._behind:
             try:
                 self._sender.send_nowait((row, event))
@@ -105,12 +101,6 @@ class Dispatcher:
             else:
                 return
         self._newest = max(self._newest, row.seq)
-
-    def _came(self, seq: int) -> None:
-        """Rows up to this one have said whether their chats have conversations."""
-        self._last_came = max(self._last_came, seq)
-        if not self._consumption.is_written(self._evicted_at):
-            self._outdated = self._last_came
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until cancelled. What is not consumed then is in the inbox, and is routed again.
@@ -130,7 +120,7 @@ class Dispatcher:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
-                        nursery.start_soon(self._or_cut, self._catch_up_chats)
+                        nursery.start_soon(self._or_cut, self._catching_up.keep_up)
                         nursery.start_soon(self._timers.keep_time)
                         nursery.start_soon(self._or_cut, self._revive_unfinished)
                         nursery.start_soon(self._or_cut, self._revive_due)
@@ -177,7 +167,7 @@ class Dispatcher:
                     return
                 self._tell_asked()
                 row, event = await self._receiver.receive()
-            await self._until_not_too_busy()
+            await self.until_not_too_busy()
             # A row can be read from the inbox before its offer comes: once is enough.
             if row.seq > self._cursor:
                 self._cursor = row.seq
@@ -187,14 +177,11 @@ class Dispatcher:
         """Route what is in the inbox, until nothing is left that came later."""
         while True:
             newest = self._newest
-            evicted = self._counts["evicted"]
-            rows = await self._services.store.backlog(after=self._cursor, limit=PAGE)
-            if rows:
-                self._came(rows[-1].seq)
-                if self._counts["evicted"] != evicted:
-                    self._outdated = self._last_came
+            with self._outdated.reading():
+                rows = await self._services.store.backlog(after=self._cursor, limit=catching_up.PAGE)
+                self._outdated.came(rows[-1].seq if rows else 0)
             for row in rows:
-                await self._until_not_too_busy()
+                await self.until_not_too_busy()
                 self._cursor = row.seq
                 self._route(row, stored_event(row))
             if not rows and self._newest == newest:
@@ -204,7 +191,8 @@ class Dispatcher:
                 self._tell_asked()
                 return
 
-    async def _until_not_too_busy(self) -> None:
+    async def until_not_too_busy(self) -> None:
+        """Wait while too many conversations are at work."""
         while self._busy > BUSY:
             await self._less_busy.park()
 
@@ -215,13 +203,13 @@ class Dispatcher:
             self._handed_over.discard(row.seq)
             return
         self.elsewhere.came(row.seq)
-        if event is None or not self._knows(event):
-            self._unreadable(row)
+        if event is None or not self.knows(event):
+            self.unreadable(row)
             return
         life = self._lives.get(row.chat_id)
         if life is None:
             life = self._new_life(row.chat_id, row.seq - 1)
-            if row.parked or row.seq <= self._outdated:
+            if row.parked or row.seq in self._outdated:
                 self._load(life)
         else:
             self._lives[row.chat_id] = self._lives.pop(row.chat_id)  # the newest last
@@ -260,8 +248,7 @@ class Dispatcher:
         for there in life.places.all():
             there.evict()
             self._timers.wake_at(there, None)
-        # Rows that have come, and those that come before this is written, know nothing of what it began.
-        self._evicted_at, self._outdated = self._consumption.added, self._last_came
+        self._outdated.evicted()
         self.count("evicted")
         self._wake.set()
 
@@ -274,7 +261,7 @@ class Dispatcher:
     async def _revive_unfinished(self) -> None:
         """What was under way when the last process ended."""
         after = 0
-        while rows := await self._services.store.unfinished(after=after, limit=PAGE):
+        while rows := await self._services.store.unfinished(after=after, limit=catching_up.PAGE):
             for row in rows:
                 after = row.id
                 self._revive(row.chat_id)
@@ -286,7 +273,7 @@ class Dispatcher:
             self._wake = trio.Event()
             await self._consumption.wait_written()
             now, after = clock.now(), (-1, -1)
-            while rows := await store.due(now, after=after, limit=PAGE):
+            while rows := await store.due(now, after=after, limit=catching_up.PAGE):
                 for row in rows:
                     after = (row.wake_at or 0, row.id)
                     self._revive(row.chat_id)
@@ -314,11 +301,13 @@ class Dispatcher:
             return False
         return True
 
-    def _knows(self, event: Event) -> bool:
+    def knows(self, event: Event) -> bool:
+        """Whether this bot can do what code asks for."""
         asked = asked_of(event)
         return asked is None or self._table.named(asked.name) is not None
 
-    def _unreadable(self, row: InboxRow) -> None:
+    def unreadable(self, row: InboxRow) -> None:
+        """Deal with a row that nobody here can read."""
         if row.content_type in (SIGNAL, CALL):
             # It is what another version of the bot understands: it waits in the inbox for that.
             self.count("unknown_signal")
@@ -328,102 +317,11 @@ class Dispatcher:
             self.count("unreadable")
             self.consumed([row.seq])
 
-    # --- chats that are behind
+    # --- what a chat's life asks for
 
     def room(self, life: ChatLife) -> None:
         """A chat that was behind has room again: read on."""
-        self._stalled[life] = None
-        self._stall.set()
-
-    async def _catch_up_chats(self) -> None:
-        while True:
-            await self._stall.wait()
-            self._stall = trio.Event()
-            while self._stalled:
-                # A page each, in turn: a chat that is flooded delays no other.
-                life = next(iter(self._stalled))
-                del self._stalled[life]
-                await self._until_not_too_busy()
-                await self._catch_up(life)
-
-    async def _catch_up(self, life: ChatLife) -> None:
-        if life.loading:
-            await self._come_back(life)
-            return
-        latest = life.latest
-        rows: Sequence[InboxRow] = ()
-        if life.cursor < latest:
-            rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
-        if not self._stopping and life.behind:
-            self._deliver_page(life, rows, latest)
-
-    async def _come_back(self, life: ChatLife) -> None:
-        """A chat is brought back from the store; then what came for it is looked at."""
-        # What the last ones of this chat left behind must be there to be read.
-        await self._consumption.wait_written()
-        await revive(self._services, self._table, life)
-        await self._look_at_those_that_waited(life)
-        life.loading = False
-        if not self._stopping:
-            self.room(life)
-            for there in life.places.all():
-                there.tick()
-
-    async def _look_at_those_that_waited(self, life: ChatLife) -> None:
-        """As if they came now: each finds its taker, and once there is no room, only those jump that can."""
-        seen, room = life.cursor, True
-        while not self._stopping and seen < life.latest:
-            latest = life.latest
-            rows = await self._services.store.pending(life.chat_id, after=seen, limit=PAGE)
-            for row in rows:
-                event = stored_event(row)
-                if row.seq > latest:
-                    break
-                if event is None or not self._knows(event):
-                    if room:
-                        self._unreadable(row)
-                    continue
-                delivery = Delivery(row.seq, event, row.at)
-                if not room:
-                    life.jump(delivery, group=row.group)
-                elif life.deliver(delivery, group=row.group):
-                    life.cursor = row.seq
-                else:
-                    room = False
-            seen = min(rows[-1].seq, latest) if len(rows) == PAGE else latest
-            if room:
-                life.cursor = seen
-
-    def _deliver_page(self, life: ChatLife, rows: Sequence[InboxRow], latest: int) -> None:
-        for row in rows:
-            if row.seq > latest:
-                break  # the cursor comes to it by itself
-            if not self._deliver_stored(life, row):
-                return  # until there is room
-            life.cursor = row.seq
-        else:
-            if len(rows) == PAGE:
-                self.room(life)
-                return
-        life.cursor = max(life.cursor, latest)
-        life.jumped = {seq for seq in life.jumped if seq > life.cursor}
-        life.behind = life.latest > life.cursor
-        if life.behind:
-            self.room(life)
-        elif life.idle:
-            self.over(life)
-
-    def _deliver_stored(self, life: ChatLife, row: InboxRow) -> bool:
-        if row.seq in life.jumped:
-            life.jumped.discard(row.seq)
-            return True
-        event = stored_event(row)
-        if event is None or not self._knows(event):
-            self._unreadable(row)
-            return True
-        return life.deliver(Delivery(row.seq, event, row.at), group=row.group, jumped=True)
-
-    # --- what a chat's life asks for
+        self._catching_up.room(life)
 
     def start(self, conversation: Conversation) -> None:
         """Run a conversation as a task."""
@@ -502,7 +400,7 @@ class Dispatcher:
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
         """A page of the chats that keep a value under this key."""
         await self._consumption.wait_written()
-        return await self._services.store.keyed(key, after=after, limit=PAGE)
+        return await self._services.store.keyed(key, after=after, limit=catching_up.PAGE)
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run this as a task of nobody's; it must not raise. Not once conversations are being cut."""
@@ -522,26 +420,8 @@ class Dispatcher:
         self, chat_id: ChatId, operation: Operation[object], *, still: Callable[[], bool] = lambda: True
     ) -> None:
         """Do this beside the conversations, if it is `still` wanted; nobody waits for its result."""
-        if self._nursery is None or self._cut:
-            return
-        if self._tidying[chat_id] >= TIDYING:
-            self.count("left_untidy")
-            return
-        self._tidying[chat_id] += 1
-
-        async def tidy() -> None:
-            try:
-                if still():
-                    await self._services.outbox.perform(operation)
-            except (TriobotError, OSError) as error:
-                self.count("tidying_failed")
-                log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
-            finally:
-                self._tidying[chat_id] -= 1
-                if not self._tidying[chat_id]:
-                    del self._tidying[chat_id]
-
-        self.beside(tidy)
+        if self._nursery is not None and not self._cut:
+            self._tidying.tidy(chat_id, operation, still)
 
     def working(self, more: int) -> None:
         """This many more branches are at work, or fewer."""
@@ -555,11 +435,7 @@ class Dispatcher:
 
     def answered(self, question: str, *, again: bool = False) -> None:
         """A question got its answer; with `again`, it gave it back."""
-        self._answered.pop(question, None)
-        if not again:
-            self._answered[question] = None
-            if len(self._answered) > ANSWERED:
-                del self._answered[next(iter(self._answered))]
+        self._answered.answered(question, again=again)
 
     def was_answered(self, question: str) -> bool:
         """Whether a question got its answer not long ago."""

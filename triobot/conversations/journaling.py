@@ -35,6 +35,7 @@ from ..journals import (
     PutStanding,
 )
 from ..seams import PutData, Write
+from . import taking
 from .waits import Wait
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class ConversationWorld:
 
     def arm(self, waiting: Waiting) -> None:
         if isinstance(waiting.subject, Wait):
-            self._there.park_wait(waiting.subject, waiting.id)
+            taking.park_wait(self._there, waiting.subject, waiting.id)
 
     def disarm(self, waiting: Waiting) -> None:
         if isinstance(waiting.subject, Wait):

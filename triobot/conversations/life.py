@@ -7,7 +7,6 @@ can't wait (an ignored event, a leave, interrupts, asides, payments) goes ahead 
 
 from __future__ import annotations
 
-import logging
 from bisect import insort
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -22,9 +21,9 @@ from .calls import Halt
 from .conversation import Conversation, Ending
 from .data import any_declared
 from .declarations import Table
+from .failures import report_filter
 from .filters import Setting
 from .house import House
-from .lines import failing_line
 from .places import Places, ends
 from .refusals import Refusals
 from .routing import (
@@ -48,9 +47,8 @@ from .services import Services
 from .signals import is_signal
 from .speaking import words_for
 from .texts import Texts
+from .too_late import TooLate
 from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch, is_payment
-
-log: Final = logging.getLogger("triobot.conversations")
 
 # A person types a handful of messages ahead; whatever is above that waits in the inbox.
 MAILBOX: Final = 16
@@ -95,9 +93,7 @@ class ChatLife:
         self._username = username
         self._group = False
         self.places: Final = Places(table)
-        self._ended_by: dict[SenderId | None, int] = {}
-        self._left_by = 0
-        self._halts: list[tuple[int, Halt]] = []
+        self._too_late: Final = TooLate()
         self._opened = 0
         self._mailbox: list[Delivery] = []
         self._put_early: dict[str, str | None] = {}
@@ -129,11 +125,7 @@ class ChatLife:
 
     def _overtaken(self, delivery: Delivery) -> bool:
         """An interrupt or a leave that came later has made it useless."""
-        owner, sender = self.places.owner_of(delivery.event), delivery.event.sender
-        ended_by = max(self._left_by, self._ended_by.get(owner, 0))
-        if sender is not None:
-            ended_by = max(ended_by, self._ended_by.get(sender.id, 0))
-        return delivery.seq < ended_by and not is_signal(delivery.event)
+        return self._too_late.overtaken(delivery, self.places.owner_of(delivery.event))
 
     def runs(self, halt: Halt) -> bool:
         """Whether there is something here that this stops."""
@@ -184,7 +176,7 @@ class ChatLife:
         if self._overtaken(delivery):
             self._drop(delivery, "interrupted")
             return True
-        if any(delivery.seq < seq and ends(halt, delivery) for seq, halt in self._halts):
+        if self._too_late.stopped(delivery):
             self._drop(delivery, "stopped")
             return True
         if isinstance(delivery.event, Leave):
@@ -234,14 +226,7 @@ class ChatLife:
 
     def _filter_failed(self, name: str, error: Exception) -> None:
         self.house.count("filter_failed")
-        line = failing_line(error.__traceback__)
-        log.error(
-            "filter %s failed on an event of chat %s: %s at %s",
-            name,
-            self.chat_id,
-            type(error).__name__,
-            line,
-        )
+        report_filter(self.chat_id, name, error)
 
     def _has_room(self) -> bool:
         # While somebody is parked on a wait, the event that it waits for may be the next; so all of them are
@@ -330,7 +315,7 @@ class ChatLife:
         """Code stops a route: where it runs, and where it waits for its place."""
         self.house.consumed([delivery.seq])
         if self.behind:
-            self._halts.append((delivery.seq, halt))
+            self._too_late.halted(delivery.seq, halt)
         stopped = [queued for queued in self._mailbox if ends(halt, queued)]
         self._mailbox = [queued for queued in self._mailbox if queued not in stopped]
         for queued in [*stopped, *self.places.halt(halt)]:
@@ -338,7 +323,7 @@ class ChatLife:
 
     def _leave(self, delivery: Delivery) -> None:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""
-        self._left_by = max(self._left_by, delivery.seq)
+        self._too_late.left(delivery.seq)
         for earlier in [*self._mailbox, *self.places.clear()]:
             self._drop(earlier, "left")
         self.end_all()
@@ -356,7 +341,7 @@ class ChatLife:
 
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
         """What was queued for this owner's conversation is of no use any more; but signals are."""
-        self._ended_by[owner] = max(self._ended_by.get(owner, 0), delivery.seq)
+        self._too_late.ended(owner, delivery.seq)
         mine = [e for e in self._mailbox if self.places.owner_of(e.event) == owner and not is_signal(e.event)]
         self._mailbox = [queued for queued in self._mailbox if queued not in mine]
         if owner in self.places.next:

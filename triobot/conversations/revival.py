@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import UnreadableRecordError
 from ..journals import ConversationRow, EndConversation, ParkConversation, TakeInHand
+from ..seams import Alarm
 from ..wire.events import Event, Join
 from ..wire.operations import SendMessage
 from .conversation import Conversation
@@ -94,19 +95,23 @@ def _park(life: ChatLife, row: ConversationRow, route: Route | None, because: st
     )
     there.stuck = True
     _place(life, there)
-    park(there, because, known=row.parked_because is not None)
+    park(there, because)
 
 
-def park(there: Conversation, because: str, *, known: bool = False) -> None:
+def park(there: Conversation, because: str) -> None:
     """Write down that a conversation can't go on, and tell whom it concerns, once."""
     life, stored = there.life, there.stored
     life.house.count("parked")
     log.error("conversation %s of chat %s is parked: %s", there.route.name, life.chat_id, because)
+    text = (
+        f"conversation {there.route.name} is parked: {because}; deploy code that can go on with it, or end it"
+    )
+    life.services.raise_alarm(Alarm("conversation_parked", there.route.name, text))
     if stored is None:
         return
     row, now = stored.row, there.services.clock.now()
     life.house.write([ParkConversation(row.lease, row.id, now, because)], None)
-    if (said := life.texts.parked) and not known and not there.beside:
+    if (said := life.texts.parked) and row.parked_because is None and not there.beside:
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
 
 

@@ -26,6 +26,7 @@ import trio
 
 from ..errors import NondeterminismError
 from ..seams import Write
+from .applying import apply
 from .arming import arm_all, go_live
 from .branches import Branch, Felt, Given, Nature, Parked, Passed, Place, RaiseCancel, Signal
 from .draft import Draft
@@ -41,13 +42,11 @@ from .records import (
     Failed,
     Fired,
     Interrupted,
-    Noted,
     OperationId,
     Outcome,
     Patched,
     Record,
     Result,
-    Start,
     Value,
 )
 from .stimuli import (
@@ -185,7 +184,7 @@ class Turns:
         # What was recorded is kept already, and others may have written since.
         if self.history.exhausted:
             self.draft.put(key, value)
-        self._apply_data(key, value)
+        self.apply_data(key, value)
 
     def patched(self, patch: str) -> bool:
         """Whether new code may go the new way; see `Chat.patched`."""
@@ -308,7 +307,7 @@ class Turns:
                     self._queue.popleft()()
                 elif (record := self.history.next) is not None:
                     self.history.advance()
-                    self._apply(record)
+                    apply(self, record)
                 elif not self._take_next():
                     return
         finally:
@@ -364,7 +363,7 @@ class Turns:
                 record = Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event)
                 if parked.nature is Nature.EFFECT and not isinstance(outcome, CutShort):
                     self.draft.finish(record, moves)
-                    self._apply(record)
+                    apply(self, record)
                 else:
                     self._record(record, moves)
             case Awake(parked):
@@ -379,42 +378,7 @@ class Turns:
 
     def _record(self, record: Record, moves: tuple[Write, ...]) -> None:
         self.draft.add(record, moves)
-        self._apply(record)
-
-    def _apply(self, record: Record) -> None:
-        """Give what a record says: the same code live as on replay."""
-        self.time = record.time
-        match record:
-            case Done():
-                self._complete(record)
-            case Fired(scope=id):
-                scope = self.scopes.get(id)
-                if scope is None:
-                    self.get_stuck(id, "a block ended here, and is not open now")
-                else:
-                    scope.fired(record.event, record.value)
-                    self.cut(scope.scope)
-            case Interrupted():
-                self.cut(self.interruption)
-            case DataPut(_, key, value):
-                self._apply_data(key, value)
-            case Ended() | Continued() | Start() | Patched() | Noted():
-                self.get_stuck(OperationId("0"), "the conversation ended here, and goes on now")
-
-    def _complete(self, record: Done) -> None:
-        parked = self.parked.get(record.id)
-        if parked is None:
-            self.get_stuck(record.id, f"a {record.kind} ended here, and has not begun now")
-        elif parked.kind != record.kind:
-            self.get_stuck(record.id, f"a {record.kind} ended here; now it is a {parked.kind}")
-        elif not isinstance(record.outcome, CutShort):
-            if parked.fingerprint != record.fingerprint:
-                self.world.reworded(parked.id, parked.kind)
-            self.give(parked, record.outcome)
-        elif parked.felt is None:
-            self.get_stuck(record.id, f"a {record.kind} was cut short here, and no block around it ended now")
-        else:
-            self.give(parked, Felt(parked.felt))
+        apply(self, record)
 
     # --- effects
 
@@ -499,7 +463,7 @@ class Turns:
             parked.asleep = False
             trio.lowlevel.reschedule(parked.task)
 
-    def _apply_data(self, key: str, value: str | None) -> None:
+    def apply_data(self, key: str, value: str | None) -> None:
         if value is None:
             self.data.pop(key, None)
         else:
