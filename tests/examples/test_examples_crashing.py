@@ -171,9 +171,11 @@ async def tell(scene: Scene, sara: Person, update: object, key: str) -> None:
     """As the fleet does, until it is heard."""
     while True:
         try:
-            return await scene.module.tell(sara.chat_id, update, key)
+            await scene.module.tell(sara.chat_id, update, key)
         except (StoreFullError, ConfigError):
             await trio.sleep(1)
+        else:
+            return
 
 
 async def play_taxi(scene: Scene) -> None:

@@ -120,7 +120,7 @@ async def order_all(folder: Path, chats: int, kills: int, orders: int, seed: int
                         nursery.start_soon(live, chat)
                     for moment in moments:
                         await platform.wait_until(
-                            lambda moment=moment: platform.total >= moment,  # type: ignore[misc]
+                            lambda moment=moment: platform.total >= moment,
                             within=300,
                         )
                         await process.kill()
