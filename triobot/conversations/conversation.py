@@ -12,7 +12,6 @@ import inspect
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from enum import Enum
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast, final
 
 import attrs
@@ -49,6 +48,7 @@ from .advice import Copy, is_changed
 from .branches import Branch as Branch
 from .branches import OperationKind as OperationKind
 from .branches import enter_branch, leave_branch
+from .endings import Ending as Ending
 from .failures import apologize, report
 from .journaling import ConversationWorld
 from .lines import calling_line
@@ -64,17 +64,6 @@ if TYPE_CHECKING:
     from .life import ChatLife
 
 T = TypeVar("T")
-
-
-class Ending(Enum):
-    """How a conversation ended."""
-
-    NORMAL = "normal"
-    FAILED = "failed"
-    INTERRUPTED = "interrupted"
-    LEFT = "left"
-    STOPPED = "stopped"
-    CONTINUED = "continued"
 
 
 @final

@@ -36,8 +36,9 @@ from .paid import deliver
 from .revival import park
 from .signals import SIGNAL
 from .tidying import Tidying
-from .timers import LOOK_AGAIN, Timers
+from .timers import Timers
 from .waits import Delivery
+from .waking import Waking
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -65,7 +66,7 @@ class Dispatcher:
         self._routed_at = 0
         self._outdated = Outdated(self._consumption)
         self._asked: set[Conversation] = set()
-        self._wake = trio.Event()
+        self._waking = Waking(services.store, services.clock, self._revive, self._consumption.wait_written)
         self._counts: Counter[str] = Counter()
         self._tidying = Tidying(services.outbox, self)
         self._answered = Answered()
@@ -124,8 +125,8 @@ class Dispatcher:
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
                         nursery.start_soon(self._timers.keep_time)
-                        nursery.start_soon(self._or_cut, self._revive_unfinished)
-                        nursery.start_soon(self._or_cut, self._revive_due)
+                        nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
+                        nursery.start_soon(self._or_cut, self._waking.keep_reviving)
                         task_status.started()
                         await self._or_cut(self._dispatch)
             finally:
@@ -264,37 +265,13 @@ class Dispatcher:
             self._timers.wake_at(there, None)
         self._outdated.evicted()
         self.count("evicted")
-        self._wake.set()
+        self._waking.look_again()
 
     # --- back from the store
 
     def _load(self, life: ChatLife) -> None:
         life.loading = life.behind = True
         self.room(life)
-
-    async def _revive_unfinished(self) -> None:
-        """What was under way when the last process ended."""
-        after = 0
-        while rows := await self._services.store.unfinished(after=after, limit=catching_up.PAGE):
-            for row in rows:
-                after = row.id
-                self._revive(row.chat_id)
-
-    async def _revive_due(self) -> None:
-        """What has a deadline, and isn't in memory."""
-        store, clock = self._services.store, self._services.clock
-        while True:
-            self._wake = trio.Event()
-            await self._consumption.wait_written()
-            now, after = clock.now(), (-1, -1)
-            while rows := await store.due(now, after=after, limit=catching_up.PAGE):
-                for row in rows:
-                    after = (row.wake_at or 0, row.id)
-                    self._revive(row.chat_id)
-            due = await store.next_wake(after=now)
-            left = float("inf") if due is None else min((due - clock.now()) / 1000, LOOK_AGAIN)
-            with trio.move_on_after(max(left, 0)):
-                await self._wake.wait()
 
     def _revive(self, chat_id: ChatId) -> None:
         if chat_id not in self._lives and not self._stopping:
