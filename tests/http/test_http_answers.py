@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 import trio
 
-from triobot.http import TcpBind, serve_asgi
+from triobot.http import ServingLimits, TcpBind, serve_asgi
+from triobot.http.binding import open_listeners
+from triobot.http.listener import serve_listeners
+from triobot.http.talk import Talk
 
 NEXT = b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -62,3 +65,29 @@ async def test_a_body_of_another_length_ends_the_connection(path: str, status: b
 
 async def test_a_body_as_long_as_told_leaves_it_open() -> None:
     assert (await said("/3/a/bc")).count(b"HTTP/1.1 200") == 2
+
+
+async def test_who_reads_no_answers_doesn_t_keep_its_place() -> None:
+    """Else as many silent readers as there are places would keep everybody else out for ever."""
+    (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
+    port = listener.socket.getsockname()[1]
+    ended = trio.Event()
+
+    async def much(talk: Talk) -> None:
+        try:
+            await talk.answer(200, [], bytes(20_000_000))
+        finally:
+            ended.set()
+
+    limits = ServingLimits(idle_seconds=0.1, send_seconds=0.2)
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            serve = partial(serve_listeners, much, [listener], shutdown=trio.Event(), limits=limits)
+            nursery.start_soon(serve)
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(NEXT)
+                with trio.move_on_after(2) as patience:
+                    await ended.wait()
+            nursery.cancel_scope.cancel()
+
+    assert not patience.cancelled_caught
