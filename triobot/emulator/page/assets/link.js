@@ -10,13 +10,24 @@ const SILENCE = 6_000;
 let token = takeToken();
 
 function takeToken() {
-  const given = decodeURIComponent(location.hash.slice(1));
+  const given = unquoted(location.hash.slice(1));
   if (given) {
     sessionStorage.setItem(KEY, given);
     history.replaceState(null, "", location.pathname);
   }
   return given || sessionStorage.getItem(KEY) || "";
 }
+
+function unquoted(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+// The address of the next run, opened in this tab, differs behind the # only: the browser wouldn't load it.
+addEventListener("hashchange", () => takeToken() && location.reload());
 
 /** Take the token out of an address, or a bare token, that somebody pasted. */
 export function useToken(text) {
@@ -95,5 +106,7 @@ async function hear(onNews) {
     }
   } finally {
     clearTimeout(silence);
+    // A line that is left for an error of ours would stay, and a browser has six of them.
+    cut.abort();
   }
 }

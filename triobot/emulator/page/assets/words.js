@@ -5,6 +5,7 @@ const KEY = "triobot-language";
 const ENGLISH = {
   ok: "OK",
   cancel: "Cancel",
+  close: "Close",
   add: "Add",
   open: "Open",
   send: "Send",
@@ -225,6 +226,7 @@ const ENGLISH = {
 const PERSIAN = {
   ok: "باشه",
   cancel: "لغو",
+  close: "بستن",
   add: "افزودن",
   open: "باز کردن",
   send: "ارسال",
