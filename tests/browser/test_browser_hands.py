@@ -137,3 +137,49 @@ async def test_a_chat_that_nobody_reads_costs_little(browser: str) -> None:
         await page.wait("document.querySelectorAll('.row').length > 300")
         shown.exchange.act(partial(acts.say, world, ali, "read"))
         await page.sees("read", within=".bubble")
+
+
+async def test_what_did_not_leave_is_not_lost(browser: str) -> None:
+    """While the emulator is away, the page says so in its own words, and keeps what was written."""
+    async with window(browser) as shown:
+        page = shown.page
+        await page.call("Network.setBlockedURLs", urls=["*/say"])
+        await page.type("Is anybody there?", selector=".compose")
+        await page.press("Enter")
+        await page.sees("The emulator can't be reached", within=".toast")
+        assert await page.run("document.querySelector('.compose').value") == "Is anybody there?"
+        await page.call("Network.setBlockedURLs", urls=[])
+        await page.press("Enter")
+        await page.sees("Is anybody there?", within=".mine .bubble")
+        page.errors[:] = [error for error in page.errors if "ERR_BLOCKED_BY_CLIENT" not in error]
+
+
+async def test_panels_keep_the_focus(browser: str) -> None:
+    async with window(browser) as shown:
+        page = shown.page
+        await page.click(".rail .tab", "Mischief")
+        await page.click(".fault-error500")
+        await page.sees("500", within=".planned")
+        assert await page.run("document.activeElement.matches('.fault-error500')")
+        await page.click(".rail .tab", "Wallet")
+        await page.click(".balance .chip", "+100,000")
+        await page.sees("1,100,000", within=".balance")
+        assert "+100,000" in await page.run(FOCUSED)
+
+
+async def test_a_bot_in_a_loop_does_not_fill_the_memory(browser: str) -> None:
+    """Not even while somebody reads further up."""
+    async with window(browser) as shown:
+        page = shown.page
+        for index in range(60):
+            shown.sends(f"early {index}")
+        await page.sees("early 59", within=".bubble")
+        await page.run("document.querySelector('.scroller').scrollTop = 0")
+        await page.wait("!document.querySelector('.jump').hidden")
+        for index in range(1_500):
+            shown.sends(f"number {index}")
+            if index % 300 == 299:
+                shown.exchange.tell()
+                await trio.sleep(0.05)
+        await page.sees("number 1499", within=".chat-item")
+        await page.wait("document.querySelectorAll('.row').length <= 900")

@@ -141,7 +141,11 @@ export function inspectorPanel() {
 
   listen((fresh) => {
     if (!element.isConnected) return;
-    if (fresh.all) return draw();
+    if (fresh.all) {
+      // Another run counts from one again.
+      if (hidden > Math.max(0, ...world.calls.keys())) hidden = 0;
+      return draw();
+    }
     for (const call of fresh.calls) {
       if (drawn.has(call.number)) {
         redraw(call);

@@ -271,7 +271,8 @@ export function openThread(chatId, userId, hooks) {
       drawHeader();
     }
     if (!mine.length) return;
-    if (drawn.size > MOST_DRAWN && stayed) shorten();
+    // Who reads further up stays there, unless so much has come that a bot must be in a loop.
+    if (drawn.size > MOST_DRAWN && (stayed || pending > MOST_DRAWN)) shorten();
     if (stayed || mine.some((change) => change.kind === "message" && change.message.author === view.userId))
       toEnd(false);
     else drawJump();
