@@ -16,9 +16,8 @@ from typing import Final, final
 
 import trio
 
-from ..money import Captured, Ticket
 from ..seams import Consume, InboxRow, PutData, Write
-from ..wire.events import Event, InvoiceCallback, PayCallback
+from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
 from . import catching_up
@@ -32,7 +31,7 @@ from .declarations import Table
 from .elsewhere import Elsewhere
 from .life import ChatLife
 from .outdated import Outdated
-from .paid import deliver
+from .paid import is_the_ledgers
 from .revival import park
 from .signals import SIGNAL
 from .tidying import Tidying
@@ -188,8 +187,7 @@ class Dispatcher:
                 self._route(row, stored_event(row))
             if not rows and self._newest == newest:
                 # Rows up to `newest` were durable before the read: what it did not show is gone already.
-                self._cursor = max(self._cursor, newest)
-                self._behind = False
+                self._cursor, self._behind = max(self._cursor, newest), False
                 self._tell_asked()
                 return
 
@@ -199,14 +197,10 @@ class Dispatcher:
             await self._less_busy.park()
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
-        if self._stopping:
+        if self._stopping or is_the_ledgers(self._services, row.seq, event):
             return
         if row.seq in self._handed_over:
             self._handed_over.discard(row.seq)
-            return
-        payments = self._services.payments
-        if payments is not None and isinstance(event, PayCallback | InvoiceCallback):
-            payments.hint(row.seq, event)
             return
         self.elsewhere.came(row.seq)
         if event is None or not self.knows(event):
@@ -219,8 +213,7 @@ class Dispatcher:
                 self._load(life)
         else:
             self._lives[row.chat_id] = self._lives.pop(row.chat_id)  # the newest last
-        self._routed_at = row.at
-        life.latest = row.seq
+        self._routed_at, life.latest = row.at, row.seq
         if life.loading:
             return
         delivery = Delivery(row.seq, event, row.at)
@@ -232,14 +225,6 @@ class Dispatcher:
             life.behind = True
         if life.idle:
             self.over(life)
-
-    async def deliver(self, captured: Captured, ticket: Ticket) -> bool:
-        """Have the aside run for what was bought; False if there is none."""
-        return await deliver(self.elsewhere, self, captured, ticket)
-
-    def recall(self, chat_id: ChatId) -> None:
-        """There is news for a conversation of this chat: it is wanted in memory."""
-        self._revive(chat_id)
 
     def _new_life(self, chat_id: ChatId, cursor: int) -> ChatLife:
         life = self._lives[chat_id] = ChatLife(
@@ -278,7 +263,7 @@ class Dispatcher:
         while rows := await self._services.store.unfinished(after=after, limit=catching_up.PAGE):
             for row in rows:
                 after = row.id
-                self._revive(row.chat_id)
+                self.recall(row.chat_id)
 
     async def _revive_due(self) -> None:
         """What has a deadline, and isn't in memory."""
@@ -290,13 +275,14 @@ class Dispatcher:
             while rows := await store.due(now, after=after, limit=catching_up.PAGE):
                 for row in rows:
                     after = (row.wake_at or 0, row.id)
-                    self._revive(row.chat_id)
+                    self.recall(row.chat_id)
             due = await store.next_wake(after=now)
             left = float("inf") if due is None else min((due - clock.now()) / 1000, LOOK_AGAIN)
             with trio.move_on_after(max(left, 0)):
                 await self._wake.wait()
 
-    def _revive(self, chat_id: ChatId) -> None:
+    def recall(self, chat_id: ChatId) -> None:
+        """Bring back what is stored of this chat."""
         if chat_id not in self._lives and not self._stopping:
             self._load(self._new_life(chat_id, 0))
 
