@@ -295,12 +295,14 @@ class Bot(Router):
             # Until it has come to rest: a step that is being done may still use the bot's doors.
             async with (
                 # Not in virtual time, which stands still for good reasons.
-                watched_loop() if self._around is None else nullcontext(),
+                watched_loop() if self._around is None else nullcontext(_told_nobody) as tell_ready,
                 open_resources(self._resources, provided) as resources,
                 open_work(
                     intake, table, texts, transport=transport, media_transport=media, resources=resources
                 ) as self._work,
             ):
+                # Not before: what is started after this one may need what the resources opened.
+                tell_ready()
                 yield
         finally:
             self._work = None
@@ -401,6 +403,10 @@ class Bot(Router):
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
+
+
+def _told_nobody() -> None:
+    pass
 
 
 def _bind(settings: Settings) -> Bind:

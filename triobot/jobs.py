@@ -61,8 +61,8 @@ class BroadcastStatus:
         sent: reached.
         gone: left, or blocked the bot.
         failed: refused by the platform for another reason.
-        unknown: a request was on its way when the process died or the answer was lost. They are not tried
-            again, so that nobody is told twice.
+        unknown: a request was on its way when the process died or the answer was lost, or a backup from
+            before they were told was restored. They are not tried again, so that nobody is told twice.
     """
 
     state: BroadcastState

@@ -163,9 +163,10 @@ class Intake:
         return await answer(desk, cast("Mapping[str, JsonValue]", question))
 
     async def end_chat(self, chat_id: ChatId) -> None:
-        """End what runs in a chat."""
-        if self.work is not None:
-            await self.work.dispatcher.end_chat(chat_id)
+        """End what runs in a chat, and what broadcasts were going to tell it."""
+        if (work := self.work) is not None:
+            await work.broadcasts.forget(chat_id)
+            await work.dispatcher.end_chat(chat_id)
 
 
 @final

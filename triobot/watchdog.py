@@ -13,8 +13,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, final
 
 import trio
@@ -31,8 +32,8 @@ _BEATS: Final = 4
 @asynccontextmanager
 async def watched_loop(
     *, still_after: float = STILL_AFTER, environ: Mapping[str, str] = os.environ
-) -> AsyncGenerator[None]:
-    """Watch the loop while the block runs, and tell systemd, if it asked for it, that the bot is up.
+) -> AsyncGenerator[Callable[[], None]]:
+    """Watch the loop while the block runs; what is yielded is called once the bot is up, to tell systemd so.
 
     Args:
         still_after: seconds without a sign of life after which the log gets the line; again at each doubling.
@@ -45,9 +46,8 @@ async def watched_loop(
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_keep_beating, watch, supervisor, still_after / _BEATS)
-            supervisor.tell("READY=1")
             try:
-                yield
+                yield partial(supervisor.tell, "READY=1")
             finally:
                 supervisor.tell("STOPPING=1")
                 nursery.cancel_scope.cancel()

@@ -6,11 +6,16 @@ import logging
 import re
 import socket
 import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
+from tests.bot.rig import Chats, make_bot
+from triobot import Chat
 from triobot.watchdog import watched_loop
 
 HERE = Path(__file__).name
@@ -66,13 +71,51 @@ async def test_systemd_is_told_what_it_asked_for(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(place))
         systemd.settimeout(20)
-        async with watched_loop(environ={"NOTIFY_SOCKET": str(place), "WATCHDOG_USEC": "30000000"}):
-            told = {await trio.to_thread.run_sync(systemd.recv, 100) for _ in range(2)}
-            assert told == {b"READY=1", b"WATCHDOG=1"}
+        watched = watched_loop(environ={"NOTIFY_SOCKET": str(place), "WATCHDOG_USEC": "30000000"})
+        async with watched as tell_ready:
+            assert await trio.to_thread.run_sync(systemd.recv, 100) == b"WATCHDOG=1"
+            tell_ready()
+            while (told := await trio.to_thread.run_sync(systemd.recv, 100)) == b"WATCHDOG=1":
+                pass
+            assert told == b"READY=1"
         systemd.setblocking(False)
         while (last := systemd.recv(100)) == b"WATCHDOG=1":
             pass
         assert last == b"STOPPING=1"
+
+
+async def silent(chat: Chat) -> None:
+    """Says nothing."""
+
+
+async def test_a_bot_whose_resource_is_not_open_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd would start what needs it, and call a start that failed a success."""
+    place = tmp_path / "notify"
+    bot = make_bot(Chats())
+    bot.conversation(silent)
+    heard: list[bytes] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(place))
+        systemd.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(place))
+
+        def listen() -> list[bytes]:
+            with suppress(BlockingIOError):
+                while True:
+                    heard.append(systemd.recv(100))
+            return heard
+
+        @bot.resource
+        @asynccontextmanager
+        async def pool() -> AsyncGenerator[None]:
+            await trio.testing.wait_all_tasks_blocked()
+            assert b"READY=1" not in listen()
+            yield
+
+        async with bot.running():
+            assert b"READY=1" in listen()
 
 
 async def test_a_supervisor_that_is_gone_stops_nobody(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from wsproto.events import AcceptConnection, CloseConnection, Ping, Request, Tex
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # A machine that does other work as well takes its time.
-PATIENCE, STARTING = 15.0, 30.0
+PATIENCE, STARTING = 30.0, 30.0
 
 FLAGS = (
     "--headless",
@@ -95,7 +95,7 @@ class Page:
         """Wait until an expression is true; returns its value."""
         with trio.move_on_after(seconds):
             # An element itself would come back as an empty object.
-            script = f"((found) => found instanceof Node ? true : found)({condition})"
+            script = f"(async (found) => ((found = await found) instanceof Node ? true : found))({condition})"
             while not (value := await self.run(script)):
                 await trio.sleep(0.03)
             return value
@@ -116,10 +116,17 @@ class Page:
             f"one.innerText.includes({json.dumps(text)})).at({nth})"
         )
         await self.wait(f"Boolean({found})")
-        box = await self.run(
-            f"((one) => {{ one.scrollIntoView({{block: 'nearest', behavior: 'instant'}});"
-            f" const box = one.getBoundingClientRect();"
-            f" return [box.x + box.width / 2, box.y + box.height / 2]; }})({found})"
+        # Where it is, once it stands still there and nothing lies over it: a page that has just changed may
+        # still be moving, and a person would wait, too.
+        box = await self.wait(
+            "(async (one) => { if (!one) return false;"
+            " one.scrollIntoView({block: 'nearest', behavior: 'instant'});"
+            " const at = () => { const box = one.getBoundingClientRect();"
+            " return [box.x + box.width / 2, box.y + box.height / 2]; };"
+            " const before = at(); await new Promise((next) => setTimeout(next, 40)); const now = at();"
+            " const there = document.elementFromPoint(...now);"
+            " return String(before) === String(now) && there !== null && one.contains(there) ? now : false;"
+            f" }})({found})"
         )
         x, y = box
         for kind in ("mousePressed", "mouseReleased"):

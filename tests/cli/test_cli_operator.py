@@ -117,11 +117,18 @@ def test_a_chat_is_forgotten_while_its_conversation_runs(command: Command) -> No
     assert (told["live"], told["inbox"]) == (0, 0)
 
 
+def hang_up(question: str) -> str:
+    """Ctrl-D."""
+    raise EOFError
+
+
 def test_a_chat_is_not_forgotten_by_accident(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     trio.run(keep_two)
     assert "say --yes" in command("forget", "7").err
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: "yes")
+    assert "nothing was done" in command("forget", "7").err
+    monkeypatch.setattr("builtins.input", hang_up)
     assert "nothing was done" in command("forget", "7").err
     assert "up to 18 digits" in command("forget", "۷").err
     assert len(command("journal", "list").out.splitlines()) == 2
@@ -173,3 +180,19 @@ def test_there_must_be_a_store(command: Command) -> None:
         assert "there is no store at" in ended.err
         assert "only a sqlite: store" in command(*arguments, "--store", "memory:").err
     assert not Path("bot.db").exists()
+
+
+def test_a_file_that_is_no_store_is_left_alone_with_nothing_beside_it(
+    command: Command, tmp_path: Path
+) -> None:
+    """Not even a lock: beside somebody else's file that may mean something to somebody else."""
+    trio.run(keep_two)
+    (tmp_path / "theirs").mkdir()
+    theirs = tmp_path / "theirs" / "list"
+    for content in (b"some words of another program", b""):
+        theirs.write_bytes(content)
+        for action in ("check", "restore"):
+            ended = command("store", action, str(theirs))
+            assert ended.code == 1
+            assert "store" in ended.err
+            assert [path.name for path in theirs.parent.iterdir()] == ["list"]

@@ -7,6 +7,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from triobot.journal import records
+from triobot.operator import redaction
 from triobot.operator.redaction import redacted, redacted_text, summary
 
 DONE = (
@@ -36,6 +38,23 @@ def test_neither_seed_nor_event_nor_keys_of_data_stay() -> None:
     assert "pizza" in text
     for word in ("s3cr3t", "Ali", '"name"'):
         assert word not in text, word
+
+
+def test_an_author_s_class_is_no_record_whatever_its_module_is_called() -> None:
+    """Some of a record's words stay; an author's `kind` or `why` is what somebody said."""
+    words = {"id": "Ali", "kind": "ill since Monday", "why": "a divorce", "time": 41}
+    text = redacted_text(json.dumps([1, {"class": ["journal.Entry", words]}]))
+
+    assert "journal.Entry" in text
+    for word in ("Ali", "ill", "divorce", "41"):
+        assert word not in text, word
+    assert summary(json.dumps([1, {"class": ["journal.Entry", words]}])) == "?"
+
+
+def test_every_record_of_a_journal_is_known() -> None:
+    names = [name for name in vars(records).values() if getattr(name, "__module__", "") == records.__name__]
+    known = {f"journal.{cls.__name__}" for cls in names if isinstance(cls, type)}
+    assert known == redaction._RECORDS
 
 
 def test_a_summary_names_what_happened() -> None:

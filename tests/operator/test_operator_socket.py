@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import stat
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import attrs
@@ -27,6 +28,7 @@ from triobot.operator import (
     ShowJournal,
     Status,
     ask,
+    calling,
     serve_desk,
     serving,
     socket_path,
@@ -206,6 +208,48 @@ async def test_a_folder_too_deep_for_the_kernel_is_no_obstacle(store: Store, tmp
     folder.mkdir(parents=True)
     async with behind(folder / "bot.db.sock", Desk(store, Clock())):
         await answer(folder / "bot.db.sock", Status())
+
+
+async def test_a_name_too_long_for_the_kernel_means_that_nobody_is_there(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Then the command opens the store itself; the bot does without a socket, and says so."""
+    place = tmp_path / f"{'long' * 30}.sock"
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_desk, Desk(store, Clock()), place)
+    assert "can't be made: File name too long" in caplog.text
+
+    with pytest.raises(AssertionError, match="nobody is there"):
+        await answer(place, Status())
+
+
+async def test_who_is_sent_away_unheard_is_told_so(place: Path) -> None:
+    """The kernel says "connection reset" then: what was asked lies unread."""
+    listener = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    await listener.bind(str(place))
+    listener.listen(1)
+
+    async def send_away() -> None:
+        connection, _ = await listener.accept()
+        await trio.testing.wait_all_tasks_blocked()
+        connection.close()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send_away)
+        with pytest.raises(StoreError, match="another user"):
+            await answer(place, Status())
+    listener.close()
+
+
+async def test_who_may_not_ask_is_told_as_whom_to_ask(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def refused(path: Path) -> Generator[str]:
+        raise PermissionError(errno.EACCES, "Permission denied")
+        yield str(path)
+
+    monkeypatch.setattr(calling, "short_name", refused)
+    with pytest.raises(ConfigError, match="as the bot's user"):
+        await answer(place, Status())
 
 
 async def test_a_bot_runs_without_a_socket_where_none_can_be_made(

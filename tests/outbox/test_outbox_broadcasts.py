@@ -13,7 +13,7 @@ from scripted_platform import ScriptedPlatform, bad_request, broken, forbidden, 
 from trio.testing import MockClock
 
 from triobot.errors import StoreFullError
-from triobot.jobs import BroadcastStatus
+from triobot.jobs import AddReceivers, AdvanceBroadcast, BroadcastStatus, OpenBroadcast, TurnBroadcast
 from triobot.outbox import Announcement, OutboxRules
 from triobot.outbox.broadcasts import AT_ONCE
 from triobot.outbox.window import WindowRules
@@ -390,3 +390,119 @@ async def test_urgency_is_the_broadcasts_own(autojump_clock: MockClock, store: S
         [place] = rig.outbox._sender.lanes.places()
         assert place.urgency is Urgency.BROADCAST
         await rig.over()
+
+
+async def give_up_on_a_full_disk(rig: Rig, store: Any, patch: pytest.MonkeyPatch) -> None:
+    """The disk fills up while an audience is being written down: the row of it is there, and can't go."""
+
+    async def full(*writes: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise StoreFullError("no room")
+
+    async def endless() -> AsyncIterator[ChatId]:
+        yield ChatId(1)
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(rig.broadcasts.start, "k", Announcement("hello"), endless())
+        await trio.sleep(1)
+        patch.setattr(type(store), "commit", staticmethod(full))
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_capture_that_was_given_up_takes_nothing_from_the_next_one(
+    autojump_clock: MockClock, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk was full when it was to be forgotten: by the time there is room, its key is started again."""
+    async with running(store) as rig:
+        with monkeypatch.context() as patch:
+            await give_up_on_a_full_disk(rig, store, patch)
+            await trio.sleep(3.5)
+
+        async def slow() -> AsyncIterator[ChatId]:
+            for chat in range(2000):
+                if chat % 500 == 0:
+                    await trio.sleep(1)
+                yield ChatId(chat)
+
+        assert await rig.broadcasts.start("k", Announcement("hello"), slow())
+        assert (await rig.over()) == BroadcastStatus("done", 2000, sent=2000)
+
+
+async def test_a_full_disk_does_not_keep_the_bot_from_ending(
+    autojump_clock: MockClock, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, trio.fail_after(60):
+        async with running(store) as rig:
+            await give_up_on_a_full_disk(rig, store, patch)
+            await trio.sleep(3)
+    async with running(store) as rig:
+        assert await rig.start(chats=[1])
+        assert await rig.over() == BroadcastStatus("done", 1, sent=1)
+
+
+async def test_a_stop_needs_no_room_among_those_that_run(autojump_clock: MockClock, store: Store) -> None:
+    """A broadcast that waits for its turn is over at once."""
+
+    async def script(operation: Any) -> None:
+        await trio.sleep_forever()
+
+    async with running(store, ScriptedPlatform(script)) as rig:
+        for n in range(AT_ONCE):
+            await rig.start(f"before-{n}")
+        await rig.start("k")
+        await trio.sleep(1)
+        assert await rig.broadcasts.stop("k")
+        assert await rig.over(within=3) == BroadcastStatus("stopped", 100)
+
+
+async def test_what_nobody_can_read_any_more_can_be_stopped(autojump_clock: MockClock, store: Store) -> None:
+    """Another version wrote it; those who were on their way at its end are unknown."""
+    await store.commit(
+        OpenBroadcast("k", 1, "[1,{}]"),
+        AddReceivers("k", (ChatId(1), ChatId(2), ChatId(3))),
+        TurnBroadcast("k", "sending"),
+        AdvanceBroadcast("k", 1, {}),
+    )
+    async with running(store) as rig:
+        await trio.sleep(5)
+        assert (await rig.broadcasts.status("k")).state == "sending"
+        assert await rig.broadcasts.stop("k")
+        assert await rig.over(within=3) == BroadcastStatus("stopped", 3, unknown=1)
+        assert rig.told() == []
+
+
+async def test_who_is_forgotten_is_not_told(autojump_clock: MockClock, store: Store) -> None:
+    """Not even when the row was read already, or the message waits behind others."""
+    away = True
+
+    async def script(operation: Any) -> None:
+        if away:
+            raise unreachable(operation)
+
+    async with running(store, ScriptedPlatform(script)) as rig:
+        await rig.start(chats=range(1, 501))
+        await trio.sleep(5)
+        for chat in (1, 2, 90, 499):
+            await rig.broadcasts.forget(ChatId(chat))
+            assert (await store.forget(ChatId(chat))).others == 1
+        away = False
+        assert await rig.over() == BroadcastStatus("done", 496, sent=496)
+        assert set(rig.told()) == set(range(1, 501)) - {1, 2, 90, 499}
+
+
+async def test_who_is_forgotten_while_the_audience_is_written_down_is_not_told(
+    autojump_clock: MockClock, store: Store
+) -> None:
+    async def slow() -> AsyncIterator[ChatId]:
+        for chat in range(1, 11):
+            await trio.sleep(1)
+            yield ChatId(chat)
+
+    async with running(store) as rig, trio.open_nursery() as nursery:
+        nursery.start_soon(rig.broadcasts.start, "k", Announcement("hello"), slow())
+        await trio.sleep(5)
+        await rig.broadcasts.forget(ChatId(2))
+        await store.forget(ChatId(2))
+        assert await rig.over() == BroadcastStatus("done", 9, sent=9)
+        assert 2 not in rig.told()

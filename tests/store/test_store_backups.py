@@ -15,6 +15,14 @@ from journal_contract import append, begin, lease_of, records_of, row_of, standi
 from sqlite_rig import STAMP, as_a_crash_leaves_it, opened
 
 from triobot.errors import ConfigError, StoreCorruptError, StoreFullError, StoreLockedError
+from triobot.jobs import (
+    AddReceivers,
+    AdvanceBroadcast,
+    BroadcastStatus,
+    OpenBroadcast,
+    Outcome,
+    TurnBroadcast,
+)
 from triobot.journals import ConversationId, EndConversation
 from triobot.seams import Consume, PutSetting
 from triobot.store import Stamp, back_up_sqlite, backups, examine_sqlite, restore_sqlite
@@ -230,6 +238,59 @@ async def test_what_root_restores_is_its_bots(path: Path, backup: Path, gone: bo
 
 
 # --- looking for damage
+
+
+async def test_a_broadcast_that_was_under_way_tells_nobody_twice_after_a_restore(
+    path: Path, backup: Path
+) -> None:
+    """After the backup others were told, of whom it knows nothing."""
+    async with opened(path) as store:
+        await store.commit(
+            OpenBroadcast("k", NOON, "words"),
+            AddReceivers("k", tuple(ChatId(n) for n in range(1, 11))),
+            TurnBroadcast("k", "sending"),
+            AdvanceBroadcast("k", 4, {1: Outcome.SENT, 2: Outcome.GONE}),
+            OpenBroadcast("later", NOON, "words"),
+        )
+        await store.backup(backup)
+        await store.commit(AdvanceBroadcast("k", 10, dict.fromkeys(range(3, 11), Outcome.SENT)))
+    await restored(backup, path)
+
+    async with opened(path) as store:
+        job = await store.broadcast("k")
+        assert job is not None
+        assert job.status == BroadcastStatus("stopped", 10, sent=1, gone=1, unknown=8)
+        assert job.content == ""
+        assert await store.receivers("k", after=0, limit=100) == []
+        assert [one.chat_id for one in await store.receivers("k", after=0, limit=100, gone=True)] == [2]
+        # Of a capture nobody was told anything: it may be started again.
+        later = await store.broadcast("later")
+        assert later is not None
+        assert later.status.state == "capturing"
+
+
+async def test_a_log_that_was_left_behind_is_not_played_into_what_is_restored(
+    path: Path, backup: Path, tmp_path: Path
+) -> None:
+    """After a crash somebody moves the store away by its name, or a restore is killed: its log stays."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("when", "before"))
+        await store.backup(backup)
+        await store.commit(*(PutSetting(f"later-{n}", "y" * 3_000) for n in range(20)))
+        left = as_a_crash_leaves_it(path, tmp_path / "crashed")
+    log = left.with_name("bot.db-wal")
+    assert log.stat().st_size > 0
+    left.rename(tmp_path / "moved-away")
+
+    kept = await restored(backup, left)
+
+    assert kept is not None
+    assert kept.with_name(f"{kept.name}-wal").is_file()
+    assert not log.exists()
+    assert await examine_sqlite(left) == []
+    async with opened(left) as store:
+        assert await store.setting("when") == "before"
+        assert await store.setting("later-1") is None
 
 
 def drop_record(connection: sqlite3.Connection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+import trio.testing
 from quart_trio import QuartTrio
 
 from triobot import Bot, Chat, Image
 from triobot.errors import ConfigError
 from triobot.filters import signal
 from triobot.testing import Fault, NotSeenError, drive, provide, run
+from triobot.testing.virtual import virtual_time
 from triobot.wire.content import Blob
 
 pytest_plugins = ["pytester"]
@@ -227,3 +230,33 @@ def test_the_report_of_a_failed_test_shows_its_chats(
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*chats of the driven bot*", "--- Ali, chat *", "bot #* Salaam"])
     result.stdout.fnmatch_lines(["*assert 1 == 2*"])
+
+
+async def test_time_goes_on_after_a_thread_beside_another_driven_bot(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Each holds time while a thread works; the second one must not put back what the first one had set."""
+    with virtual_time(), virtual_time():
+        for _ in range(3):
+            await trio.to_thread.run_sync(int)
+            await trio.testing.wait_all_tasks_blocked()
+            assert autojump_clock.autojump_threshold == 0
+
+
+async def test_time_goes_on_when_the_bot_that_held_it_has_ended(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    at_work, over = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        await trio.to_thread.run_sync(lambda: (at_work.set(), over.wait(20)))
+
+    async with trio.open_nursery() as nursery:
+        with virtual_time():
+            with virtual_time():
+                nursery.start_soon(work)
+                await trio.to_thread.run_sync(at_work.wait, 20)
+            assert autojump_clock.autojump_threshold > 0, "a thread works still"
+            over.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert autojump_clock.autojump_threshold == 0

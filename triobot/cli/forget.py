@@ -42,7 +42,7 @@ def forget(arguments: argparse.Namespace) -> None:
     if not arguments.yes:
         if not sys.stdin.isatty():
             raise ConfigError("nobody is there to be asked; say --yes to forget the chat for good")
-        if input(f"Forget everything of chat {chat} in {settings.store}? Type its number: ") != chat:
+        if _typed(f"Forget everything of chat {chat} in {settings.store}? Type its number: ") != chat:
             raise ConfigError("nothing was done")
     (told,) = consult(settings, Forget(ChatId(int(chat))))
     print(
@@ -50,3 +50,11 @@ def forget(arguments: argparse.Namespace) -> None:
         f" {told['events']} waiting events, {told['values']} kept values, {told['others']} other rows;"
         " backups keep what they hold"
     )
+
+
+def _typed(question: str) -> str:
+    try:
+        return input(question)
+    except EOFError:  # Ctrl-D
+        print()
+        return ""

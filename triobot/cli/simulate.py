@@ -36,11 +36,44 @@ def declare(commands: Commands) -> None:
     )
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the same seed, the same run")
-    parser.add_argument("--runs", type=int, default=1, metavar="N", help="so many seeds, one after another")
-    parser.add_argument("--chats", type=int, default=100, metavar="N", help="people (100)")
-    parser.add_argument("--hours", type=float, default=24.0, metavar="H", help="of virtual time (24)")
-    parser.add_argument("--crashes", type=int, default=10, metavar="N", help="kills of the process (10)")
-    parser.add_argument("--faults", type=float, default=3.0, metavar="N", help="faults under way at most (3)")
+    parser.add_argument("--runs", type=_some, default=1, metavar="N", help="so many seeds, one after another")
+    parser.add_argument("--chats", type=_some, default=100, metavar="N", help="people (100)")
+    parser.add_argument("--hours", type=_hours, default=24.0, metavar="H", help="of virtual time (24)")
+    parser.add_argument("--crashes", type=_any, default=10, metavar="N", help="kills of the process (10)")
+    parser.add_argument(
+        "--faults", type=_faults, default=3.0, metavar="N", help="faults under way at most (3)"
+    )
+
+
+def _any(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError("must be a number, 0 or more")
+    return int(text)
+
+
+def _some(text: str) -> int:
+    # Nobody in the crowd, or no run at all, would look like a bot that kept its promises.
+    if not (number := _any(text)):
+        raise argparse.ArgumentTypeError("must be a number from 1")
+    return number
+
+
+def _faults(text: str) -> float:
+    return _between(text, 0.0, 100.0)
+
+
+def _hours(text: str) -> float:
+    return _between(text, 0.01, 100_000.0)
+
+
+def _between(text: str, least: float, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"must be a number from {least:g} to {most:g}")
+    return value
 
 
 def simulate(arguments: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ _DETAILS: Final = """\
 backup copies the store into a new file, while the bot runs or not; cp of a live store misses what its log
 holds. restore makes a backup the store again, while the bot doesn't run; the store that it replaces is kept
 beside it. The bot then knows that it was put back: what was done after the backup is not done again in
-silence.
+silence; a broadcast that was under way is stopped, since nobody knows who was told after the backup.
 check looks for damage, in the store of a bot that doesn't run or in a backup.
 
 A store belongs to one bot on one platform, so that nobody opens another bot's conversations and payments by

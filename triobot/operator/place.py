@@ -6,6 +6,7 @@ a folder that is open has a short name of its own.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 _LONGEST: Final = 100
+_LONGEST_NAME: Final = _LONGEST - len("/proc/self/fd/12345/")
 
 
 def socket_path(store: str) -> Path | None:
@@ -26,10 +28,16 @@ def socket_path(store: str) -> Path | None:
 
 @contextmanager
 def short_name(path: Path) -> Generator[str]:
-    """A name of this path that the kernel takes, while the block runs."""
+    """A name of this path that the kernel takes, while the block runs.
+
+    Raises:
+        OSError: there is none (ENAMETOOLONG), or the folder can't be opened.
+    """
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
         return
+    if len(os.fsencode(path.name)) > _LONGEST_NAME:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"

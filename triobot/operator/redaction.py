@@ -16,7 +16,14 @@ from .requests import Told
 _Node: TypeAlias = "bool | int | float | str | list[_Node] | dict[str, _Node] | None"
 
 # Of a journal's own records: what tells the order of things, and nothing of what was in them.
-_RECORDS: Final = "journal."
+# By their full names: an author's module may be called `journal`, too.
+_RECORDS: Final = frozenset(
+    f"journal.{name}"
+    for name in (
+        *("Value", "Failed", "CutShort", "Start", "Done", "Fired", "Interrupted"),
+        *("Patched", "DataPut", "Ended", "Continued", "Result", "Intended"),
+    )
+)
 _KEPT_WORDS: Final = frozenset({"id", "kind", "scope", "mid", "fn", "patch", "why"})
 _KEPT_NUMBERS: Final = frozenset({"time", "event", "version"})
 # Of a row: everything but whose it is.
@@ -65,15 +72,15 @@ def _record(text: str) -> tuple[str, dict[str, _Node]] | None:
     while isinstance(node, list) and len(node) == 2:
         node = node[1]
     match node:
-        case {"class": [str(name), dict(fields)]} if name.startswith(_RECORDS):
-            return name.removeprefix(_RECORDS), fields
+        case {"class": [str(name), dict(fields)]} if name in _RECORDS:
+            return name.removeprefix("journal."), fields
         case _:
             return None
 
 
 def _redact(node: _Node) -> _Node:
     match node:
-        case {"class": [str(name), dict(fields)]} if name.startswith(_RECORDS):
+        case {"class": [str(name), dict(fields)]} if name in _RECORDS:
             return {"class": [name, {key: _redact_own(key, part) for key, part in fields.items()}]}
         case dict() if len(node) == 1 and (tag := next(iter(node))) in _NAMED:
             return {tag: _redact_named(node[tag])}

@@ -11,6 +11,7 @@ way then are counted as unknown: each receiver is told at most once.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, final
@@ -57,6 +58,7 @@ PIECE: Final = 500
 
 _STOP_PATIENCE: Final = 2.0
 _FLUSH_DEADLINE: Final = 5.0
+_FULL_PAUSE: Final = 1.0
 _TOO_MANY: Final = 429
 
 
@@ -64,23 +66,35 @@ _TOO_MANY: Final = 429
 class _Capture:
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     stopped: bool = False
+    forgotten: set[ChatId] = attrs.field(factory=set[ChatId])
     ended: trio.Event = attrs.field(factory=trio.Event)
 
 
 @attrs.define(eq=False)
 class _Run:
-    """A broadcast's task: its course, how to wake it, and how to give up those on their way."""
+    """A broadcast's task: its course, how to wake it, and how to give up those on their way.
+
+    Who is forgotten has no row any more, but may have been read before.
+    """
 
     course: Course
     announcement: Announcement
     news: trio.Event = attrs.field(factory=trio.Event)
-    telling: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope])
+    telling: dict[trio.CancelScope, ChatId] = attrs.field(factory=dict[trio.CancelScope, ChatId])
+    forgotten: set[ChatId] = attrs.field(factory=set[ChatId])
     patient_until: float | None = None
 
     def give_up(self) -> None:
         """Wait for nobody's answer any more."""
         for scope in self.telling:
             scope.cancel()
+
+    def forget(self, chat_id: ChatId) -> None:
+        """Tell this one nothing."""
+        self.forgotten.add(chat_id)
+        for scope, told in self.telling.items():
+            if told == chat_id:
+                scope.cancel()
 
 
 @asynccontextmanager
@@ -140,6 +154,9 @@ class Broadcasts:
         self._due: dict[str, None] = {}
         self._wake = trio.Event()
         self._resting = trio.Event()
+        # Shielded, because somebody on their way may be told although the program is being cancelled, and
+        # what became of them must be written down: the deadline comes with `rest`.
+        self._house = trio.CancelScope(shield=True)
         self._idle = trio.lowlevel.ParkingLot()
 
     # --- what others call
@@ -157,7 +174,7 @@ class Broadcasts:
             with mine.scope:
                 announcement = await self._uploaded(announcement)
                 await self._store.commit(OpenBroadcast(key, self._clock.now(), announcement.dump()))
-                await self._capture(key, audience)
+                await self._capture(key, audience, mine.forgotten)
             if mine.stopped:
                 await self._store.commit(
                     OpenBroadcast(key, self._clock.now(), ""), TurnBroadcast(key, "stopped")
@@ -171,15 +188,15 @@ class Broadcasts:
             self._look_at(key)
         return True
 
-    async def _capture(self, key: str, audience: AsyncIterable[ChatId]) -> None:
+    async def _capture(self, key: str, audience: AsyncIterable[ChatId], forgotten: set[ChatId]) -> None:
         piece: list[ChatId] = []
         async for chat_id in audience:
             piece.append(chat_id)
             if len(piece) == PIECE:
-                await self._store.commit(AddReceivers(key, tuple(piece)))
+                await self._store.commit(AddReceivers(key, _without(piece, forgotten)))
                 piece.clear()
         if piece:
-            await self._store.commit(AddReceivers(key, tuple(piece)))
+            await self._store.commit(AddReceivers(key, _without(piece, forgotten)))
 
     async def status(self, key: str) -> BroadcastStatus:
         """How far a broadcast is; ``none`` for a key that was never started."""
@@ -218,10 +235,20 @@ class Broadcasts:
                 yield receiver.chat_id
             after = page[-1].position
 
+    async def forget(self, chat_id: ChatId) -> None:
+        """Tell a chat nothing that was started before now; its rows are the store's to delete, after this."""
+        await trio.lowlevel.checkpoint()
+        for capture in self._capturing.values():
+            capture.forgotten.add(chat_id)
+        for run in self._running.values():
+            run.forget(chat_id)
+
     # --- life
 
     def rest(self) -> None:
         """Tell nobody more until the next start. Captures go on."""
+        if not self._resting.is_set():
+            self._house.deadline = trio.current_time() + self._grace + _FLUSH_DEADLINE
         self._resting.set()
         self._wake.set()
         for run in self._running.values():
@@ -236,9 +263,7 @@ class Broadcasts:
 
     async def live(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks until `rest`, and through the grace after it. `open_broadcasts` does both."""
-        # Shielded, because somebody on their way may be told although the program is being cancelled, and
-        # what became of them must be written down: the deadline comes with `rest`.
-        with trio.CancelScope(shield=True) as house:
+        with self._house:
             for job in await self._store.broadcasts():
                 if not job.status.over:
                     self._due[job.key] = None
@@ -246,10 +271,10 @@ class Broadcasts:
                 task_status.started()
                 while not self._resting.is_set():
                     self._wake = trio.Event()
-                    await self._look(nursery)
+                    all_done = await self._look(nursery)
                     if not self._resting.is_set():
-                        await self._wake.wait()
-                house.deadline = trio.current_time() + self._grace + _FLUSH_DEADLINE
+                        with trio.move_on_after(math.inf if all_done else _FULL_PAUSE):
+                            await self._wake.wait()
                 with trio.move_on_after(self._grace):
                     await self.drain()
                 for run in self._running.values():
@@ -259,8 +284,13 @@ class Broadcasts:
         self._due[key] = None
         self._wake.set()
 
-    async def _look(self, nursery: trio.Nursery) -> None:
-        """Begin what is due, as far as there is room; forget captures that nobody finished."""
+    async def _look(self, nursery: trio.Nursery) -> bool:
+        """Begin what is due, as far as there is room; forget captures that nobody finished.
+
+        Returns:
+            False if the store was too full for that.
+        """
+        all_done = True
         for key in list(self._due):
             if key in self._running or key in self._capturing:
                 # It looks at itself when it ends.
@@ -272,18 +302,28 @@ class Broadcasts:
             elif key in self._capturing:
                 pass
             elif job.status.state == "capturing":
-                self._due.pop(key, None)
-                await self._commit(DropBroadcast(key))
-            elif len(self._running) < AT_ONCE and not self._resting.is_set():
+                # Not repeated here: when there is room, the key may have been started again.
+                if await self._committed(DropBroadcast(key)):
+                    self._due.pop(key, None)
+                else:
+                    all_done = False
+            elif self._has_room(job) and not self._resting.is_set():
                 self._due.pop(key, None)
                 run = await self._resumed(job)
                 if run is not None:
                     self._running[key] = run
                     nursery.start_soon(self._carry, run, name=f"broadcast {key}")
+        return all_done
+
+    def _has_room(self, job: BroadcastJob) -> bool:
+        # What is being stopped has only to say so.
+        return job.status.state == "stopping" or len(self._running) < AT_ONCE
 
     async def _resumed(self, job: BroadcastJob) -> _Run | None:
+        stopping = job.status.state == "stopping"
         try:
-            announcement = Announcement.load(job.content)
+            # Nobody is told what is being stopped: whether it can be read makes no difference.
+            announcement = Announcement("") if stopping else Announcement.load(job.content)
         except UnreadableRecordError as error:
             # Another version of the bot wrote it: it waits for that.
             _log.error("broadcast %r can't be carried on: %s", job.key, error)
@@ -337,9 +377,12 @@ class Broadcasts:
     async def _tell(self, run: _Run, receiver: Receiver) -> None:
         outcome = Outcome.UNKNOWN
         with trio.CancelScope() as scope:
-            run.telling.add(scope)
-            outcome = await self._told(run.announcement, receiver.chat_id)
-        run.telling.discard(scope)
+            run.telling[scope] = receiver.chat_id
+            if receiver.chat_id not in run.forgotten:
+                outcome = await self._told(run.announcement, receiver.chat_id)
+        del run.telling[scope]
+        if receiver.chat_id in run.forgotten and outcome is Outcome.UNKNOWN:
+            outcome = Outcome.AGAIN  # changes nothing, because its row has gone
         if run.course.came(receiver, outcome, trio.current_time()):
             run.news.set()
 
@@ -372,13 +415,21 @@ class Broadcasts:
 
     async def _commit(self, *writes: BroadcastWrite) -> None:
         """Write, as soon as there is room: nobody is told meanwhile."""
-        while writes:
-            try:
-                await self._store.commit(*writes)
-            except StoreFullError:
-                self._raise_alarm(
-                    Alarm("store_unwritable", "broadcast", "the store can't be written: free some space")
-                )
-                await trio.sleep(1)
-            else:
+        while True:
+            if not writes or await self._committed(*writes):
                 return
+            await trio.sleep(_FULL_PAUSE)
+
+    async def _committed(self, *writes: BroadcastWrite) -> bool:
+        try:
+            await self._store.commit(*writes)
+        except StoreFullError:
+            self._raise_alarm(
+                Alarm("store_unwritable", "broadcast", "the store can't be written: free some space")
+            )
+            return False
+        return True
+
+
+def _without(piece: Sequence[ChatId], forgotten: set[ChatId]) -> tuple[ChatId, ...]:
+    return tuple(chat_id for chat_id in piece if chat_id not in forgotten)

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import ConfigError, StoreCorruptError
+from .broadcasts import stop_after_restore
 from .examination import examine
 from .faults import for_the_opener
 from .identity import BACKUP, check_identity, stored_stamp
-from .lock import take_lock
-from .private_files import COMPANIONS, checked_path, make_new, sync_folder
+from .lock import lock_path, take_lock
+from .private_files import COMPANIONS, check_kind, checked_path, make_new, sync_folder
 from .schema import MIGRATIONS, drop_meta, due_migrations, get_meta, put_meta, read_version
 from .stamp import Stamp, check_stamp
 
@@ -147,6 +148,7 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     put_meta(copy, "restored_at", str(now))
     # What was under way when the copy was made did not end there by a crash.
     put_meta(copy, "clean", str(now))
+    stop_after_restore(copy)
     drop_meta(copy, BACKUP)
     copy.execute("COMMIT")
 
@@ -168,19 +170,23 @@ def _last_seq(connection: sqlite3.Connection) -> int:
 
 
 def _set_aside(path: Path) -> Path | None:
-    """Give the store that is there another name: it knows what the backup doesn't."""
-    if not path.exists():
+    """Give the store that is there another name: it knows what the backup doesn't.
+
+    Its log goes first, and also where there is nothing else: SQLite would write what it holds over the pages
+    of whatever store has the name next.
+    """
+    suffixes = (*COMPANIONS, "")
+    there = [suffix for suffix in suffixes if path.with_name(path.name + suffix).exists()]
+    if not there:
         return None
     for n in range(1, 10_000):
         kept = path.with_name(f"{path.name}.replaced-{n}")
-        if not kept.exists():
+        if not any(kept.with_name(kept.name + suffix).exists() for suffix in there):
             break
     else:
         raise ConfigError(f"there are too many replaced stores beside {path}; delete the old ones")
-    for suffix in ("", *COMPANIONS):
-        companion = path.with_name(path.name + suffix)
-        if companion.exists():
-            companion.rename(kept.with_name(kept.name + suffix))
+    for suffix in there:
+        path.with_name(path.name + suffix).rename(kept.with_name(kept.name + suffix))
     return kept
 
 
@@ -190,6 +196,9 @@ def _locked(path: Path) -> Generator[sqlite3.Connection]:
     path = path.resolve()
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}")
+    if not lock_path(path).exists():
+        # A program that had it open would have made one; reading beside it could drop SQLite's own locks.
+        check_kind(path)
     lock = take_lock(path)
     try:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as connection:

@@ -87,6 +87,20 @@ def size_of_broadcast(write: BroadcastWrite) -> int:
             return 256
 
 
+def stop_after_restore(connection: sqlite3.Connection) -> None:
+    """End what was under way when a copy was made: who has been told since then nobody knows any more."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'broadcasts'").fetchone():
+        return
+    connection.execute(
+        "UPDATE broadcasts SET state = 'stopped', content = '', unknown = unknown +"
+        " (SELECT count(*) FROM receivers WHERE receivers.n = broadcasts.n AND gone = 0)"
+        " WHERE state IN ('sending', 'stopping')"
+    )
+    connection.execute(
+        "DELETE FROM receivers WHERE gone = 0 AND n IN (SELECT n FROM broadcasts WHERE state = 'stopped')"
+    )
+
+
 @final
 class BroadcastTables:
     """The rows of broadcasts in a store file; used inside the transaction that is open."""

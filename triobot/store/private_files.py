@@ -42,6 +42,18 @@ def make_private(path: Path) -> None:
         raise ConfigError(f"the store {path} can't be used: {error.strerror}") from None
 
 
+def check_kind(path: Path) -> None:
+    """Refuse a file that is no database, before so much as a lock is made beside it.
+
+    Raises:
+        StoreCorruptError: it is none.
+        OSError: it can't be read.
+    """
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise StoreCorruptError(f"{path} is not a store, and was left alone")
+
+
 def make_new(path: Path, *, beside: Path | None = None) -> None:
     """Create an empty file that wasn't there, readable by its owner only.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib import import_module
@@ -32,11 +32,14 @@ from ..emulator.people import ImpossibleActError
 from ..emulator.person import AppError, Person
 from ..resources import Provided
 from ..seams import AlarmKind
+from ..wire.ids import ChatId
 from .driving import DrivenWorld, drive
 from .impulses import Fill, Impulse, Leave, Pay, Press, Say, impulse
 
 # An hour in which all goes well: retries, backoff and what people are told come to their end.
 _QUIET_HOURS: Final = 1.5
+# The platform's longest delays and our retries, in milliseconds.
+_LATE: Final = 60_000
 _WALLET: Final = 1_000_000
 # The platform's own losses would look like the bot's: it tries until the process is there again.
 _ATTEMPTS: Final = 10_000
@@ -137,7 +140,7 @@ async def _simulate(
             nursery.start_soon(crowd.kill, random.Random(chance.random()))
         world.faults.clear()
         await world.waits(hours=_QUIET_HOURS)
-        broken = _broken(bot, world, crowd.outages)
+        broken = _broken(bot, world, crowd.outages, crowd.left)
         world.alarms.clear()
         chats = list(world.exchange.world.chats())
         return Outcome(
@@ -191,6 +194,7 @@ class _Crowd:
         self.acts = 0
         self.faults = 0
         self.outages: list[tuple[int, int]] = []
+        self.left: dict[ChatId, list[int]] = {}
 
     @property
     def _exchange(self) -> Exchange:
@@ -219,6 +223,8 @@ class _Crowd:
         platform = self._exchange.world
         unpaid = any(bill.kind == "invoice" and bill.chat_id == person.chat_id for bill in platform.till)
         wanted = impulse(platform.chat(person.chat_id), chance, invoice=unpaid)
+        if isinstance(wanted, Leave):
+            self.left.setdefault(person.chat_id, []).append(self._exchange.clock.now())
         await _do(person, wanted)
         return not isinstance(wanted, Leave)
 
@@ -286,7 +292,12 @@ def _fault(chance: random.Random) -> Fault | EventFault:
             return EventFault(behind=True, times=1)
 
 
-def _broken(bot: Bot, world: DrivenWorld, outages: Sequence[tuple[int, int]]) -> Sequence[str]:
+def _broken(
+    bot: Bot,
+    world: DrivenWorld,
+    outages: Sequence[tuple[int, int]],
+    leaves: Mapping[ChatId, Sequence[int]],
+) -> Sequence[str]:
     broken: Counter[str] = Counter()
     platform, now = world.exchange.world, world.exchange.clock.now()
     statistics = bot.statistics()
@@ -299,6 +310,8 @@ def _broken(bot: Bot, world: DrivenWorld, outages: Sequence[tuple[int, int]]) ->
             and now - one.at > 60_000
             and not _of_form(chat, one)
             and not any(begin <= one.at <= end for begin, end in outages)
+            # Its event was late, or the answer: by then the platform refused it.
+            and not any(one.at <= at <= one.at + _LATE for at in leaves.get(chat.id, ()))
             for one in chat.pressed.values()
         )
         # Who has left hears nothing any more.

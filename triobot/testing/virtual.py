@@ -75,7 +75,8 @@ class _ThreadsFirst(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         busy = active_thread_count() > 0
-        if busy and not self._held:
+        # Beside another driven bot one of the two holds it: what the other would put back is "never".
+        if busy and not self._held and self._clock.autojump_threshold != math.inf:
             self._held, self._threshold = True, self._clock.autojump_threshold
             self._clock.autojump_threshold = math.inf
         elif self._held and not busy:
