@@ -24,6 +24,7 @@ from .client import PlatformClient
 from .conversations.advice import Advice
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
+from .conversations.paid import deliver as deliver_money
 from .conversations.paid import goes_on
 from .conversations.routes import Table
 from .conversations.speaking import Speech
@@ -293,7 +294,7 @@ async def open_work(
         dispatcher: Dispatcher
 
         async def deliver(captured: Captured, ticket: Ticket) -> bool:
-            return await dispatcher.deliver(captured, ticket)
+            return await deliver_money(dispatcher.elsewhere, dispatcher, captured, ticket)
 
         cashier = Cashier(
             intake.store,

@@ -17,10 +17,11 @@ from trio.testing import wait_all_tasks_blocked
 from triobot.conversations.advice import Advice
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
-from triobot.conversations.paid import goes_on
+from triobot.conversations.paid import deliver, goes_on
 from triobot.conversations.routes import Router
 from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
+from triobot.money import Captured, Ticket
 from triobot.payments.cashier import Cashier
 from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
@@ -75,13 +76,16 @@ class Town:
             self.store,  # type: ignore[arg-type]
             self.outbox,
             self.services.clock,
-            deliver=lambda captured, ticket: self.dispatcher.deliver(captured, ticket),
+            deliver=self._deliver,
             ring=self.alarms.append,
             recall=lambda chat_id: self.dispatcher.recall(chat_id),
         )
         self.services = attrs.evolve(self.services, payments=self.cashier)
         self.dispatcher = Dispatcher(self.services, self._table, username=self._username)
         return self.dispatcher
+
+    async def _deliver(self, captured: Captured, ticket: Ticket) -> bool:
+        return await deliver(self.dispatcher.elsewhere, self.dispatcher, captured, ticket)
 
     # --- people do
 

@@ -16,9 +16,8 @@ from typing import Final, final
 
 import trio
 
-from ..money import Captured, Ticket
 from ..seams import Consume, InboxRow, PutData, Write
-from ..wire.events import Event, InvoiceCallback, PayCallback
+from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
 from . import catching_up
@@ -32,7 +31,7 @@ from .declarations import Table
 from .elsewhere import Elsewhere
 from .life import ChatLife
 from .outdated import Outdated
-from .paid import deliver
+from .paid import is_the_ledgers
 from .revival import park
 from .signals import SIGNAL
 from .tidying import Tidying
@@ -66,7 +65,7 @@ class Dispatcher:
         self._routed_at = 0
         self._outdated = Outdated(self._consumption)
         self._asked: set[Conversation] = set()
-        self._waking = Waking(services.store, services.clock, self._revive, self._consumption.wait_written)
+        self._waking = Waking(services.store, services.clock, self.recall, self._consumption.wait_written)
         self._counts: Counter[str] = Counter()
         self._tidying = Tidying(services.outbox, self)
         self._answered = Answered()
@@ -189,8 +188,7 @@ class Dispatcher:
                 self._route(row, stored_event(row))
             if not rows and self._newest == newest:
                 # Rows up to `newest` were durable before the read: what it did not show is gone already.
-                self._cursor = max(self._cursor, newest)
-                self._behind = False
+                self._cursor, self._behind = max(self._cursor, newest), False
                 self._tell_asked()
                 return
 
@@ -200,14 +198,10 @@ class Dispatcher:
             await self._less_busy.park()
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
-        if self._stopping:
+        if self._stopping or is_the_ledgers(self._services, row.seq, event):
             return
         if row.seq in self._handed_over:
             self._handed_over.discard(row.seq)
-            return
-        payments = self._services.payments
-        if payments is not None and isinstance(event, PayCallback | InvoiceCallback):
-            payments.hint(row.seq, event)
             return
         self.elsewhere.came(row.seq)
         if event is None or not self.knows(event):
@@ -220,8 +214,7 @@ class Dispatcher:
                 self._load(life)
         else:
             self._lives[row.chat_id] = self._lives.pop(row.chat_id)  # the newest last
-        self._routed_at = row.at
-        life.latest = row.seq
+        self._routed_at, life.latest = row.at, row.seq
         if life.loading:
             return
         delivery = Delivery(row.seq, event, row.at)
@@ -233,14 +226,6 @@ class Dispatcher:
             life.behind = True
         if life.idle:
             self.over(life)
-
-    async def deliver(self, captured: Captured, ticket: Ticket) -> bool:
-        """Have the aside run for what was bought; False if there is none."""
-        return await deliver(self.elsewhere, self, captured, ticket)
-
-    def recall(self, chat_id: ChatId) -> None:
-        """There is news for a conversation of this chat: it is wanted in memory."""
-        self._revive(chat_id)
 
     def _new_life(self, chat_id: ChatId, cursor: int) -> ChatLife:
         life = self._lives[chat_id] = ChatLife(
@@ -273,7 +258,8 @@ class Dispatcher:
         life.loading = life.behind = True
         self.room(life)
 
-    def _revive(self, chat_id: ChatId) -> None:
+    def recall(self, chat_id: ChatId) -> None:
+        """Bring back what is stored of this chat."""
         if chat_id not in self._lives and not self._stopping:
             self._load(self._new_life(chat_id, 0))
 

@@ -21,7 +21,7 @@ from ..errors import ConfigError, ConversationEndedError, ForeignTaskError, Reco
 from ..money import Captured, PaymentNotice, Payments, Ticket
 from ..seams import Store
 from ..values import decode_value, expect, register
-from ..wire.events import Event, Sender
+from ..wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ..wire.ids import ChatId, RefId
 from ..wire.markup import Currency as WireCurrency
 from .branches import OperationKind
@@ -153,6 +153,14 @@ def refuse_without_aside(table: Table, chat_id: ChatId, item: object) -> None:
             f"nobody takes money for a {kind} that comes after its conversation has ended: declare "
             f'@bot.aside(paid({kind})), or charge with late="refund", which leaves it to go back'
         )
+
+
+def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
+    """Whether this row is for the ledger, which consumes it, and not for the chat."""
+    if services.payments is None or not isinstance(event, PayCallback | InvoiceCallback):
+        return False
+    services.payments.hint(seq, event)
+    return True
 
 
 async def deliver(elsewhere: Elsewhere, house: House, captured: Captured, ticket: Ticket) -> bool:
