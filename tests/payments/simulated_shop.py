@@ -171,6 +171,7 @@ class Shop:
         self.impossible: list[tuple[str, str]] = []
         self.numbers = 0
         self.intends = True
+        self.restored_at = 0
         self.last_refs: list[str] = []
         store.crash = self.crash
         platform.deliver = self.accept

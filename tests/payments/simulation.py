@@ -128,6 +128,7 @@ async def _restores(simulator: Simulator, chance: random.Random, shop: Shop, see
     shop.alive = shop.ready = False
     simulator.stop(shop.process)
     shop.store.restore(backup)
+    shop.restored_at = simulator.time
     seen.restored += 1
     await Pause(MINUTE)
     shop.boot(restored=True)
@@ -180,7 +181,8 @@ def _settled(shop: Shop, seen: Seen) -> Iterator[str]:
             yield f"{id_}: settled {times} times"
     first: dict[str, int] = {}
     for grant in shop.grants:
-        if grant.key in first and seen.restored and not grant.marked and grant.at > first[grant.key] + HOUR:
+        again = grant.key in first and grant.at > shop.restored_at > first[grant.key]
+        if again and seen.restored and not grant.marked:
             yield f"{grant.key}: granted again without a mark"
         first.setdefault(grant.key, grant.at)
 
@@ -240,7 +242,10 @@ def _refunded(shop: Shop, entry: Entry | None, bill: Bill, seen: Seen) -> Iterat
             for alarm in shop.store.alarms
             if (alarm.key in keys or alarm.kind in SHARED)
             and (
-                taking.paid_at <= alarm.at <= taking.refunded_at or alarm.kind in ("unwatched", "id_unknown")
+                taking.paid_at <= alarm.at <= taking.refunded_at
+                or alarm.kind in ("unwatched", "id_unknown")
+                # Raised before that, and still true.
+                or (alarm.kind == "sweep_blind" and taking.paid_at - HOUR <= alarm.at <= taking.refunded_at)
             )
         ]
         if not in_time:

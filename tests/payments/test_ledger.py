@@ -273,3 +273,21 @@ def test_a_restored_backup_grants_nothing_in_silence() -> None:
     assert (restored.entry.taker, restored.entry.uncertain) == ("handler", True)
     assert restored.notice == Notice("handed_over")
     assert told(restored.entry, "restored").entry.taker == "handler"
+
+
+def test_what_never_left_is_not_asked_about() -> None:
+    """The platform knows nothing of it until it is sent again."""
+    entry = after(button(), "send_begun", "send_never_left")
+
+    assert (entry.state, entry.check_at) == ("prepared", None)
+
+
+def test_a_payment_that_is_seen_is_verified_at_once() -> None:
+    """After a silence that may have lasted nearly an hour; seen again and again, ever later."""
+    silent = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_unknown")
+    for _ in range(9):
+        silent = after(silent, "inquire_unknown")
+    seen = after(silent, "inquire_ok", at=START + MINUTE)
+    assert seen.check_at == START + MINUTE
+    again = after(seen, "verify_begun", "verify_unknown", "inquire_ok", at=START + MINUTE)
+    assert again.check_at == START + MINUTE + schedule.UNCLEAR

@@ -8,7 +8,9 @@ from tests.payments.planted_faults import FAULTS, Fault
 from tests.payments.simulation import Seen, run, run_all, unreached
 
 AGAIN = "again with: python -m tests.payments.simulation --history --seed "
-SEEDS = range(300)
+SEEDS = range(250)
+# Further ones, as long as there is a row that nothing has come through.
+RARE = range(250, 2_000)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,11 @@ def test_no_money_is_lost(seen: Seen) -> None:
 
 def test_every_row_of_the_table_is_reached(seen: Seen) -> None:
     """A row that nothing comes through may say anything."""
-    assert unreached(seen.reached) == []
+    further = iter(RARE)
+    while missing := unreached(seen.reached):
+        seed = next(further, None)
+        assert seed is not None, missing
+        seen.add(run(seed))
 
 
 def test_a_seed_is_the_same_world_every_time() -> None:

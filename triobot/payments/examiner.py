@@ -60,9 +60,10 @@ def next_step(entry: Entry, now: int) -> Step | None:
 
 
 async def work_on(id_: RefId, books: Books, hands: Hands, now: Callable[[], int]) -> None:
-    """Do all that is due for one entry; returns when nothing is."""
-    while (entry := await books.read(id_)) is not None:
-        step = next_step(entry, now())
+    """Do all that is due for one entry; returns when nothing is, or when what was done changed nothing."""
+    before = -1
+    while (entry := await books.read(id_)) is not None and entry.revision != before:
+        before, step = entry.revision, next_step(entry, now())
         match step:
             case None:
                 return

@@ -219,6 +219,8 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
         case "lapsed" | "refused" | "void" | "resolved":
             gone = now if after.state in ("refused", "void") else after.gone_at
             return attrs.evolve(after, gone_at=gone, check_at=None, remove_at=None, deliver_at=None)
+        case "prepared":
+            return attrs.evolve(after, check_at=None)  # there is nothing to ask about
         case "unsure":
             return attrs.evolve(after, lost=True)
         case "verifying" if not after.wanted and after.ask == "verify":
@@ -245,7 +247,8 @@ def _with_duties(
                         after, check_at=after.check_at if after.state == "verifying" else None
                     )
                     continue
-                again = after.check_at if name == "inquire_seen" and before.tries else now
+                # Seen for the first time, the platform answers again: its hour may be nearly over.
+                again = after.check_at if name == "inquire_seen" and before.seen_at else now
                 after = attrs.evolve(after, check_at=again, ask="verify")
             case "inquire":
                 if not after.verifiable:

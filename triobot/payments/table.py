@@ -205,7 +205,10 @@ TABLE: Final[tuple[Row, ...]] = (
         due=(Due("remove"),),
         tell=(Tell("button_still_live", "fifth_time"),),
     ),
-    Row(("resolved",), ("remove_failed",)),
+    Row(
+        ("resolved",),
+        ("remove_failed", "send_begun", "send_ok", "send_unknown", "send_refused", "send_never_left"),
+    ),
     Row(("closing", "check"), ("life_over",), "lapsed", tell=(Tell("lapsed_after_hint", "claimed"),)),
     # --- a verify is in flight, or may have been; the intent is stored before the request
     Row(("verifying",), ("verify_begun",)),
@@ -235,6 +238,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "verified",
         due=(Due("deliver"), Due("remove")),
         outcome="paid",
+        tell=(Tell("maybe_paid_again", "perhaps_twice"),),
     ),
     Row(
         ("verifying",),
