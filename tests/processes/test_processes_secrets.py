@@ -104,7 +104,7 @@ async def test_nothing_that_was_said_and_no_secret_is_in_the_output(tmp_path: Pa
 
     output = process.output
     # The failures did happen.
-    for kind in ("RuntimeError", "KeyError", "LookupError", "OSError", "ForeignTaskError", "ValueError"):
+    for kind in ("RuntimeError", "KeyError", "LookupError", "StepError", "ForeignTaskError", "ValueError"):
         assert kind in output
     assert "ALARM token_refused" in output
     assert "the alarm hook failed" in output
