@@ -66,6 +66,7 @@ class Platform:
 
     Attributes:
         texts: what reached each chat.
+        buttons: each chat's newest ones: by label, what a press of it carries, and the message's id.
         held: chats whose operations are not answered before `release`.
         status: what every operation is answered with.
         dead: connections are closed without an answer.
@@ -73,6 +74,7 @@ class Platform:
     """
 
     texts: dict[int, list[str]] = attrs.Factory(lambda: defaultdict[int, list[str]](list))
+    buttons: dict[int, dict[str, tuple[str, int]]] = attrs.Factory(dict[int, dict[str, tuple[str, int]]])
     held: set[int] = attrs.Factory(lambda: set[int]())
     status: bytes = b"200 OK"
     dead: bool = False
@@ -118,6 +120,9 @@ class Platform:
         self._count += 1
         if self.status.startswith(b"200") and b"/sendMessage" in head.split(b"\r\n")[0]:
             self.texts[chat].append(fields["data"][0])
+            for row in json.loads(fields.get("inline_keyboard", ["[]"])[0]):
+                newest = {button["text"]: (button["cb_data"], self._count) for button in row}
+                self.buttons[chat] = newest
         result = {"id": self._count} if self.status.startswith(b"200") else {"error": "told to"}
         if self.echo:
             told = f"{head.decode()} {body.decode()} {parse_qs(body.decode())}"
@@ -143,8 +148,19 @@ async def open_platform() -> AsyncGenerator[Platform]:
 
 def text_event(chat: int, text: str) -> bytes:
     """A text message as the platform posts it."""
+    return _event(chat, "text", text)
+
+
+def press_event(chat: int, button: tuple[str, int], callback_id: str) -> bytes:
+    """A press of a button as the platform posts it."""
+    data, message_id = button
+    pressed = {"data": data, "message_id": message_id, "callback_id": callback_id}
+    return _event(chat, "triggerButton", json.dumps(pressed))
+
+
+def _event(chat: int, kind: str, data: str) -> bytes:
     sender = json.dumps({"id": chat + 1_000_000, "name": "Somebody", "user": "somebody"})
-    return urlencode({"chat_id": chat, "type": "text", "data": text, "from": sender}).encode()
+    return urlencode({"chat_id": chat, "type": kind, "data": data, "from": sender}).encode()
 
 
 @attrs.define
@@ -168,7 +184,13 @@ class Users:
 
     async def say(self, line: Line, chat: int, text: str, *, close: bool = False) -> int:
         """Post a text message and return the status; 0 when the connection ended before an answer."""
-        body = text_event(chat, text)
+        status = await self.post(line, text_event(chat, text), close=close)
+        if status == 200:
+            self.accepted[chat].append(text)
+        return status
+
+    async def post(self, line: Line, body: bytes, *, close: bool = False) -> int:
+        """Post an event and return the status; 0 when the connection ended before an answer."""
         connection = b"Connection: close\r\n" if close else b""
         await line.stream.send_all(
             b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\n%sContent-Type: application/x-www-form-urlencoded\r\n"
@@ -177,7 +199,4 @@ class Users:
         head, _ = await line.message()
         if not head:
             return 0
-        status = int(head.split(b" ")[1])
-        if status == 200:
-            self.accepted[chat].append(text)
-        return status
+        return int(head.split(b" ")[1])

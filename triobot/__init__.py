@@ -28,6 +28,8 @@ from .conversations.signals import Signal as Signal
 from .conversations.texts import Texts as Texts
 from .conversations.waits import Otherwise as Otherwise
 from .jobs import BroadcastStatus as BroadcastStatus
+from .journal.between import ChatChannel as ChatChannel
+from .journal.between import ChatEvent as ChatEvent
 from .resources import Provided as Provided
 from .resources import Resource as Resource
 from .resources import provide as provide

@@ -9,6 +9,7 @@ import attrs
 
 AlarmKind: TypeAlias = Literal[
     "conversation_crashed",
+    "conversation_parked",
     "token_refused",
     "outbox_held",
     "store_unwritable",
@@ -81,6 +82,11 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "A conversation ended with an error of its own code.",
         "That user's order; nobody else's.",
         "Read the line in the log that names the place, and mend it.",
+    ),
+    "conversation_parked": About(
+        "A conversation can't go on with this code; it keeps its place.",
+        "That user waits. What is paid to it meanwhile goes to the aside for the item after ten minutes.",
+        "Deploy code that can go on with it; `triobot journal list` shows it, and an interrupt ends it.",
     ),
     "token_refused": About(
         "The platform refuses the token everywhere.",

@@ -303,6 +303,16 @@ class Ticket(Protocol):
         """Nothing of it has been sent, or nobody knows whether."""
         ...
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nobody knows if it was sent."""
+        ...
+
+    @property
+    def message_id(self) -> MessageId | None:
+        """The message with its button, once that is known."""
+        ...
+
     async def sent(self, *, message_id: MessageId | None = None, invoice_id: InvoiceId | None = None) -> None:
         """The platform has it."""
         ...
@@ -317,7 +327,7 @@ class Ticket(Protocol):
         ...
 
     def listen(self, news: Callable[[], None] | None) -> None:
-        """Have this called, at once and without waiting, whenever there are news."""
+        """Have this called, at once and without waiting, whenever there are news; with None, hear no more."""
         ...
 
     async def wait_notice(self) -> PaymentNotice | None:
@@ -360,6 +370,22 @@ class Payments(Protocol):
 
     async def open(self, charge: Charge) -> Ticket:
         """Write a payment down, before anything of it is sent; the one of this owner if there is one."""
+        ...
+
+    async def again(self, id: RefId, *, late: bool = False) -> Ticket | None:
+        """The payment with this number, for the conversation that opened it; None if it is gone.
+
+        Args:
+            late: for the aside that it was delivered to.
+        """
+        ...
+
+    async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
+        """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat.
+
+        Args:
+            key: of the payment that the owner has, if it is the aside for it.
+        """
         ...
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:

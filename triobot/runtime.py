@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Final, cast, final
 from urllib.parse import urlsplit
 
@@ -23,6 +24,8 @@ from .client import PlatformClient
 from .conversations.advice import Advice
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
+from .conversations.paid import deliver as deliver_money
+from .conversations.paid import goes_on
 from .conversations.routes import Table
 from .conversations.speaking import Speech
 from .money import Captured, Ticket
@@ -291,7 +294,7 @@ async def open_work(
         dispatcher: Dispatcher
 
         async def deliver(captured: Captured, ticket: Ticket) -> bool:
-            return await dispatcher.deliver(captured, ticket)
+            return await deliver_money(dispatcher.elsewhere, dispatcher, captured, ticket)
 
         cashier = Cashier(
             intake.store,
@@ -301,6 +304,7 @@ async def open_work(
             ring=bell.ring,
             noted=bell.noted,
             epoch=intake.store.opening().epoch,
+            recall=lambda chat_id: dispatcher.recall(chat_id),
         )
         services = Services(
             outbox=outbox,
@@ -321,8 +325,7 @@ async def open_work(
             async with trio.open_nursery() as nursery:
                 intake.work = work
                 try:
-                    # Conversations don't outlive the process yet: what they waited for is the asides'.
-                    await cashier.start(lambda owner: False)
+                    await cashier.start(partial(goes_on, intake.store, table))
                     await nursery.start(cashier.run)
                     await nursery.start(dispatcher.run)
                     yield work

@@ -140,7 +140,7 @@ class Page:
 
     async def press(self, key: str) -> None:
         """Press a key such as Enter."""
-        code = {"Enter": 13, "Escape": 27, "Tab": 9}[key]
+        code = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowUp": 38, "ArrowDown": 40}[key]
         for kind in ("keyDown", "keyUp"):
             text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
             await self.call(

@@ -12,6 +12,14 @@ import attrs
 import trio
 
 from triobot.errors import ForbiddenError, StoreFullError
+from triobot.journals import (
+    ConversationId,
+    ConversationRow,
+    Journal,
+    JournalWrite,
+    Lease,
+    Opening,
+)
 from triobot.money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from triobot.seams import (
     Acceptance,
@@ -30,7 +38,9 @@ from triobot.seams import (
     Write,
 )
 from triobot.store.memory_money import MemoryMoney
+from triobot.store.memory_rows import MemoryRows
 from triobot.store.reading import ReadAlarms, ReadPayments
+from triobot.store.retention import RETENTION
 from triobot.wire.events import Press
 from triobot.wire.ids import ChatId, InvoiceId, SenderId
 from triobot.wire.operations import (
@@ -225,6 +235,10 @@ class FakeStore:
         self.payments = ReadPayments(self._ask_money)
         self.alarms = ReadAlarms(self._ask_money)
         self._writer = trio.StrictFIFOLock()
+        # Journals are the memory engine's own: a double of them would be a second engine.
+        self._memory = MemoryRows()
+        self._opening = self._memory.open(EPOCH, RETENTION)
+        self.journals = self._memory.journals
 
     async def accept(
         self,
@@ -232,6 +246,7 @@ class FakeStore:
         *,
         quota: Quota,
         also: Sequence[Write] = (),
+        taking: Callable[[InboxRow], Sequence[Write]] | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         async with self._writer:
@@ -250,7 +265,9 @@ class FakeStore:
                 arrival.content_type,
                 arrival.body,
                 arrival.chat_id in self._groups,
+                bool(self.journals.conversations(arrival.chat_id)),
             )
+            self._apply(also)
             self.rows[row.seq] = row
             if self.commit_lag:
                 with trio.CancelScope(shield=True):  # it takes effect whether or not anyone waits
@@ -264,7 +281,13 @@ class FakeStore:
         if self.full:
             self.full -= 1
             raise StoreFullError("the disk is full")
+        self._apply(writes)
+
+    def _apply(self, writes: Sequence[Write]) -> None:
         self.money.check(writes)
+        journal = [write for write in writes if isinstance(write, JournalWrite)]
+        if journal:
+            self._memory.commit(journal, EPOCH + int(trio.current_time() * 1000))
         for write in writes:
             match write:
                 case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
@@ -294,11 +317,42 @@ class FakeStore:
         await self._turn()
         return rows
 
+    def _as_read(self, row: InboxRow) -> InboxRow:
+        return attrs.evolve(row, parked=bool(self.journals.conversations(row.chat_id)))
+
     async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
-        rows = [row for seq, row in self.rows.items() if seq > after][:limit]
+        rows = [self._as_read(row) for seq, row in self.rows.items() if seq > after][:limit]
         self.reads += 1
         await self._turn()
         return rows
+
+    def opening(self) -> Opening:
+        return self._opening
+
+    def lease(self, chat_id: ChatId) -> Lease | None:
+        return Lease(0, self._opening.boot)
+
+    async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
+        await self._turn()
+        return self.journals.conversations(chat_id)
+
+    async def journal(self, conversation: ConversationId) -> Journal | None:
+        await self._turn()
+        return self.journals.journal(conversation)
+
+    async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        await self._turn()
+        return self.journals.unfinished(after, limit)
+
+    async def due(
+        self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
+    ) -> Sequence[ConversationRow]:
+        await self._turn()
+        return self.journals.due(now, after, limit)
+
+    async def next_wake(self, *, after: int = -1) -> int | None:
+        await self._turn()
+        return self.journals.next_wake(after)
 
     async def data(self, chat_id: ChatId) -> dict[str, str]:
         kept = {key: value for (chat, key), value in self.kept.items() if chat == chat_id}

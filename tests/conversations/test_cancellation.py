@@ -243,20 +243,27 @@ async def test_a_task_on_its_way_out_takes_nothing(how: str) -> None:
 
 
 async def test_what_an_aside_was_given_survives_a_stop() -> None:
-    """It is in the inbox still."""
+    """It is in the inbox still; the aside is in its journal, and takes it then."""
     bot = Router()
+    got: list[str] = []
 
     @bot.aside(command("aside"))
     async def aside(chat: Chat) -> None:
-        await chat.ask("Name?")
+        got.append(await chat.ask("Name?"))
 
     store = FakeStore()
     outbox = FakeOutbox()
-    outbox.hold()
+    held = outbox.hold()
     async with open_town(bot, outbox=outbox, store=store) as town:
         await town.says("/aside")
         await town.says("Ali")
-    assert list(store.rows) == [1, 2]
+    assert list(store.rows) == [2]
+    held.release()
+    async with open_town(bot, outbox=outbox, store=store) as town:
+        await town.rest()
+        assert town.counts["revived"] == 1
+    assert got == ["Ali"]
+    assert store.rows == {}
 
 
 async def test_a_leave_while_an_interrupt_waits_for_a_shield(autojump_clock: MockClock) -> None:

@@ -25,10 +25,12 @@ from triobot.errors import (
     DeliveryUnknownError,
     PaymentDeclinedError,
     PaymentHandedOverError,
+    StoreFullError,
 )
+from triobot.money import PutPayment
 from triobot.payments.facts import Plain
 from triobot.payments.references import new_ref_id
-from triobot.seams import OnUnknown, Urgency
+from triobot.seams import OnUnknown, Urgency, Write
 from triobot.wire.ids import RefId, as_ref_id
 from triobot.wire.markup import LinkButton, PayButton
 from triobot.wire.operations import (
@@ -134,15 +136,21 @@ async def test_the_button_says_what_it_costs() -> None:
 async def test_what_cannot_be_written_down_asks_for_no_money() -> None:
     """The order is: written, then sent."""
     shop = Shop()
-    store = FakeStore()
-    async with open_town(shop.bot, store=store) as town:
-        store.full = 1
+
+    class FullForMoney(FakeStore):
+        async def commit(self, *writes: Write) -> None:
+            if any(isinstance(write, PutPayment) for write in writes):
+                raise StoreFullError("the disk is full")
+            await super().commit(*writes)
+
+    async with open_town(shop.bot, store=FullForMoney()) as town:
         await town.says("buy")
         assert town.sent() == [TEXTS.apology]
 
 
 def test_reference_ids_fit_everywhere() -> None:
     """Letters and digits, and a number below 2**53."""
+
     for _ in range(100):
         ref_id = new_ref_id()
         assert as_ref_id(ref_id) == ref_id
@@ -569,7 +577,7 @@ async def test_an_aside_that_fails_gets_the_money_again(autojump_clock: MockCloc
 
 
 async def test_money_survives_the_process(autojump_clock: MockClock) -> None:
-    """Delivered and not settled when it was killed: the next start hands it to the aside."""
+    """Delivered and not settled when it was stopped: the conversation that has it goes on, and settles it."""
     shop = Shop()
     store, outbox = FakeStore(), FakeOutbox()
 
@@ -585,9 +593,28 @@ async def test_money_survives_the_process(autojump_clock: MockClock) -> None:
         assert shop.late == []
     async with open_town(shop.bot, store=store, outbox=outbox) as town:
         await trio.sleep(1)
-        assert [money.redelivered for money in shop.late] == [True]
+        (row,) = await store.payments.find(limit=9)
+        assert row.state == "delivered"
+        await town.says("never")
         (row,) = await store.payments.find(limit=9)
         assert row.state == "settled"
+        assert shop.late == []
+
+
+async def test_a_chat_that_left_memory_is_called_back_to_its_payment() -> None:
+    """Nobody but the ledger knows that there is news."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        life = town.dispatcher.life(CHAT)
+        assert life is not None
+        town.dispatcher.evict(life)
+        await town.rest()
+        assert town.dispatcher.life(CHAT) is None
+        town.outbox.reply(YES, verifies)
+        await town.pays()
+        assert isinstance(shop.outcomes[0], Paid)
+        assert shop.late == []
 
 
 async def test_what_an_operator_has_dealt_with_is_not_granted() -> None:

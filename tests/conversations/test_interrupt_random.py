@@ -10,7 +10,7 @@ from doubles import FakeOutbox, FakeStore
 from town import CHAT, open_town
 from trio.testing import MockClock
 
-from triobot.conversations import dispatcher, life
+from triobot.conversations import catching_up, dispatcher, life
 from triobot.conversations.chat import Chat
 from triobot.conversations.filters import command, leave
 from triobot.conversations.routes import Router
@@ -23,7 +23,7 @@ async def test_nothing_is_lost_behind_the_last_interrupt(
     """And nothing of before it is said after it."""
     random = Random(seed)
     monkeypatch.setattr(dispatcher, "CHANNEL", random.choice([1, 1024]))
-    monkeypatch.setattr(dispatcher, "PAGE", random.choice([1, 3, 256]))
+    monkeypatch.setattr(catching_up, "PAGE", random.choice([1, 3, 256]))
     monkeypatch.setattr(life, "MAILBOX", random.choice([1, 3, 16]))
     monkeypatch.setattr(life, "ASIDES", random.choice([1, 64]))
     bot = Router()

@@ -146,7 +146,7 @@ async def test_a_steps_expected_errors_come_back_as_themselves() -> None:
             except NoCar:
                 seen.append("NoCar")
             except StepError as failure:
-                assert failure.__cause__ is error
+                assert failure.__cause__ is None  # live as on replay
                 seen.append(str(failure))
 
     async with open_town(bot) as town:

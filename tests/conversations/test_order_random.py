@@ -10,7 +10,7 @@ from doubles import FakeOutbox, FakeStore
 from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
-from triobot.conversations import dispatcher
+from triobot.conversations import catching_up, dispatcher
 from triobot.conversations.chat import Chat
 from triobot.conversations.filters import command, text
 from triobot.conversations.routes import Router
@@ -71,7 +71,7 @@ async def test_each_message_is_seen_once_and_in_order(
     """With tiny channels and pages, slow stores, timeouts at every moment, and a clean stop or two."""
     random = Random(seed)
     monkeypatch.setattr(dispatcher, "CHANNEL", random.choice([1, 3, 1024]))
-    monkeypatch.setattr(dispatcher, "PAGE", random.choice([1, 3, 256]))
+    monkeypatch.setattr(catching_up, "PAGE", random.choice([1, 3, 256]))
     monkeypatch.setattr(dispatcher, "BUSY", random.choice([1, 10_000]))
     log = Log(random)
     store = FakeStore(latency=random.choice([0.0, 0.05]), commit_lag=random.choice([0.0, 0.02]))

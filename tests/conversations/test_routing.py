@@ -25,6 +25,7 @@ from triobot.conversations.routing import (
     unfit,
 )
 from triobot.conversations.waits import Otherwise, Taken, Wait, Watch
+from triobot.journal.records import OperationId
 from triobot.wire.events import (
     Event,
     InvoiceCallback,
@@ -93,12 +94,12 @@ def a_wait(
 ) -> Wait:
     wait = Wait(taken.look, otherwise, question, token)
     if parked:
-        wait.sleeper = object()  # type: ignore[assignment]
+        wait.parked_as = OperationId("1")
     return wait
 
 
 def a_watch(taken: Filter[Event] = ANY) -> Watch:
-    return Watch(taken.look, taken.name, lambda: None)
+    return Watch(taken.look, taken.name, lambda _: None)
 
 
 @attrs.frozen

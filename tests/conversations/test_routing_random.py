@@ -30,6 +30,7 @@ from triobot.conversations.routing import (
 )
 from triobot.conversations.signals import Signal
 from triobot.conversations.waits import Otherwise, Wait, Watch
+from triobot.journal.records import OperationId
 from triobot.wire.events import Event, Join, Leave, Message, Press, Submission, UnknownEvent
 
 TOKENS = ("qaaaaaaaa", "qbbbbbbbb")
@@ -152,7 +153,9 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
     for taker in world.takers:
         runner = beside if taker.aside else runners[taker.owner]
         if taker.block:
-            watch = Watch(look(world, yes=taker.sees), "block", lambda: None, taker.opened, owner=taker.owner)
+            watch = Watch(
+                look(world, yes=taker.sees), "block", lambda _: None, taker.opened, owner=taker.owner
+            )
             marks[id(watch)] = taker
             runner.watches.append(watch)
             continue
@@ -165,7 +168,7 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
             opened=taker.opened,
             owner=taker.owner,
         )
-        wait.sleeper = object() if taker.parked else None
+        wait.parked_as = OperationId("1") if taker.parked else None
         marks[id(wait)] = taker
         runner.waits.append(wait)
     waits, live = places.waits(world.event)

@@ -47,7 +47,7 @@ async def test_an_old_button_answers_nothing() -> None:
         await town.presses("Yes")
         await town.presses_data(data, old)
         await town.rest()
-        town.dispatcher._answered.clear()
+        town.dispatcher._answered._questions.clear()
         late = await town.presses_data(data, old)
         await town.rest()
         assert town.sent()[-1] == "Page 2?"
@@ -86,7 +86,7 @@ async def test_a_late_form_has_expired() -> None:
         assert town.sent()[:2] == ["Where?", "floor 1"]
         await town.submits({"floor": "3"})
         assert town.sent()[-1] == "floor 3"
-        town.dispatcher._answered.clear()
+        town.dispatcher._answered._questions.clear()
         await town.submits({"floor": "4"}, on=first)
         assert town.sent()[-1] == TEXTS.expired
 

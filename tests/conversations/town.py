@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import attrs
 import trio
@@ -16,9 +17,11 @@ from trio.testing import wait_all_tasks_blocked
 from triobot.conversations.advice import Advice
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
+from triobot.conversations.paid import deliver, goes_on
 from triobot.conversations.routes import Router
 from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
+from triobot.money import Captured, Ticket
 from triobot.payments.cashier import Cashier
 from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
@@ -73,12 +76,16 @@ class Town:
             self.store,  # type: ignore[arg-type]
             self.outbox,
             self.services.clock,
-            deliver=lambda captured, ticket: self.dispatcher.deliver(captured, ticket),
+            deliver=self._deliver,
             ring=self.alarms.append,
+            recall=lambda chat_id: self.dispatcher.recall(chat_id),
         )
         self.services = attrs.evolve(self.services, payments=self.cashier)
         self.dispatcher = Dispatcher(self.services, self._table, username=self._username)
         return self.dispatcher
+
+    async def _deliver(self, captured: Captured, ticket: Ticket) -> bool:
+        return await deliver(self.dispatcher.elsewhere, self.dispatcher, captured, ticket)
 
     # --- people do
 
@@ -244,7 +251,7 @@ class Town:
         """How much the dispatcher still remembers of chats, where there is anything."""
         kept = {
             name: len(getattr(self.dispatcher, name))
-            for name in ("_lives", "_running", "_tidying", "_stalled")
+            for name in ("_lives", "_running", "_tidying", "_catching_up")
         }
         kept["_consumption"] = self.dispatcher._consumption.waiting
         kept["_busy"] = self.dispatcher._busy
@@ -283,7 +290,7 @@ async def start(nursery: trio.Nursery, town: Town) -> Run:
             await cashier.run(task_status=task_status)
 
     cashier = town.cashier
-    await cashier.start(lambda owner: False)
+    await cashier.start(partial(goes_on, town.store, town._table))  # type: ignore[arg-type]
     await nursery.start(keep_paying)
     await nursery.start(keep_running)
     return run

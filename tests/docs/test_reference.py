@@ -15,7 +15,20 @@ import pytest
 import triobot.errors
 import triobot.filters
 import triobot.testing
-from triobot import Address, Bot, Broadcast, Buttons, Chat, ChatNursery, Live, Router, Scope, Texts
+from triobot import (
+    Address,
+    Bot,
+    Broadcast,
+    Buttons,
+    Chat,
+    ChatChannel,
+    ChatEvent,
+    ChatNursery,
+    Live,
+    Router,
+    Scope,
+    Texts,
+)
 from triobot.testing import DrivenWorld, Person
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
@@ -25,6 +38,8 @@ CLASSES: Final = (
     Broadcast,
     Buttons,
     Chat,
+    ChatChannel,
+    ChatEvent,
     ChatNursery,
     DrivenWorld,
     Live,

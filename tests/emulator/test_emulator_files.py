@@ -75,3 +75,16 @@ async def test_how_long_it_plays_is_told_by_whoever_sends_it(tmp_path: Path) -> 
         voice = await platform.exchange.upload("voice", "v.ogg", io.BytesIO(b"OggS"), 2.5)
 
         assert voice.fields["duration"] == 2.5
+
+
+@pytest.mark.parametrize(
+    "name", ["two\r\nlines", "../../up", "a/b", '"><img src=x>', "\0", "x" * 300, "\u202egpj.exe"]
+)
+async def test_any_name_can_be_fetched(tmp_path: Path, name: str) -> None:
+    """What a person calls a file is for people to read; its address leads to it all the same."""
+    async with emulated(tmp_path) as platform:
+        descriptor = await platform.exchange.upload("file", name, io.BytesIO(b"bytes"))
+        assert descriptor.fields["filename"] == name
+        answer = await platform.platform.get(urlsplit(str(descriptor.fields["path"])).path)
+
+        assert (answer.status_code, answer.content) == (200, b"bytes")

@@ -177,3 +177,14 @@ def test_the_pieces_of_a_long_chunked_body_are_no_overhead() -> None:
     data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(body, 7)
 
     assert b"".join(read(data, list(range(0, len(data), 60_000)), eof=False).pieces) == body
+
+
+def test_a_response_that_is_complete_stays_so_whatever_follows() -> None:
+    """A server that sends the body of a HEAD anyway, and in bulk: the answer counts, the connection not."""
+    reader = ResponseReader()
+    reader.begin(without_body=True)
+    reader.feed(b"HTTP/1.1 200 OK\r\n")
+    reader.feed(b"Content-Length: 100000\r\n\r\n" + b"x" * (LARGEST_HEAD - 10))
+
+    assert reader.done
+    assert not reader.reusable

@@ -232,7 +232,10 @@ async def _running(till: Till, cashier: Cashier, alive: Callable[[str], bool]) -
             with scope:
                 await cashier.run(task_status=task_status)
 
-        await cashier.start(alive)
+        async def there(chat_id: object, owner: str) -> bool:
+            return alive(owner)
+
+        await cashier.start(there)
         await nursery.start(run)
         yield cashier
         nursery.cancel_scope.cancel()

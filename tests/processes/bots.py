@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from triobot import Bot, Chat
 from triobot.filters import message, text
 
@@ -26,3 +28,24 @@ single = Bot()
 @single.conversation(text())
 async def once(chat: Chat) -> None:
     await chat.send(getattr(chat.event, "content", "?"))
+
+
+orders = Bot()
+"""A conversation of four questions, each with another way to wait; it ends with what it was told."""
+
+
+async def draw() -> str:
+    """A code that is another one at each call."""
+    return uuid.uuid4().hex
+
+
+@orders.conversation(text())
+async def order(chat: Chat) -> None:
+    number = getattr(chat.event, "content", "?")
+    name = await chat.ask(f"{number}: Name?")
+    hurry = "no answer"
+    with chat.move_on_after(0.2 if name.startswith("silent") else 600):
+        hurry = await chat.ask(f"{number}: Hurry?")
+    code = await chat.step(draw)
+    size = await chat.choose(f"{number}: Size of {code}?", {"S": "Small", "L": "Large"})
+    await chat.send(f"{number}: {name}, {hurry}, {size}, {code}.")

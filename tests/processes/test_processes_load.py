@@ -97,8 +97,10 @@ async def test_a_flooding_chat_harms_only_itself(tmp_path: Path) -> None:
                 for number in range(20):
                     assert await users.say(line, 2, str(number)) == 200
                 await platform.wait_until(lambda: platform.texts[2] == users.accepted[2])
-                platform.release()
-                await platform.wait_until(lambda: len(platform.texts[1]) >= statuses.count(200))
+            platform.release()
+            await platform.wait_until(lambda: len(platform.texts[1]) >= statuses.count(200))
+            # A connection of its own: the one above was idle for longer than the server keeps one.
+            async with users.connect() as line:
                 assert await users.say(line, 1, "again") == 200
             await platform.wait_until(lambda: platform.texts[1][-1] == "again")
 

@@ -8,8 +8,10 @@ Where a line must be an error, an ignore says so; a type checker that finds noth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from enum import Enum
 from typing import Literal, assert_type
+from uuid import UUID
 
 import attrs
 
@@ -179,3 +181,15 @@ async def works(chat: Chat) -> None:
         nursery.start_soon(asks, chat)
         nursery.start_soon(book, 1, "Ali")
         nursery.start_soon(book, "one", "Ali")  # type: ignore[arg-type]
+    values = chat.open_channel(int, 3)
+    await values.send(1)
+    await values.send("one")  # type: ignore[arg-type]
+    assert_type(await values.receive(), int)
+    assert_type(chat.open_event().is_set(), bool)
+
+
+async def replays(chat: Chat) -> None:
+    assert_type(chat.now(), datetime)
+    assert_type(chat.random().random(), float)
+    assert_type(chat.uuid(), UUID)
+    assert_type(chat.patched("prices"), bool)

@@ -495,6 +495,20 @@ class TestBinding:
         datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         assert "no stream socket" in await self.refusal(FdBind(datagrams.detach()))
 
+    @pytest.mark.parametrize("link", [False, True])
+    async def test_somebody_s_file_at_the_path_is_left_alone(self, tmp_path: Path, link: bool) -> None:
+        """A slip in the settings must not cost a file; nor a link to a socket that nobody serves."""
+        path = tmp_path / "bot.sqlite"
+        if link:
+            with socket.socket(socket.AF_UNIX) as left_over:
+                left_over.bind(str(tmp_path / "bot.sock"))
+            path.symlink_to(tmp_path / "bot.sock")
+        else:
+            path.write_text("years of work")
+        with trio.fail_after(5):
+            assert "no socket" in await self.refusal(UnixBind(str(path)))
+        assert path.is_symlink() if link else path.read_text() == "years of work"
+
     async def test_a_path(self, tmp_path: Path) -> None:
         path = str(tmp_path / "bot.sock")
         rig = make_rig()

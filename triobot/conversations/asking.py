@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import re
-import secrets
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeVar, cast
@@ -19,6 +18,7 @@ from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import MessageId
 from ..wire.operations import EditMessage, SendMessage
 from ..wire.results import Sent
+from . import taking
 from .buttons import Buttons, Keyboard, question_data, reply_of
 from .conversation import Conversation
 from .filters import Filter, Setting, check_filter, fold
@@ -32,9 +32,9 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?", re.ASCII)
 SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 
-def new_token() -> str:
-    """What tells one question's buttons from another's; nobody can guess it."""
-    return "q" + base64.b32encode(secrets.token_bytes(5)).decode().lower()
+def new_token(conversation: Conversation) -> str:
+    """What tells one question's buttons from another's; nobody can guess it, and a restart gives it again."""
+    return "q" + base64.b32encode(conversation.journal.token(5)).decode().lower()
 
 
 def policy(conversation: Conversation, otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy:
@@ -55,17 +55,17 @@ def open_wait(
     also: Callable[[Event, Setting], object | None] | None = None,
 ) -> Generator[Wait]:
     """A wait that is closed however the block ends."""
-    wait = conversation.open_wait(look, otherwise, question=question, token=token, also=also)
+    wait = taking.open_wait(conversation, look, otherwise, question=question, token=token, also=also)
     try:
         yield wait
     finally:
-        conversation.close_wait(wait)
+        taking.close_wait(conversation, wait)
 
 
 async def answered(conversation: Conversation, wait: Wait) -> object:
     """Wait for what fits, and say the hint to what doesn't."""
     while True:
-        answer = await conversation.next_answer(wait)
+        answer = await taking.next_answer(conversation, wait)
         match answer:
             case Taken(_, value):
                 return value
@@ -75,7 +75,7 @@ async def answered(conversation: Conversation, wait: Wait) -> object:
 
 async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
     """Tell the user what is wrong, and wait on."""
-    conversation.reopen_wait(wait)
+    taking.reopen_wait(conversation, wait)
     await conversation.perform(SendMessage(conversation.life.chat_id, text))
 
 
@@ -150,7 +150,7 @@ async def choose(
 ) -> object:
     """Ask with buttons of this question only; the answer is the key of the pressed one, or what else fits."""
     check_by(by)
-    token = new_token()
+    token = new_token(conversation)
     keys = {question_data(token, key): key for key in buttons.keys.values()}
     if not keys:
         raise LocalProtocolError("options", "a choice needs at least one option")
@@ -214,9 +214,13 @@ async def fill(
         text, filled = question or texts.want_form, prefill
         while True:
             operation = SendMessage(conversation.life.chat_id, text, form=shape.form(filled))
+            own = conversation.check_task()
             shown = (await conversation.perform(operation)).id
+            if conversation.journal.was_in_doubt(own):
+                # There may be two of them on the screen, and nobody was told the first one's id.
+                shown = None
             # What came meanwhile was judged by its fields alone.
-            conversation.look_again(wait)
+            taking.look_again(conversation, wait)
             event = cast("Submission", await answered(conversation, wait))
             try:
                 return shape.read(dict(event.values))
@@ -224,7 +228,7 @@ async def fill(
                 # The form is used up: another one, with the reason above it.
                 used.add(event.message_id)
                 text, shown = str(error), None
-                conversation.reopen_wait(wait)
+                taking.reopen_wait(conversation, wait)
 
 
 @contextmanager
@@ -243,7 +247,7 @@ def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Genera
 def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     """Leave a message as its last text without buttons, beside the conversation."""
     house = conversation.house
-    if house.cut or conversation.left:
+    if house.cut or conversation.left or conversation.replaying:
         return
     untidy, mark = conversation.life.untidy, object()
     untidy[sent.id] = mark

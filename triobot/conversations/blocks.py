@@ -5,21 +5,20 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from math import inf
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from .conversation import Conversation
+from ..journal.between import ChatChannel, ChatEvent
 from .filters import Filter
 from .nursery import ChatNursery, open_nursery
+from .replayed import Replayed
 from .scopes import FailScope, Scope, check_seconds, wall_time
 
 E = TypeVar("E")
+T = TypeVar("T")
 
 
-class Blocks:
+class Blocks(Replayed):
     """The part of `Chat` that shapes the code: blocks that end by themselves, sleep, children."""
-
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
 
     def move_on_after(self, seconds: float) -> Scope[None]:
         """A block that ends by itself after `seconds`; see its `cancelled_caught`."""
@@ -84,3 +83,18 @@ class Blocks:
     def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
         """Open a nursery of children that may use the chat; they end with the block."""
         return open_nursery(self._conversation)
+
+    def open_event(self) -> ChatEvent:
+        """How one child tells others that something has happened; Trio's own would be lost on replay."""
+        self._conversation.check_task()
+        return self._conversation.journal.open_event()
+
+    def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]:
+        """How one child gives values to another, in order; when it is full, `send` waits.
+
+        Args:
+            kind: of the values, for type checkers.
+            capacity: how many values may wait to be received.
+        """
+        self._conversation.check_task()
+        return cast("ChatChannel[T]", self._conversation.journal.open_channel(capacity))

@@ -7,15 +7,13 @@ door that is not for conversations can tell, and name the line.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NewType, final
+from typing import Final, final
 
 import attrs
 import trio
 
 from ..errors import ForeignTaskError
 from .lines import calling_line
-
-OperationId = NewType("OperationId", str)
 
 
 class OperationKind(Enum):
@@ -27,6 +25,7 @@ class OperationKind(Enum):
     ANSWER = "answer"
     TYPING = "typing"
     STEP = "step"
+    VERIFY = "verify"
     SCOPE = "scope"
     NURSERY = "nursery"
     SIGNAL = "signal"
@@ -44,18 +43,12 @@ class Branch:
     """One task of a conversation.
 
     Attributes:
-        path: empty for the coroutine itself, else the nursery's id and the child's number in it.
-        count: operations begun so far.
-        in_hand: inbox rows taken since the branch last waited.
+        name: empty for the coroutine itself.
         in_step: a step's body is running.
-        timeouts: the open blocks around it that may end by time.
     """
 
-    path: str
-    count: int = 0
-    in_hand: list[int] = attrs.Factory(lambda: list[int]())
+    name: str
     in_step: bool = False
-    timeouts: list[trio.CancelScope] = attrs.Factory(lambda: list[trio.CancelScope]())
 
 
 _branches: Final[dict[trio.lowlevel.Task, Branch]] = {}

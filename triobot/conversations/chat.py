@@ -19,7 +19,7 @@ from ..wire.events import Event, Sender
 from ..wire.ids import ChatId, as_recipient
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
-from . import asking, charging
+from . import asking, charging, steps
 from .address import Address
 from .blocks import Blocks
 from .buttons import Buttons, Keyboard, inline_of, reply_of
@@ -410,9 +410,9 @@ class Chat(Blocks, Generic[E_co]):
 
         Cancellation: *ambiguous*: it may have reached the other side.
         """
-        result = await self._conversation.step(fn, args, raises)
+        result = await steps.step(self._conversation, fn, args, raises)
         if paid is not None:
-            await charging.settle(paid)
+            await charging.settle(self._conversation, paid)
         return result
 
     # --- others, and what goes on beside or after this

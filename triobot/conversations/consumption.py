@@ -7,13 +7,14 @@ wrote into its chat's data while it had an event in hand goes into the same comm
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, cast, final
 
 import trio
 
-from ..errors import ProtocolError, StoreFullError
-from ..seams import Alarm, Consume, InboxRow, PutData, RaiseAlarm, Store
+from ..errors import JournalConflictError, ProtocolError, StoreFullError
+from ..seams import Alarm, InboxRow, PutData, RaiseAlarm, Store, Write
 from ..wire.decode import decode_event
 from ..wire.events import Event
 from ..wire.ids import ChatId
@@ -40,26 +41,28 @@ def stored_event(row: InboxRow) -> Event | None:
 
 @final
 class Consumption:
-    """Deletes rows that have been dealt with, as many at once as there are."""
+    """Writes what conversations leave behind, as many units at once as there are, in their order.
+
+    A unit is stored whole or not at all, and never before an earlier one.
+    """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
         self._store = store
         self._raise_alarm = raise_alarm
-        self._done: list[int] = []
-        self._data: dict[ChatId, dict[str, PutData]] = {}
-        self._leaving: dict[ChatId, dict[str, PutData]] = {}
+        self._units: list[tuple[Write, ...]] = []
+        self._chats: Counter[ChatId] = Counter()
         self._added = 0
         self._written = 0
         self._more_written = trio.lowlevel.ParkingLot()
         self._over = False
+        self._in_doubt = False
         self._some = trio.Event()
 
-    def add(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
-        """These rows have been dealt with, and this was kept meanwhile."""
-        if seqs or data:
-            self._done.extend(seqs)
-            for put in data:
-                self._data.setdefault(put.chat_id, {})[put.key] = put
+    def add(self, writes: Sequence[Write]) -> None:
+        """Write this, as one."""
+        if writes:
+            self._units.append(tuple(writes))
+            self._chats.update(write.chat_id for write in writes if isinstance(write, PutData))
             self._added += 1
             self._some.set()
 
@@ -69,7 +72,7 @@ class Consumption:
         Raises:
             trio.ClosedResourceError: the bot stops, and it could not be written.
         """
-        if chat_id is None or chat_id in self._data or chat_id in self._leaving:
+        if chat_id is None or self._chats[chat_id]:
             added = self._added
             while self._written < added:
                 if self._over:
@@ -77,12 +80,21 @@ class Consumption:
                 await self._more_written.park()
 
     @property
+    def added(self) -> int:
+        """How many units were added so far."""
+        return self._added
+
+    def is_written(self, added: int) -> bool:
+        """Whether so many units are durable."""
+        return self._written >= added
+
+    @property
     def waiting(self) -> int:
-        """How many are not deleted yet."""
-        return len(self._done)
+        """How many units are not written yet."""
+        return len(self._units)
 
     async def keep_flushing(self) -> None:
-        """Delete whatever is added, until cancelled."""
+        """Write whatever is added, until cancelled."""
         while True:
             await self._some.wait()
             self._some = trio.Event()
@@ -91,42 +103,48 @@ class Consumption:
                 self._some.set()
 
     async def flush_at_the_end(self) -> None:
-        """Delete the last of them, in spite of cancellation, within some seconds."""
+        """Write the last of it, in spite of cancellation, within some seconds."""
         # Shielded, so that events that were dealt with are not dealt with again after a clean stop.
         with trio.move_on_after(_FLUSH_DEADLINE, shield=True) as limit:
             await self._flush()
         self._over = True
         self._more_written.unpark_all()
         if limit.cancelled_caught:
-            log.warning("the last %d handled events are still in the inbox", len(self._done))
+            log.warning("the last %d handled events are still in the inbox", len(self._units))
 
     async def _flush(self) -> bool:
         """Whether there was room to write it down."""
-        done, self._done = self._done, []
-        self._leaving, self._data = self._data, {}
-        added = self._added
-        kept = [put for puts in self._leaving.values() for put in puts.values()]
+        units, self._units = self._units, []
         try:
-            if done or kept:
-                await self._store.commit(*([Consume(tuple(done))] if done else []), *kept)
+            await self._commit(units)
         except StoreFullError:
-            # Nothing is lost: the rows stay in the inbox, and are handled again after a restart.
-            self._take_back(done)
+            # Nothing is lost: what isn't durable has not happened, and nobody has seen anything of it.
+            self._units = [*units, *self._units]
             self._raise_alarm(
                 Alarm("store_unwritable", "consume", "the store can't be written: free some space")
             )
             return False
         except BaseException:
-            # Handed over or not: deleting twice is as good as once.
-            self._take_back(done)
+            self._units = [*units, *self._units]
+            self._in_doubt = True
             raise
-        self._leaving = {}
-        self._written = added
+        self._written += len(units)
+        for unit in units:
+            self._chats.subtract(write.chat_id for write in unit if isinstance(write, PutData))
+        self._chats += Counter()
         self._more_written.unpark_all()
         return True
 
-    def _take_back(self, done: list[int]) -> None:
-        self._done = [*done, *self._done]
-        for chat_id, puts in self._leaving.items():
-            self._data[chat_id] = puts | self._data.get(chat_id, {})
-        self._leaving = {}
+    async def _commit(self, units: Sequence[tuple[Write, ...]]) -> None:
+        try:
+            if units:
+                await self._store.commit(*(write for unit in units for write in unit))
+        except JournalConflictError:
+            # One conversation was forgotten meanwhile: the others must not suffer for it.
+            for unit in units:
+                try:
+                    await self._store.commit(*unit)
+                except JournalConflictError as error:
+                    # A commit that was cut short by the program's stop may have been done all the same.
+                    level = logging.DEBUG if self._in_doubt else logging.WARNING
+                    log.log(level, "a conversation isn't where its writer believes: %s", error)

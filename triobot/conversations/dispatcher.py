@@ -11,37 +11,42 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from typing import Final, final
 
 import trio
 
-from ..errors import TriobotError
-from ..money import Captured, Ticket
-from ..seams import InboxRow, PutData
-from ..wire.events import Event, InvoiceCallback, PayCallback
+from ..seams import Consume, InboxRow, PutData, Write
+from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
+from . import catching_up
+from .answered import Answered
 from .calls import CALL, asked_of
+from .catching_up import CatchingUp
 from .chat import Chat
 from .consumption import Consumption, stored_event
 from .conversation import Conversation, Services
 from .declarations import Table
 from .elsewhere import Elsewhere
 from .life import ChatLife
-from .paid import deliver
+from .outdated import Outdated
+from .paid import is_the_ledgers
+from .revival import park
 from .signals import SIGNAL
+from .tidying import Tidying
+from .timers import Timers
 from .waits import Delivery
+from .waking import Waking
 
 log: Final = logging.getLogger("triobot.conversations")
 
 CHANNEL: Final = 1024
-PAGE: Final = 256
+KEPT: Final = 10_000
+"""Chats in memory; above it, those in which nothing happens go to the store."""
+LOOKED_AT: Final = 32
 BUSY: Final = 10_000
 """Conversations that may be working at once; above it, events wait in the inbox."""
-TIDYING: Final = 64
-"""Operations beside a chat's conversations that may be on their way; more are left undone."""
-# Enough to know the second click of a double click from a button of last week.
-ANSWERED: Final = 10_000
 
 
 @final
@@ -56,16 +61,20 @@ class Dispatcher:
         self._running: set[Conversation] = set()
         self._fewer_running = trio.lowlevel.ParkingLot()
         self._consumption = Consumption(services.store, services.raise_alarm)
+        self._timers = Timers(services.clock)
+        self._routed_at = 0
+        self._outdated = Outdated(self._consumption)
+        self._asked: set[Conversation] = set()
+        self._waking = Waking(services.store, services.clock, self.recall, self._consumption.wait_written)
         self._counts: Counter[str] = Counter()
-        self._tidying: Counter[ChatId] = Counter()
-        self._answered: dict[str, None] = {}
+        self._tidying = Tidying(services.outbox, self)
+        self._answered = Answered()
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event]](CHANNEL)
         # Behind from the start: what the last process left in the inbox comes first.
         self._behind = True
         self._cursor = 0
         self._newest = 0
-        self._stalled: dict[ChatLife, None] = {}
-        self._stall = trio.Event()
+        self._catching_up = CatchingUp(services, table, self)
         self._busy = 0
         self._less_busy = trio.lowlevel.ParkingLot()
         self._stopping = False
@@ -84,6 +93,7 @@ class Dispatcher:
         """
         if self._stopping:
             return
+        self._outdated.came(row.seq)
         if not self._behind:
             try:
                 self._sender.send_nowait((row, event))
@@ -112,7 +122,10 @@ class Dispatcher:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
-                        nursery.start_soon(self._or_cut, self._catch_up_chats)
+                        nursery.start_soon(self._or_cut, self._catching_up.keep_up)
+                        nursery.start_soon(self._timers.keep_time)
+                        nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
+                        nursery.start_soon(self._or_cut, self._waking.keep_reviving)
                         task_status.started()
                         await self._or_cut(self._dispatch)
             finally:
@@ -139,7 +152,7 @@ class Dispatcher:
     def _cut_everything(self) -> None:
         self._stopping = self._cut = True
         for conversation in list(self._running):
-            conversation.unshield()
+            conversation.evict()
 
     async def _dispatch(self) -> None:
         while True:
@@ -154,8 +167,9 @@ class Dispatcher:
             except trio.WouldBlock:
                 if self._behind:
                     return
+                self._tell_asked()
                 row, event = await self._receiver.receive()
-            await self._until_not_too_busy()
+            await self.until_not_too_busy()
             # A row can be read from the inbox before its offer comes: once is enough.
             if row.seq > self._cursor:
                 self._cursor = row.seq
@@ -165,54 +179,44 @@ class Dispatcher:
         """Route what is in the inbox, until nothing is left that came later."""
         while True:
             newest = self._newest
-            rows = await self._services.store.backlog(after=self._cursor, limit=PAGE)
+            with self._outdated.reading():
+                rows = await self._services.store.backlog(after=self._cursor, limit=catching_up.PAGE)
+                self._outdated.came(rows[-1].seq if rows else 0)
             for row in rows:
-                await self._until_not_too_busy()
+                await self.until_not_too_busy()
                 self._cursor = row.seq
                 self._route(row, stored_event(row))
             if not rows and self._newest == newest:
                 # Rows up to `newest` were durable before the read: what it did not show is gone already.
-                self._cursor = max(self._cursor, newest)
-                self._behind = False
+                self._cursor, self._behind = max(self._cursor, newest), False
+                self._tell_asked()
                 return
 
-    async def _until_not_too_busy(self) -> None:
+    async def until_not_too_busy(self) -> None:
+        """Wait while too many conversations are at work."""
         while self._busy > BUSY:
             await self._less_busy.park()
 
-    async def deliver(self, captured: Captured, ticket: Ticket) -> bool:
-        """Run the aside for what was bought, once it is stored that it has it; False if there is none."""
-        life = self._life_of(captured.chat_id, self._cursor)
-        try:
-            return await deliver(self, self._table, life, captured, ticket)
-        finally:
-            if life.idle:
-                self.over(life)
-
-    def _life_of(self, chat_id: ChatId, cursor: int) -> ChatLife:
-        life = self._lives.get(chat_id)
-        if life is None:
-            life = self._lives[chat_id] = ChatLife(
-                self, self._services, self._table, chat_id, self._username, cursor
-            )
-        return life
-
     def _route(self, row: InboxRow, event: Event | None) -> None:
-        if self._stopping:
+        if self._stopping or is_the_ledgers(self._services, row.seq, event):
             return
         if row.seq in self._handed_over:
             self._handed_over.discard(row.seq)
             return
-        payments = self._services.payments
-        if payments is not None and isinstance(event, PayCallback | InvoiceCallback):
-            payments.hint(row.seq, event)
-            return
         self.elsewhere.came(row.seq)
-        if event is None or not self._knows(event):
-            self._unreadable(row)
+        if event is None or not self.knows(event):
+            self.unreadable(row)
             return
-        life = self._life_of(row.chat_id, row.seq - 1)
-        life.latest = row.seq
+        life = self._lives.get(row.chat_id)
+        if life is None:
+            life = self._new_life(row.chat_id, row.seq - 1)
+            if row.parked or row.seq in self._outdated:
+                self._load(life)
+        else:
+            self._lives[row.chat_id] = self._lives.pop(row.chat_id)  # the newest last
+        self._routed_at, life.latest = row.at, row.seq
+        if life.loading:
+            return
         delivery = Delivery(row.seq, event, row.at)
         if life.behind:
             life.jump(delivery, group=row.group)
@@ -223,11 +227,64 @@ class Dispatcher:
         if life.idle:
             self.over(life)
 
-    def _knows(self, event: Event) -> bool:
+    def _new_life(self, chat_id: ChatId, cursor: int) -> ChatLife:
+        life = self._lives[chat_id] = ChatLife(
+            self, self._services, self._table, chat_id, self._username, cursor
+        )
+        if len(self._lives) > KEPT:
+            self._evict_one()
+        return life
+
+    def _evict_one(self) -> None:
+        """The chat in which nothing has happened for longest leaves memory, if it can."""
+        for life in islice(self._lives.values(), LOOKED_AT):
+            if life.quiescent and not life.idle and all(t.route.durable for t in life.places.all()):
+                self.evict(life)
+                return
+
+    def evict(self, life: ChatLife) -> None:
+        """A chat leaves memory; its conversations go on in the store."""
+        del self._lives[life.chat_id]
+        for there in life.places.all():
+            there.evict()
+            self._timers.wake_at(there, None)
+        self._outdated.evicted()
+        self.count("evicted")
+        self._waking.look_again()
+
+    # --- back from the store
+
+    def _load(self, life: ChatLife) -> None:
+        life.loading = life.behind = True
+        self.room(life)
+
+    def recall(self, chat_id: ChatId) -> None:
+        """Bring back what is stored of this chat."""
+        if chat_id not in self._lives and not self._stopping:
+            self._load(self._new_life(chat_id, 0))
+
+    def _tell_asked(self) -> None:
+        asked, self._asked = self._asked, set()
+        for there in asked:
+            there.tick()
+
+    def all_came(self, conversation: Conversation, before: int) -> bool:
+        """Whether all events that were accepted before this have been routed; if not, it is ticked then."""
+        if conversation.life.loading:
+            return False
+        waiting = self._behind or self._receiver.statistics().current_buffer_used
+        if waiting and self._routed_at < before:
+            self._asked.add(conversation)
+            return False
+        return True
+
+    def knows(self, event: Event) -> bool:
+        """Whether this bot can do what code asks for."""
         asked = asked_of(event)
         return asked is None or self._table.named(asked.name) is not None
 
-    def _unreadable(self, row: InboxRow) -> None:
+    def unreadable(self, row: InboxRow) -> None:
+        """Deal with a row that nobody here can read."""
         if row.content_type in (SIGNAL, CALL):
             # It is what another version of the bot understands: it waits in the inbox for that.
             self.count("unknown_signal")
@@ -237,58 +294,11 @@ class Dispatcher:
             self.count("unreadable")
             self.consumed([row.seq])
 
-    # --- chats that are behind
+    # --- what a chat's life asks for
 
     def room(self, life: ChatLife) -> None:
         """A chat that was behind has room again: read on."""
-        self._stalled[life] = None
-        self._stall.set()
-
-    async def _catch_up_chats(self) -> None:
-        while True:
-            await self._stall.wait()
-            self._stall = trio.Event()
-            while self._stalled:
-                # A page each, in turn: a chat that is flooded delays no other.
-                life = next(iter(self._stalled))
-                del self._stalled[life]
-                await self._until_not_too_busy()
-                await self._catch_up(life)
-
-    async def _catch_up(self, life: ChatLife) -> None:
-        latest = life.latest
-        rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
-        if self._stopping or not life.behind:
-            return
-        for row in rows:
-            if row.seq > latest:
-                break  # the cursor comes to it by itself
-            if not self._deliver_stored(life, row):
-                return  # until there is room
-            life.cursor = row.seq
-        else:
-            if len(rows) == PAGE:
-                self.room(life)
-                return
-        life.cursor = max(life.cursor, latest)
-        life.jumped = {seq for seq in life.jumped if seq > life.cursor}
-        life.behind = life.latest > life.cursor
-        if life.behind:
-            self.room(life)
-        elif life.idle:
-            self.over(life)
-
-    def _deliver_stored(self, life: ChatLife, row: InboxRow) -> bool:
-        if row.seq in life.jumped:
-            life.jumped.discard(row.seq)
-            return True
-        event = stored_event(row)
-        if event is None or not self._knows(event):
-            self._unreadable(row)
-            return True
-        return life.deliver(Delivery(row.seq, event, row.at), group=row.group, jumped=True)
-
-    # --- what a chat's life asks for
+        self._catching_up.room(life)
 
     def start(self, conversation: Conversation) -> None:
         """Run a conversation as a task."""
@@ -304,6 +314,7 @@ class Dispatcher:
             await conversation.run(Chat(conversation))
         finally:
             self._running.discard(conversation)
+            self._timers.wake_at(conversation, None)
             self._fewer_running.unpark_all()
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
@@ -316,7 +327,28 @@ class Dispatcher:
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
         """These inbox rows have been dealt with, and this was kept meanwhile."""
-        self._consumption.add(seqs, data)
+        self._consumption.add([*([Consume(tuple(seqs))] if seqs else []), *data])
+
+    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> None:
+        """Make this durable, as one, soon."""
+        self._consumption.add(writes)
+
+    async def wait_written(self) -> None:
+        """Wait until everything that was to be written is durable."""
+        await self._consumption.wait_written()
+
+    def wake_at(self, conversation: Conversation, when: int | None) -> None:
+        """Tick a conversation once the wall clock shows this."""
+        self._timers.wake_at(conversation, when)
+
+    def start_task(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run this as a task that ends at once by itself."""
+        if self._nursery is not None:
+            self._nursery.start_soon(work)
+
+    def get_stuck(self, conversation: Conversation, because: str) -> None:
+        """A conversation's code doesn't fit its journal."""
+        park(conversation, because)
 
     # --- what chats keep
 
@@ -339,13 +371,13 @@ class Dispatcher:
         life = self._lives.get(chat_id)
         if life is not None:
             life.put_data(key, value)
-        self._consumption.add((), [PutData(chat_id, key, value)])
+        self._consumption.add([PutData(chat_id, key, value)])
         await self._consumption.wait_written()
 
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
         """A page of the chats that keep a value under this key."""
         await self._consumption.wait_written()
-        return await self._services.store.keyed(key, after=after, limit=PAGE)
+        return await self._services.store.keyed(key, after=after, limit=catching_up.PAGE)
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run this as a task of nobody's; it must not raise. Not once conversations are being cut."""
@@ -365,26 +397,8 @@ class Dispatcher:
         self, chat_id: ChatId, operation: Operation[object], *, still: Callable[[], bool] = lambda: True
     ) -> None:
         """Do this beside the conversations, if it is `still` wanted; nobody waits for its result."""
-        if self._nursery is None or self._cut:
-            return
-        if self._tidying[chat_id] >= TIDYING:
-            self.count("left_untidy")
-            return
-        self._tidying[chat_id] += 1
-
-        async def tidy() -> None:
-            try:
-                if still():
-                    await self._services.outbox.perform(operation)
-            except (TriobotError, OSError) as error:
-                self.count("tidying_failed")
-                log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
-            finally:
-                self._tidying[chat_id] -= 1
-                if not self._tidying[chat_id]:
-                    del self._tidying[chat_id]
-
-        self.beside(tidy)
+        if self._nursery is not None and not self._cut:
+            self._tidying.tidy(chat_id, operation, still)
 
     def working(self, more: int) -> None:
         """This many more branches are at work, or fewer."""
@@ -398,11 +412,7 @@ class Dispatcher:
 
     def answered(self, question: str, *, again: bool = False) -> None:
         """A question got its answer; with `again`, it gave it back."""
-        self._answered.pop(question, None)
-        if not again:
-            self._answered[question] = None
-            if len(self._answered) > ANSWERED:
-                del self._answered[next(iter(self._answered))]
+        self._answered.answered(question, again=again)
 
     def was_answered(self, question: str) -> bool:
         """Whether a question got its answer not long ago."""

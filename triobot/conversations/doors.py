@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar, final
 
 import attrs
-import trio
 
 from ..errors import UnrecordableError
+from ..journal.records import OperationId
 from ..seams import OnUnknown
 from ..values import encode_value
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
-from .branches import OperationId, OperationKind
+from .branches import OperationKind
 from .conversation import Conversation
 from .lines import calling_line
 
@@ -38,47 +38,52 @@ class RecordedDoor:
 
     async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
         """Tell another chat something."""
-        own = await self._begin(OperationKind.SIGNAL)
-        await self._conversation.house.elsewhere.signal(chat_id, value, key or self._once(own, value))
+        elsewhere = self._conversation.house.elsewhere
+
+        async def body(own: OperationId) -> None:
+            await elsewhere.signal(chat_id, value, key or self._once(own, value))
+
+        await self._conversation.effect(OperationKind.SIGNAL, body)
 
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
     ) -> bool:
         """Start a route."""
-        own = await self._begin(OperationKind.START)
         there, elsewhere = self._conversation, self._conversation.house.elsewhere
         name = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()").name
         value, sender = recordable(there.value), there.event.sender
-        once = key or self._once(own, (name, args))
-        started = await elsewhere.start(chat_id, name, args, key=key, once=once, value=value, sender=sender)
+
+        async def body(own: OperationId) -> bool:
+            once = key or self._once(own, (name, args))
+            return await elsewhere.start(chat_id, name, args, key=key, once=once, value=value, sender=sender)
+
+        started = await there.effect(OperationKind.START, body)
         # Without a key of the author's, what was dropped is what this very operation had started.
         return started or key is None
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
         """Stop a route."""
-        await self._begin(OperationKind.STOP)
         elsewhere = self._conversation.house.elsewhere
         name = elsewhere.table.route_of(fn, None, f"{calling_line()}: stop()").name
-        return await elsewhere.stop(chat_id, name, key)
+        return await self._conversation.effect(
+            OperationKind.STOP, lambda _: elsewhere.stop(chat_id, name, key)
+        )
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """What a chat keeps."""
-        await self._begin(OperationKind.GET)
-        return await self._conversation.house.data(chat_id)
+        house = self._conversation.house
+
+        async def body(own: OperationId) -> dict[str, str]:
+            return dict(await house.data(chat_id))
+
+        return await self._conversation.effect(OperationKind.GET, body)
 
     async def put_data(self, chat_id: ChatId, key: str, value: str) -> None:
         """Keep something for a chat."""
-        await self._begin(OperationKind.SET)
-        await self._conversation.house.put_data(chat_id, key, value)
-
-    async def _begin(self, kind: OperationKind) -> OperationId:
-        own = self._conversation.enter(kind)
-        await trio.lowlevel.checkpoint_if_cancelled()
-        return own
+        house = self._conversation.house
+        await self._conversation.effect(OperationKind.SET, lambda _: house.put_data(chat_id, key, value))
 
     def _once(self, own: OperationId, stored: object) -> str:
-        # What an earlier process said at this operation may have been something else: until conversations are
-        # replayed, nothing makes the second run take the same way.
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()
         return f"{self._conversation.id}/{own}/{digest}"
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import trio
 
 from ..errors import StoreFullError
-from ..seams import Accepted, Arrival, Consume, InboxRow, OverQuota, PutData, Quota, Write
+from ..money import Captured
+from ..seams import Accepted, Arrival, InboxRow, OverQuota, PutData, Quota, Write
 from ..wire.events import Event, Sender
 from ..wire.ids import ChatId
-from .calls import Call, Halt, as_event, asked_of, call_arrival, stored_call
+from .calls import CALL, Call, Halt, Place, as_event, asked_of, call_arrival, stored_call
 from .consumption import stored_event
 from .declarations import Table
 from .routing import Start
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .life import ChatLife
 
 _QUOTA: Final = Quota(events_per_chat=SIGNALS)
+RETRY_STORE: Final = 5.0
 
 
 class Chats(Protocol):
@@ -129,16 +131,14 @@ class Elsewhere:
             conversation.life.chat_id,
             name,
             args,
-            conversation.value,
+            conversation.given,
             conversation.event.sender,
             conversation.key,
             conversation.life.places.place_of(conversation),
         )
         arrival = call_arrival(call, None, self._services.clock.now())
-        seqs, puts = conversation.in_hand()
 
         def succeed(row: InboxRow) -> None:
-            self._chats.consumed(seqs, puts)
             fresh = stored_call(row)
             route = self.table.named(name)
             assert isinstance(fresh, Call)
@@ -147,7 +147,30 @@ class Elsewhere:
             start = Start(route, fresh.value, fresh)
             conversation.life.succeed(conversation, start, Delivery(row.seq, as_event(fresh), row.at))
 
-        await self._accept(arrival, succeed, also=(Consume(tuple(seqs)), *puts))
+        await self._accept(arrival, succeed, also=conversation.end_with())
+
+    async def hand_money(self, name: str, captured: Captured) -> None:
+        """Have the aside begin that takes this money, unless it runs or is on its way already; durable.
+
+        By the money's key, so that a delivery that is repeated after a crash begins nothing twice.
+        """
+        chat_id, key, store = captured.chat_id, captured.key, self._services.store
+        after = 0
+        while rows := await store.pending(chat_id, after=after, limit=SIGNALS):
+            after = rows[-1].seq
+            if any(_brings(row, key) for row in rows):
+                return
+        # In this order: a row that is taken meanwhile has its conversation by then.
+        if any(row.key == key and row.ended_at is None for row in await store.conversations(chat_id)):
+            return
+        call = Call(chat_id, name, (), captured, None, key, Place.BESIDE)
+        while True:
+            try:
+                await self._accept(call_arrival(call, None, self._services.clock.now()), self._offer)
+            except StoreFullError:
+                await trio.sleep(RETRY_STORE)
+            else:
+                return
 
     async def _accept(
         self, arrival: Arrival, on_commit: Callable[[InboxRow], None], *, also: Sequence[Write] = ()
@@ -165,3 +188,10 @@ class Elsewhere:
             if isinstance(call, Call):
                 self._coming[row.seq] = call
             self._chats.offer(row, event)
+
+
+def _brings(row: InboxRow, key: str) -> bool:
+    if row.content_type != CALL:
+        return False
+    call = stored_call(row)
+    return isinstance(call, Call) and isinstance(call.value, Captured) and call.value.key == key

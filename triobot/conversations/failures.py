@@ -22,6 +22,7 @@ from ..errors import (
     TriobotError,
 )
 from ..seams import Alarm
+from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
 from .lines import failing_line
 
@@ -84,3 +85,9 @@ def _leaves(failure: BaseExceptionGroup[Exception]) -> Generator[Exception]:
             yield from _leaves(error)  # pyright: ignore[reportUnknownArgumentType]
         else:
             yield error
+
+
+def report_filter(chat_id: ChatId, name: str, error: Exception) -> None:
+    """Tell the operator of a filter that failed on an event, which then takes nothing."""
+    line = failing_line(error.__traceback__)
+    log.error("filter %s failed on an event of chat %s: %s at %s", name, chat_id, type(error).__name__, line)

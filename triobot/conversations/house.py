@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ..seams import PutData
+from ..seams import PutData, Write
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
 
@@ -37,6 +37,30 @@ class House(Protocol):
 
     async def put_data(self, chat_id: ChatId, key: str, value: str) -> None:
         """Keep a value in a chat; it is durable when this returns."""
+        ...
+
+    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> None:
+        """Make this durable, as one, soon."""
+        ...
+
+    async def wait_written(self) -> None:
+        """Wait until everything that was to be written is durable."""
+        ...
+
+    def wake_at(self, conversation: Conversation, when: int | None) -> None:
+        """Tick a conversation once the wall clock shows this."""
+        ...
+
+    def all_came(self, conversation: Conversation, before: int) -> bool:
+        """Whether all events that were accepted before this have been routed; if not, it is ticked then."""
+        ...
+
+    def start_task(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run this as a task that ends at once by itself."""
+        ...
+
+    def get_stuck(self, conversation: Conversation, because: str) -> None:
+        """A conversation's code doesn't fit its journal."""
         ...
 
     async def stored_data(self, chat_id: ChatId) -> Mapping[str, str]:

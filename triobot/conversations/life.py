@@ -7,10 +7,9 @@ can't wait (an ignored event, a leave, interrupts, asides, payments) goes ahead 
 
 from __future__ import annotations
 
-import logging
 from bisect import insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final, final
 
@@ -22,9 +21,9 @@ from .calls import Halt
 from .conversation import Conversation, Ending
 from .data import any_declared
 from .declarations import Table
+from .failures import report_filter
 from .filters import Setting
 from .house import House
-from .lines import failing_line
 from .places import Places, ends
 from .refusals import Refusals
 from .routing import (
@@ -48,9 +47,8 @@ from .services import Services
 from .signals import is_signal
 from .speaking import words_for
 from .texts import Texts
+from .too_late import TooLate
 from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch
-
-log: Final = logging.getLogger("triobot.conversations")
 
 # A person types a handful of messages ahead; whatever is above that waits in the inbox.
 MAILBOX: Final = 16
@@ -67,6 +65,7 @@ class ChatLife:
         latest: the newest that the dispatcher came to; when the chat is behind, it is beyond the cursor.
         behind: events between the two wait in the inbox.
         jumped: those of them that went ahead of the others.
+        loading: its conversations are being brought back from the store; nothing is routed meanwhile.
         data: what the chat keeps, by key; None until it is read.
         untidy: messages whose question is over, until their buttons are being taken away.
     """
@@ -88,14 +87,13 @@ class ChatLife:
         self.untidy: dict[MessageId, object] = {}
         self.data: dict[str, str] | None = None
         self.house = house
-        self._services = services
+        self.loading = False
+        self.services = self._services = services
         self._table = table
         self._username = username
         self._group = False
         self.places: Final = Places(table)
-        self._ended_by: dict[SenderId | None, int] = {}
-        self._left_by = 0
-        self._halts: list[tuple[int, Halt]] = []
+        self._too_late: Final = TooLate()
         self._opened = 0
         self._mailbox: list[Delivery] = []
         self._put_early: dict[str, str | None] = {}
@@ -114,17 +112,20 @@ class ChatLife:
     @property
     def idle(self) -> bool:
         """Nothing goes on here."""
-        return not (self.places.live or self.places.asides or self._mailbox or self.behind)
+        there = self.places.live or self.places.asides or self._mailbox
+        return not (there or self.behind or self.loading)
+
+    @property
+    def quiescent(self) -> bool:
+        """Whether it could leave memory without anybody's noticing."""
+        waiting = self._mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
+        return not waiting and all(there.quiescent for there in self.places.all())
 
     # --- what came too late
 
     def _overtaken(self, delivery: Delivery) -> bool:
         """An interrupt or a leave that came later has made it useless."""
-        owner, sender = self.places.owner_of(delivery.event), delivery.event.sender
-        ended_by = max(self._left_by, self._ended_by.get(owner, 0))
-        if sender is not None:
-            ended_by = max(ended_by, self._ended_by.get(sender.id, 0))
-        return delivery.seq < ended_by and not is_signal(delivery.event)
+        return self._too_late.overtaken(delivery, self.places.owner_of(delivery.event))
 
     def runs(self, halt: Halt) -> bool:
         """Whether there is something here that this stops."""
@@ -144,10 +145,17 @@ class ChatLife:
     @property
     def texts(self) -> Texts:
         """The runtime's own words, as this chat is to hear them."""
-        return words_for(self._services.texts, self.data)
+        return self.words(self.data)
 
-    def put_data(self, key: str, value: str | None) -> None:
-        """Keep this, or with None nothing, under a key."""
+    def words(self, data: Mapping[str, str] | None) -> Texts:
+        """The runtime's own words for a chat that keeps this."""
+        return words_for(self._services.texts, data)
+
+    def put_data(self, key: str, value: str | None, *, writer: Conversation | None = None) -> None:
+        """Keep this, or with None nothing, under a key; other conversations are told as a turn of theirs."""
+        for there in self.places.all():
+            if there is not writer:
+                there.told(key, value)
         if self.data is None:
             self._put_early[key] = value
         elif value is None:
@@ -168,7 +176,7 @@ class ChatLife:
         if self._overtaken(delivery):
             self._drop(delivery, "interrupted")
             return True
-        if any(delivery.seq < seq and ends(halt, delivery) for seq, halt in self._halts):
+        if self._too_late.stopped(delivery):
             self._drop(delivery, "stopped")
             return True
         if isinstance(delivery.event, Leave):
@@ -216,14 +224,7 @@ class ChatLife:
 
     def _filter_failed(self, name: str, error: Exception) -> None:
         self.house.count("filter_failed")
-        line = failing_line(error.__traceback__)
-        log.error(
-            "filter %s failed on an event of chat %s: %s at %s",
-            name,
-            self.chat_id,
-            type(error).__name__,
-            line,
-        )
+        report_filter(self.chat_id, name, error)
 
     def _has_room(self) -> bool:
         # While somebody is parked on a wait, the event that it waits for may be the next; so all of them are
@@ -284,7 +285,7 @@ class ChatLife:
             self._begin(start, delivery, None, owner)
         else:
             self.places.next[owner] = (start, delivery)
-            live.end(Ending.INTERRUPTED)
+            live.end(Ending.INTERRUPTED, delivery.at)
 
     def _begin(
         self, start: Start, delivery: Delivery, interrupted: str | None, owner: SenderId | None
@@ -314,7 +315,7 @@ class ChatLife:
         """Code stops a route: where it runs, and where it waits for its place."""
         self.house.consumed([delivery.seq])
         if self.behind:
-            self._halts.append((delivery.seq, halt))
+            self._too_late.halted(delivery.seq, halt)
         stopped = [queued for queued in self._mailbox if ends(halt, queued)]
         self._mailbox = [queued for queued in self._mailbox if queued not in stopped]
         for queued in [*stopped, *self.places.halt(halt)]:
@@ -322,7 +323,7 @@ class ChatLife:
 
     def _leave(self, delivery: Delivery) -> None:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""
-        self._left_by = max(self._left_by, delivery.seq)
+        self._too_late.left(delivery.seq)
         for earlier in [*self._mailbox, *self.places.clear()]:
             self._drop(earlier, "left")
         self.end_all()
@@ -340,7 +341,7 @@ class ChatLife:
 
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
         """What was queued for this owner's conversation is of no use any more; but signals are."""
-        self._ended_by[owner] = max(self._ended_by.get(owner, 0), delivery.seq)
+        self._too_late.ended(owner, delivery.seq)
         mine = [e for e in self._mailbox if self.places.owner_of(e.event) == owner and not is_signal(e.event)]
         self._mailbox = [queued for queued in self._mailbox if queued not in mine]
         if owner in self.places.next:
@@ -363,7 +364,9 @@ class ChatLife:
         """
         if not parking:
             wait.opened = self._opened = self._opened + 1
-        if not _cancelled():
+        if conversation.replaying:
+            return  # it took what it took
+        if parking or not _cancelled():
             self._look_through(conversation, wait, parking=parking)
         if self.behind and parking:
             self.house.room(self)
@@ -395,6 +398,8 @@ class ChatLife:
         watch.opened = self._opened = self._opened + 1
         watch.owner = conversation.owner
         conversation.watches.append(watch)
+        if conversation.replaying:
+            return
         for delivery in self._mailbox:
             if not self._is_for(delivery, conversation):
                 continue

@@ -41,6 +41,8 @@ class Live:
         self._going: str | None = None
         self._editor: trio.CancelScope | None = None
         self._closed = False
+        if conversation.replaying:
+            conversation.when_live(self._catch_up)
 
     def __repr__(self) -> str:
         return f"<Live message {self.sent.id}>"
@@ -58,9 +60,8 @@ class Live:
         if self._closed:
             return
         self._newest = text
-        if self._editor is None and not self._conversation.house.cut:
-            self._editor = trio.CancelScope()
-            self._conversation.house.beside(self._keep_showing)
+        if not self._conversation.replaying:
+            self._catch_up()
 
     def close(self) -> None:
         """Show the last text, and no buttons."""
@@ -70,6 +71,14 @@ class Live:
         if self._editor is not None:
             self._editor.cancel()
         tidy(self._conversation, self.sent, self._newest)
+
+    def _catch_up(self) -> None:
+        """Show the newest text; after a restart once more, since nobody knows what the message shows."""
+        if self._closed or self._editor is not None or self._conversation.house.cut:
+            return
+        if self._newest != self._shown:
+            self._editor = trio.CancelScope()
+            self._conversation.house.beside(self._keep_showing)
 
     async def _keep_showing(self) -> None:
         assert self._editor is not None

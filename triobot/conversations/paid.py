@@ -2,39 +2,47 @@
 
 A payment that was handed over is the bot's debt. It is settled by the normal end of the conversation or
 aside that has it, by `Paid.settle`, or by a step that takes it. Any other end hands it to the aside for its
-item, with the same key; the end of the program settles nothing, and the next start hands it over again.
+item, with the same key. The end of the program is no end: what has the money goes on with it after the next
+start.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
 
-from ..errors import ConfigError, RecordError, StoreError
-from ..money import Captured, Ticket
-from ..values import decode_value, expect
-from ..wire.events import Event, Sender
-from ..wire.ids import ChatId
+from ..errors import ConfigError, ConversationEndedError, ForeignTaskError, RecordError, StoreError
+from ..money import Captured, PaymentNotice, Payments, Ticket
+from ..seams import Store
+from ..values import decode_value, expect, register
+from ..wire.events import Event, InvoiceCallback, PayCallback, Sender
+from ..wire.ids import ChatId, RefId
 from ..wire.markup import Currency as WireCurrency
+from .branches import OperationKind
 from .declarations import Route, Table
 from .filters import Filter, Setting
-from .routing import Start
 from .signals import PaymentArrived
-from .waits import Delivery
 
 if TYPE_CHECKING:
     from .conversation import Conversation
+    from .elsewhere import Elsewhere
     from .house import House
-    from .life import ChatLife
+    from .services import Services
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Currency: TypeAlias = WireCurrency
 
 log: Final = logging.getLogger("triobot.conversations")
+
+for _cls in (Captured, PaymentNotice):
+    register(_cls, name=f"triobot.{_cls.__name__}")
 
 WRITE_DEADLINE: Final = 5.0
 """Seconds that the end of a conversation waits for the ledger."""
@@ -62,7 +70,9 @@ class Paid(Generic[T_co]):
     payer: Sender | None = None
     redelivered: bool = False
     uncertain: bool = False
-    _ticket: Ticket | None = attrs.field(init=False, default=None, repr=False, eq=False)
+    _settle: Callable[[], Awaitable[None]] | None = attrs.field(
+        init=False, default=None, repr=False, eq=False
+    )
 
     async def settle(self) -> None:
         """Say that the goods are given: whatever happens from here on, the payment is done with.
@@ -72,13 +82,13 @@ class Paid(Generic[T_co]):
         Raises:
             StoreFullError: it could not be stored; nothing has changed.
         """
-        if self._ticket is None:
+        if self._settle is None:
             await trio.lowlevel.checkpoint()
         else:
-            await self._ticket.settle()
+            await self._settle()
 
 
-def paid_of(captured: Captured, ticket: Ticket) -> Paid[Any]:
+def paid_of(captured: Captured, settle: Callable[[], Awaitable[None]] | None = None) -> Paid[Any]:
     """Money as the author's code gets it.
 
     Raises:
@@ -94,7 +104,7 @@ def paid_of(captured: Captured, ticket: Ticket) -> Paid[Any]:
         captured.uncertain,
     )
     # No argument: nobody else makes money that can be settled.
-    object.__setattr__(money, "_ticket", ticket)
+    object.__setattr__(money, "_settle", settle)
     return money
 
 
@@ -145,17 +155,29 @@ def refuse_without_aside(table: Table, chat_id: ChatId, item: object) -> None:
         )
 
 
-async def deliver(house: House, table: Table, life: ChatLife, captured: Captured, ticket: Ticket) -> bool:
-    """Run the aside for what was bought, once it is stored that it has it; False if there is none."""
+def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
+    """Whether this row is for the ledger, which consumes it, and not for the chat."""
+    if services.payments is None or not isinstance(event, PayCallback | InvoiceCallback):
+        return False
+    services.payments.hint(seq, event)
+    return True
+
+
+async def deliver(elsewhere: Elsewhere, house: House, captured: Captured, ticket: Ticket) -> bool:
+    """Have the aside run for what was bought, once it is stored that it has it; False if there is none.
+
+    The aside is started through the inbox, as by code: so it begins once for each delivery, whatever happens
+    in between, and is revived like every conversation.
+    """
     try:
-        money = paid_of(captured, ticket)
+        money = paid_of(captured)
     except RecordError as error:
         # Another version of the bot knows what it is: an operator is told that nobody took it.
         log.error(  # noqa: TRY400  # the record's own words may hold what a user wrote
             "payment %s is for an item that can't be read: %s", captured.id, type(error).__name__
         )
         return False
-    found = aside_for(table, captured.chat_id, money)
+    found = aside_for(elsewhere.table, captured.chat_id, money)
     if found is None:
         return False
     if house.stopping:
@@ -163,45 +185,118 @@ async def deliver(house: House, table: Table, life: ChatLife, captured: Captured
     taken = await ticket.take()
     if taken is None:
         return True
-    route, value = found
-    event = cast("Event", PaymentArrived(captured.chat_id, money))
-    begun = life.begin_aside(Start(route, value), Delivery(0, event, 0))
-    begun.money.late = ticket
+    await house.wait_written()
+    await elsewhere.hand_money(found[0].name, taken)
     return True
+
+
+async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bool:
+    """Whether the conversation that opened this owner's payment comes back to it after a start."""
+    chat, _, rest = owner.partition("/")
+    seq = rest.partition("/")[0]
+    for row in await store.conversations(chat_id):
+        if str(row.id) == seq and chat == str(chat_id):
+            route = table.named(row.route)
+            return route is None or route.durable
+    return False
+
+
+async def forsake(conversation: Conversation, owner: str) -> None:
+    """Nobody waits any more for what this owner has asked for, or whoever had it did not settle it."""
+    payments, chat_id = _payments(conversation), conversation.life.chat_id
+
+    async def body(_: object) -> None:
+        with _written_if_possible(owner):
+            await payments.give_up(chat_id, owner)
+
+    with conversation.journal.scope(seconds=WRITE_DEADLINE, shield=True):
+        await conversation.effect(OperationKind.CHARGE, body)
+
+
+def abandon(house: House, services: Services, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
+    """A conversation has been ended without its code: what it asked for, or had, is for the asides."""
+    payments = services.payments
+    if payments is None:
+        return
+
+    async def give_up() -> None:
+        # In this order: what is still there at the next start has not given anything up.
+        await house.wait_written()
+        with _written_if_possible(conversation_id):
+            await payments.give_up(chat_id, conversation_id, key=key)
+
+    house.beside(give_up)
 
 
 @final
 class Debts:
-    """What one conversation has been paid for and has not settled.
+    """What one conversation has been paid for and has not settled."""
 
-    Attributes:
-        late: the payment that an aside was started for.
-    """
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._owed: dict[RefId, bool] = {}
 
-    def __init__(self) -> None:
-        self._owed: list[Ticket] = []
-        self.late: Ticket | None = None
+    def owe(self, captured: Captured, *, late: bool = False) -> Paid[Any]:
+        """The conversation has taken this; with `late`, as the aside for it.
 
-    def owe(self, ticket: Ticket) -> None:
-        """The conversation has taken this."""
-        self._owed.append(ticket)
+        Raises:
+            RecordError: this program doesn't know what was bought.
+        """
+        self._owed[captured.id] = late
+        return paid_of(captured, partial(self._settle, captured.id, late=late))
 
-    async def conclude(self, conversation: Conversation, *, well: bool) -> None:
+    async def _settle(self, id_: RefId, *, late: bool) -> None:
+        there = self._conversation
+
+        async def body(_: object = None) -> None:
+            ticket = await _payments(there).again(id_, late=late)
+            if ticket is not None:
+                await ticket.settle()
+
+        try:
+            there.journal.current()
+        except (ConversationEndedError, ForeignTaskError):
+            return await body()  # in a step, or after the conversation: it is safe to repeat
+        await there.effect(OperationKind.CHARGE, body)
+        self._owed.pop(id_, None)
+        return None
+
+    async def conclude(self, *, well: bool) -> None:
         """The conversation is over: settle what it had, or give it up to the aside for its item."""
-        if not self._owed and self.late is None:
+        there, owed = self._conversation, dict(self._owed)
+        if not owed or there.journal.over:
             return
-        # Shielded: a program that stops here has ended the conversation, and the ledger should know.
-        with trio.move_on_after(WRITE_DEADLINE, shield=True):
-            try:
-                for ticket in self._owed:
-                    await (ticket.settle() if well else ticket.give_up())
-                if self.late is not None:
-                    await (self.late.settle() if well else self.late.failed())
-            except (StoreError, trio.ClosedResourceError) as error:
-                # Delivered and not settled: the next start hands it over again.
-                log.error(  # noqa: TRY400  # a store's traceback says nothing more
-                    "the end of %s in chat %s could not be stored with its payments: %s",
-                    conversation.route.name,
-                    conversation.life.chat_id,
-                    type(error).__name__,
-                )
+
+        async def body(_: object) -> None:
+            for id_, late in owed.items():
+                with _written_if_possible(id_):
+                    ticket = await _payments(there).again(id_, late=late)
+                    if ticket is None:
+                        continue
+                    if well:
+                        await ticket.settle()
+                    elif late:
+                        await ticket.failed()
+                    else:
+                        await ticket.give_up()
+
+        with there.journal.scope(seconds=WRITE_DEADLINE, shield=True):
+            await there.effect(OperationKind.CHARGE, body)
+
+
+def _payments(conversation: Conversation) -> Payments:
+    payments = conversation.services.payments
+    if payments is None:
+        raise ConfigError("this bot runs without a ledger, and can't deal with money")
+    return payments
+
+
+@contextmanager
+def _written_if_possible(what: str) -> Generator[None]:
+    """Log what can't be stored: the ledger comes back to it, at the next start or when its time is out."""
+    try:
+        yield
+    except (StoreError, trio.ClosedResourceError) as error:
+        log.error(  # noqa: TRY400  # a store's traceback says nothing more
+            "payment %s: its end could not be stored: %s", what, type(error).__name__
+        )

@@ -11,9 +11,11 @@ import trio
 from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError
-from .conversation import Branch, Conversation, OperationKind
+from ..seams import Consume
+from ..wire.events import Event, Press
+from .conversation import Conversation, OperationKind
 from .filters import Filter, check_filter
-from .waits import Watch
+from .waits import Delivery, Taken, Watch
 
 E_co = TypeVar("E_co", covariant=True, default=object)
 
@@ -56,12 +58,9 @@ class Scope(Generic[E_co]):
         if until is not None:
             check_filter(until, "move_on_when()")
         self._conversation = conversation
-        self._seconds = check_seconds(seconds)
-        self._at = at
-        self._scope = trio.CancelScope(shield=shield)
-        self._shields = shield
-        self._watch = None if until is None else Watch(until.look, until.name, self._scope.cancel)
-        self._branch: Branch | None = None
+        journal = conversation.journal
+        self._scope = journal.scope(seconds=check_seconds(seconds), at=at, shield=shield)
+        self._watch = None if until is None else Watch(until.look, until.name, self._ended_by)
         self._event: E_co | None = None
 
     @property
@@ -79,21 +78,13 @@ class Scope(Generic[E_co]):
         self._scope.cancel()
 
     def __enter__(self) -> Self:
-        self._conversation.enter(OperationKind.SCOPE)
-        self._branch = self._conversation.current_branch()
-        if self._at is not None:
-            self._seconds = (self._at - self._conversation.services.clock.now()) / 1000
-        if self._seconds != math.inf:
-            self._scope.deadline = trio.current_time() + self._seconds
-            self._branch = self._conversation.current_branch()
-            self._branch.timeouts.append(self._scope)
-        if self._conversation.house.cut:
-            self._scope.shield = False
+        there = self._conversation
+        there.enter(OperationKind.SCOPE)
         self._scope.__enter__()
-        if self._shields:
-            self._conversation.shielded.add(self._scope)
+        # By id: a charge that was paid in the last second takes the deadlines around it away.
+        there.scopes[self._scope.id] = self._scope
         if self._watch is not None:
-            self._conversation.life.open_watch(self._conversation, self._watch)
+            there.life.open_watch(there, self._watch)
         return self
 
     def __exit__(
@@ -102,20 +93,39 @@ class Scope(Generic[E_co]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self._conversation.shielded.discard(self._scope)
+        self._conversation.scopes.pop(self._scope.id, None)
         try:
             return bool(self._scope.__exit__(kind, error, traceback))
         finally:
             self._close_watch(failed=_is_failure(error))
 
+    def _ended_by(self, taken: Taken) -> None:
+        """An event was routed to the block: it ends when the event's turn comes."""
+        there, delivery = self._conversation, taken.delivery
+        value = (delivery.event, delivery.seq, delivery.at, (taken.value,))
+        moves = [Consume((delivery.seq,))]
+        there.stirred()
+        there.journal.end_scope(self._scope.id, value, stamp=delivery.at, event=delivery.seq, moves=moves)
+
     def _close_watch(self, *, failed: bool) -> None:
         """Known only now: whether the event ended the block, or it was over anyway."""
-        if self._watch is None or self._branch is None:
+        there, watch = self._conversation, self._watch
+        if watch is None:
             return
+        there.watches.remove(watch)
         ended = self._scope.cancelled_caught
-        self._conversation.close_watch(self._watch, self._branch, ended=ended or failed)
-        if ended and self._watch.taken is not None:
-            self._event = cast("E_co", self._watch.taken.value)
+        if self._scope.value is not None:
+            event, seq, at, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.value)
+            if ended or failed:
+                if ended:
+                    self._event = cast("E_co", value)
+                if isinstance(event, Press):
+                    there.take_press(event)
+                return
+            if not there.replaying:
+                there.life.give_up(there, Delivery(seq, event, at))
+        elif watch.taken is not None and not there.replaying:
+            there.life.give_up(there, watch.taken.delivery)
 
 
 def _is_failure(error: BaseException | None) -> bool:

@@ -14,6 +14,8 @@ class Texts:
 
     Attributes:
         apology: the conversation failed.
+        restarted: a conversation that doesn't survive a restart is gone; empty: nothing is said.
+        parked: a conversation can't go on until its code is mended.
         expired: a button or form that nobody waits for any more.
         want_text, want_number, ...: what was expected instead of what came.
         required: a form's field was left empty; ``{label}`` is filled in.
@@ -26,6 +28,8 @@ class Texts:
     """
 
     apology: str
+    restarted: str
+    parked: str
     expired: str
     want_text: str
     want_number: str
@@ -53,6 +57,8 @@ class Texts:
         """The default."""
         return cls(
             apology="Something went wrong here. Please start again.",
+            restarted="I was restarted meanwhile. Please start again.",
+            parked="I can't go on just now. What you told me is kept.",
             expired="This has expired.",
             want_text="Please answer with a text message.",
             want_number="Please answer with a number.",
@@ -81,6 +87,8 @@ class Texts:
         """For Persian-speaking users."""
         return cls(
             apology="مشکلی پیش آمد. لطفاً دوباره شروع کنید.",
+            restarted="در این میان دوباره راه‌اندازی شدم. لطفاً دوباره شروع کنید.",
+            parked="فعلاً نمی‌توانم ادامه دهم. گفته‌های شما نگه داشته شده است.",
             expired="مهلت این گزینه گذشته است.",
             want_text="لطفاً با یک پیام متنی پاسخ دهید.",
             want_number="لطفاً با یک عدد پاسخ دهید.",

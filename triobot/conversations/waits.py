@@ -8,8 +8,8 @@ from enum import Enum
 from typing import TypeAlias, final
 
 import attrs
-import trio
 
+from ..journal.records import OperationId
 from ..wire.events import Event, InvoiceCallback, PayCallback
 from ..wire.ids import SenderId
 from .filters import Setting
@@ -68,10 +68,6 @@ class Broken:
 Answer: TypeAlias = Taken | Unfit | Broken
 
 
-def _nobody_counts(more: int) -> None:
-    """For waits that no conversation opened."""
-
-
 @final
 @attrs.define(eq=False)
 class Wait:
@@ -83,10 +79,11 @@ class Wait:
         question: it has buttons or a form of its own, which come before every other wait.
         token: what its buttons carry; empty without buttons.
         also: what a question takes besides its own buttons, as any wait does.
-        working: told how many more or fewer tasks are at work: one fewer while the task is parked here.
         opened: grows with each opening in the chat: the newest wait goes first.
         owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
-        sleeper: the parked task; None while the question is still being sent.
+        parked_as: the operation in which its task waits for nothing else; None before.
+        given: told when it is given something while it is parked.
+        parking: told each time that it is parked.
         answer: what came; a wait takes one event, then is closed until it is opened again.
         hints: payment callbacks that came while it was closed; they are looked at one by one.
     """
@@ -95,11 +92,12 @@ class Wait:
     otherwise: OtherwisePolicy = attrs.field(repr=False)
     question: bool = False
     token: str = attrs.field(default="", repr=False)
-    working: Callable[[int], None] = attrs.field(default=_nobody_counts, repr=False)
     also: Callable[[Event, Setting], object | None] | None = attrs.field(default=None, repr=False)
     opened: int = 0
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
-    sleeper: trio.lowlevel.Task | None = attrs.field(default=None, init=False, repr=False)
+    parked_as: OperationId | None = attrs.field(default=None, init=False)
+    given: Callable[[Wait], None] | None = attrs.field(default=None, init=False, repr=False)
+    parking: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
     answer: Answer | None = attrs.field(default=None, init=False)
     hints: deque[Taken] = attrs.field(factory=lambda: deque[Taken](), init=False)
 
@@ -111,36 +109,13 @@ class Wait:
     @property
     def parked(self) -> bool:
         """Whether its task waits for nothing else."""
-        return self.sleeper is not None
+        return self.parked_as is not None and self.answer is None
 
     def give(self, answer: Answer) -> None:
-        """Close the wait with this, and wake its task if it is parked."""
+        """Close the wait with this; the conversation takes it when its turn comes."""
         self.answer = answer
-        if self.sleeper is not None:
-            sleeper, self.sleeper = self.sleeper, None
-            self.working(1)
-            trio.lowlevel.reschedule(sleeper)
-
-    async def wait_answer(self) -> Answer:
-        """Wait until the wait is closed.
-
-        Cancellation: *atomic*: an event that was given is returned, never lost.
-        """
-        if self.answer is None:
-            self.sleeper = trio.lowlevel.current_task()
-            self.working(-1)
-
-            def abort(_: object) -> trio.lowlevel.Abort:
-                self.sleeper = None
-                self.working(1)
-                return trio.lowlevel.Abort.SUCCEEDED
-
-            await trio.lowlevel.wait_task_rescheduled(abort)
-        else:
-            await trio.lowlevel.cancel_shielded_checkpoint()
-        answer, self.answer = self.answer, None
-        assert answer is not None
-        return answer
+        if self.given is not None:
+            self.given(self)
 
 
 @final
@@ -151,7 +126,7 @@ class Watch:
     Attributes:
         look: what ends it, and as what.
         name: the filter's, for the log.
-        end: cancels the block.
+        end: ends the block with this.
         opened: grows with each opening in the chat: the newest goes first.
         owner: as a wait's.
         taken: what ended it; it takes one event only.
@@ -159,7 +134,7 @@ class Watch:
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
     name: str
-    end: Callable[[], None] = attrs.field(repr=False)
+    end: Callable[[Taken], None] = attrs.field(repr=False)
     opened: int = 0
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     taken: Taken | None = attrs.field(default=None, init=False)
@@ -167,7 +142,7 @@ class Watch:
     def take(self, taken: Taken) -> None:
         """End the block with this."""
         self.taken = taken
-        self.end()
+        self.end(taken)
 
 
 def is_payment(event: Event) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, final
 from urllib.parse import quote
@@ -9,6 +10,8 @@ from urllib.parse import quote
 from ..wire.content import Descriptor, MediaKind, Source
 from ..wire.rules import JsonValue
 
+# A name with a line end in it would make an address that no route leads to.
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
 SIZES: Final = (64, 128, 256, 512)
 
 
@@ -66,7 +69,7 @@ class Uploads:
 
     def url(self, file_id: str, filename: str) -> str:
         """Where a file is served."""
-        return f"{self.base_url}/files/{file_id}/{quote(filename, safe='')}"
+        return f"{self.base_url}/files/{file_id}/{quote(_UNPRINTABLE.sub('_', filename), safe='')}"
 
     def knows(self, source: Source) -> bool:
         """Whether a media value can be shown: a descriptor of ours that is forgotten can't.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import re
 import socket
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, assert_never, cast, final
@@ -166,6 +167,9 @@ def _take_over(fd: int, backlog: int) -> trio.SocketListener:
 
 
 def _is_left_over(path: str) -> bool:
+    # Connecting to a plain file is refused with the same word: that is somebody's, and stays.
+    if not stat.S_ISSOCK(Path(path).lstat().st_mode):
+        raise ValueError("what is there is no socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:

@@ -49,7 +49,11 @@ async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], report: Re
             return PlainLink(stream)
         if report is not None:
             await report("connection.start_tls.started")
-        link = await _agree(stream, origin.name or origin.host, context())
+        try:
+            rules = context()
+        except OSError as error:  # no descriptor is left to read the certificates with
+            raise httpx.ConnectError(_reason(error)) from error
+        link = await _agree(stream, origin.name or origin.host, rules)
         if report is not None:
             await report("connection.start_tls.complete")
     except BaseException:

@@ -9,6 +9,7 @@ cancelled task can close too.
 from __future__ import annotations
 
 import errno
+import math
 import select
 import socket
 from typing import Final, Protocol, final
@@ -29,9 +30,11 @@ class Link(Protocol):
 
     Attributes:
         wrote: a byte may have left since this was last set to False.
+        stalled_since: when a write began to wait for the other side to read; infinite while none does.
     """
 
     wrote: bool
+    stalled_since: float
 
     async def receive(self) -> bytes:
         """The next bytes; empty when the other side will send no more.
@@ -79,6 +82,7 @@ class PlainLink:
         self._sock.setblocking(False)
         self._fd = self._sock.fileno()
         self.wrote = False
+        self.stalled_since = math.inf
 
     async def receive(self) -> bytes:
         """See `Link`."""
@@ -107,7 +111,11 @@ class PlainLink:
 
     async def _send_rest(self, rest: memoryview) -> None:
         while rest:
-            await trio.lowlevel.wait_writable(self._fd)
+            self.stalled_since = trio.current_time()
+            try:
+                await trio.lowlevel.wait_writable(self._fd)
+            finally:
+                self.stalled_since = math.inf
             try:
                 sent = self._sock.send(rest)
             except (BlockingIOError, InterruptedError):
@@ -149,6 +157,7 @@ class TlsLink:
         self._stream = stream
         self._socket = stream.transport_stream.socket
         self.wrote = False
+        self.stalled_since = math.inf
 
     async def receive(self) -> bytes:
         """See `Link`."""
@@ -158,7 +167,12 @@ class TlsLink:
         """See `Link`."""
         # What TLS has taken may leave with a later write, so that nobody can tell any more.
         self.wrote = True
-        await self._stream.send_all(data)
+        for start in range(0, len(data), _READ_BYTES):
+            self.stalled_since = trio.current_time()
+            try:
+                await self._stream.send_all(data[start : start + _READ_BYTES])
+            finally:
+                self.stalled_since = math.inf
 
     async def send_eof(self) -> None:
         """Nothing: TLS has no such word that every other side understands."""

@@ -142,7 +142,7 @@ class _Server:
         """Close connections that have waited for too long; one task for all, instead of a timer each."""
         while True:
             await trio.sleep(self._limits.idle_seconds / 4)
-            self._close_waiting(trio.current_time() - self._limits.idle_seconds)
+            self._close_waiting()
 
     async def settle(self) -> None:
         """Give open connections a last moment, then close those that wait for nothing."""
@@ -157,11 +157,15 @@ class _Server:
             # Heads that have begun may still be completed, as long as they could before.
             with trio.move_on_after(self._limits.idle_seconds / 4):
                 await self._none_open.wait()
-            self._close_waiting(trio.current_time() - self._limits.idle_seconds)
+            self._close_waiting()
 
-    def _close_waiting(self, since: float) -> None:
+    def _close_waiting(self) -> None:
+        now = trio.current_time()
         for connection in list(self._open):
-            if connection.waiting_since < since:
+            if (
+                connection.waiting_since < now - self._limits.idle_seconds
+                or connection.stalled_since < now - self._limits.send_seconds
+            ):
                 connection.close()
 
 

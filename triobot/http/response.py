@@ -77,7 +77,7 @@ class ResponseReader:
             self.reusable = False
         except httptools.HttpParserUpgrade:
             raise MalformedError(_CHANGED) from None
-        if self._framing > LARGEST_HEAD:
+        if self._framing > LARGEST_HEAD and not self.done:
             raise MalformedError(f"more than {LARGEST_HEAD} bytes that are no body")
 
     def feed_eof(self) -> None:

@@ -60,6 +60,11 @@ class ServerConnection:
         """Whether nothing of a request has come."""
         return self.waiting_since < math.inf and not self._reader.begun
 
+    @property
+    def stalled_since(self) -> float:
+        """When a write began to wait for the sender to read; infinite while none does."""
+        return self._link.stalled_since
+
     def close(self) -> None:
         """Close it at once; a request that is in hand gets no answer."""
         self._link.close()
@@ -103,10 +108,8 @@ class ServerConnection:
         began = 0.0 if self._noted is None else trio.current_time()
         try:
             await self._handler(talk)
-        except trio.BrokenResourceError:
+        except (trio.BrokenResourceError, trio.ClosedResourceError, SenderLeftError):
             talk.closing = True
-            raise
-        except SenderLeftError:
             raise
         except Exception as error:
             # The application's mistake; its text may hold anything.

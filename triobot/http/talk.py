@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import trio
 
 from .answer_head import CONTINUE, encode_answer_head, has_no_body, seconds_now
 from .links import Link
 from .malformed import MalformedError
-from .outgoing import LAST_CHUNK, encode_chunk
+from .outgoing import LAST_CHUNK, UnsendableError, encode_chunk
 from .request import Incoming, RequestReader
 
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
+
+_DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 
 
 class SenderLeftError(Exception):
@@ -39,6 +42,7 @@ class Talk:
         "_chunked",
         "_link",
         "_mute",
+        "_owed",
         "_reader",
         "_stopping",
         "closing",
@@ -74,6 +78,7 @@ class Talk:
         self._asked = not request.expects
         self._chunked = False
         self._mute = False
+        self._owed: int | None = None
 
     async def read(self) -> bytes:
         """The next bytes of the body, some or many; empty at its end.
@@ -149,14 +154,19 @@ class Talk:
 
         Raises: as `answer`.
 
-        Without a ``content-length`` among the headers the body goes in chunks, or up to the end of the
-        connection for a sender that knows no chunks.
+        The body must be as long as a ``content-length`` among the headers says; an answer that is not ends
+        the connection, since what follows would be taken for a part of it. Without one the body goes in
+        chunks, or up to the end of the connection for a sender that knows no chunks.
         """
         pairs = [
             pair for pair in headers if pair[0].lower() not in (b"transfer-encoding", b"connection", b"date")
         ]
-        told = any(name.lower() == b"content-length" for name, _ in pairs)
+        lengths = [value for name, value in pairs if name.lower() == b"content-length"]
+        if len(lengths) > 1 or not all(map(_DIGITS.fullmatch, lengths)):
+            raise UnsendableError("the length of the response is told in two ways, or is no number")
+        told = bool(lengths)
         self._begin(status, close=close)
+        self._owed = int(lengths[0]) if told and not self._mute else None
         if not told and not self._mute:
             if self.request.version == "1.1":
                 self._chunked = True
@@ -164,18 +174,30 @@ class Talk:
             else:
                 self.closing = True
         head = encode_answer_head(status, pairs, now=seconds_now(), close=self.closing)
-        self.status = status
         await trio.lowlevel.checkpoint()
-        await self._link.send(head + self._framed(piece))
+        # A piece that is too long is found out before the head is written.
+        framed = self._framed(piece)
+        self.status = status
+        await self._link.send(head + framed)
 
     async def write(self, piece: bytes) -> None:
-        """Write a piece of the body."""
+        """Write a piece of the body.
+
+        Raises:
+            UnsendableError: the body is longer than was told; nothing of the piece was written.
+        """
         await trio.lowlevel.checkpoint()
         if framed := self._framed(piece):
             await self._link.send(framed)
 
     async def end(self) -> None:
-        """The response is complete."""
+        """The response is complete.
+
+        Raises:
+            UnsendableError: the body is shorter than was told.
+        """
+        if self._owed:
+            raise UnsendableError("the response is shorter than its headers say")
         if self._chunked:
             await self._link.send(LAST_CHUNK)
         self.finished = True
@@ -183,6 +205,10 @@ class Talk:
     def _framed(self, piece: bytes) -> bytes:
         if self._mute:
             return b""
+        if self._owed is not None:
+            self._owed -= len(piece)
+            if self._owed < 0:
+                raise UnsendableError("the response is longer than its headers say")
         return encode_chunk(piece) if self._chunked else piece
 
     def _begin(self, status: int, *, close: bool) -> None:

@@ -50,7 +50,6 @@ def _arm_effect(turns: Turns, parked: Parked) -> None:
     elif parked.felt is not None:
         turns.cut_short(parked)
     elif intended is not None and parked.in_doubt is not None:
-        turns.check_fingerprint(parked, intended.fingerprint)
         turns.known(parked, parked.in_doubt, turns.world.now())
     else:
         if parked.id in turns.in_doubt:

@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 @final
-class Event:
-    """Something that happens once; made by `Incarnation.open_event`."""
+class ChatEvent:
+    """Something that happens once; made by `Chat.open_event`."""
 
     def __init__(self, turns: Turns, current: Callable[[], Branch]) -> None:
         self._turns = turns
@@ -50,8 +50,8 @@ class Event:
 
 
 @final
-class Channel(Generic[T]):
-    """A bounded queue between branches; made by `Incarnation.open_channel`. A full one makes `send` wait."""
+class ChatChannel(Generic[T]):
+    """A bounded queue between branches; made by `Chat.open_channel`. A full one makes `send` wait."""
 
     def __init__(self, turns: Turns, current: Callable[[], Branch], capacity: int) -> None:
         self._turns = turns

@@ -132,6 +132,7 @@ class Parked:
         due: when a sleep ends, in wall milliseconds.
         subject: for the world: what a wait takes.
         lane: effects of one lane start one after another, each once the one before it is recorded.
+        holds: deadlines around it wait for it a little.
         in_doubt: what an effect that may have happened becomes, in place of being performed again.
         armed: it may complete by what happens now; only once the journal is exhausted.
         felt: it was cancelled.
@@ -152,6 +153,7 @@ class Parked:
     due: int | None = None
     subject: object = None
     lane: str | None = None
+    holds: bool = False
     in_doubt: Failed | None = None
     armed: bool = False
     felt: RaiseCancel | None = None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import final
 
 from ..seams import Write
-from .records import Record
+from .records import Done, Record, Result
 from .world import Entry, World
 
 
@@ -22,11 +22,28 @@ class Draft:
         self._world = world
         self._records: list[Record] = []
         self._moves: list[Write] = []
+        self._outcomes: list[Done] = []
         self._data: dict[str, str | None] = {}
 
     def add(self, record: Record, moves: Sequence[Write] = ()) -> None:
         """This was taken, and these move with it."""
         self._records.append(record)
+        self._moves.extend(moves)
+
+    def finish(self, record: Done, moves: Sequence[Write]) -> None:
+        """An effect's outcome was taken; it is kept nowhere else."""
+        self._outcomes.append(record)
+        self.add(record, moves)
+
+    def give_up(self) -> None:
+        """The turn will not come to its end: but what was done outside must not be done again."""
+        known = tuple(Result(one.id, one.time, one.outcome) for one in self._outcomes)
+        self._records, self._moves, self._data, self._outcomes = [], [], {}, []
+        if known:
+            self._world.append(Entry(rows=known))
+
+    def also(self, moves: Sequence[Write]) -> None:
+        """These move with the turn, whatever else becomes of it."""
         self._moves.extend(moves)
 
     def put(self, key: str, value: str | None) -> None:
@@ -37,5 +54,5 @@ class Draft:
         """Give it to the world, if there is anything; see `Entry`."""
         if self._records or self._moves or self._data:
             records, moves, data = tuple(self._records), tuple(self._moves), self._data
-            self._records, self._moves, self._data = [], [], {}
+            self._records, self._moves, self._data, self._outcomes = [], [], {}, []
             self._world.append(Entry(records, moves, data, unfinished=unfinished, wake=wake))

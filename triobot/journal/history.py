@@ -13,6 +13,7 @@ from .records import (
     Fired,
     Intended,
     Interrupted,
+    Noted,
     OperationId,
     Outcome,
     Patched,
@@ -32,6 +33,8 @@ class History:
     Attributes:
         start: the first record.
         patches: what the code asked for, and got.
+        unpatched: what this code asked for where none was recorded.
+        notes: what it asked for in the middle of a turn.
         results: outcomes of effects that are known, while their turns may not have come.
         intended: effects that were about to leave.
     """
@@ -42,7 +45,9 @@ class History:
         rest = records[1:]
         self.start = first
         self.patches = {record.patch for record in rest if isinstance(record, Patched)}
-        self._turns = [record for record in rest if not isinstance(record, Patched)]
+        self.unpatched: set[str] = set()
+        self.notes = {record.id: record for record in rest if isinstance(record, Noted)}
+        self._turns = [record for record in rest if not isinstance(record, Patched | Noted)]
         self._cursor = 0
         self._kinds = {record.id: record.kind for record in self._turns if isinstance(record, Done)}
         self._done = frozenset(self._kinds)

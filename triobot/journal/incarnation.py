@@ -20,14 +20,14 @@ import trio
 
 from ..errors import ConversationEndedError, ForeignTaskError, NondeterminismError
 from ..seams import Write
-from ..values import encode_value
-from .between import Channel, Event
+from ..values import decode_value, encode_value
+from .between import ChatChannel, ChatEvent
 from .branches import Branch, Nature, Place
 from .faults import Raises, record_error, record_value
 from .history import History
 from .nursery import Nursery, open_nursery
 from .operations import enter, park, perform, torn
-from .records import Continued, Ended, OperationId, Record, Row, Start, Value
+from .records import Continued, Ended, Noted, OperationId, Record, Row, Start, Value
 from .scopes import Scope
 from .stimuli import Completion, Expiry, Interruption, Written
 from .turns import Turns
@@ -71,7 +71,9 @@ class ContinuesAs:
 @final
 @attrs.frozen
 class Evicted:
-    """It isn't over; this incarnation is."""
+    """It isn't over; this incarnation is. What its cleanup raised is `error`."""
+
+    error: BaseExceptionGroup[Exception] | None = attrs.field(default=None, repr=False)
 
 
 @final
@@ -167,7 +169,7 @@ class Incarnation:
         if self._turns.stuck is not None:
             return Stuck(self._turns.stuck)
         if self._turns.dying:
-            return Evicted()
+            return Evicted(failure)
         if continued is not None:
             return ContinuesAs(continued.fn, continued.text)
         if self._turns.interruption.cancel_called:
@@ -187,6 +189,16 @@ class Incarnation:
     def live(self) -> bool:
         """Whether everything recorded has been replayed."""
         return self._turns.live
+
+    @property
+    def replaying(self) -> bool:
+        """Whether what runs now ran before: what it does to the world has been done."""
+        return not self._history.exhausted
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an interrupt has ended it, and it is on its way out."""
+        return self._turns.interruption.cancel_called
 
     @property
     def over(self) -> bool:
@@ -272,7 +284,7 @@ class Incarnation:
                 "a chat operation from a task that the conversation doesn't know; "
                 "start it with chat.open_nursery()"
             )
-        if branch.place is Place.WORKS:
+        if branch.place is Place.WORKS and not self._turns.dying:
             raise ForeignTaskError("a chat operation inside a step; return a value instead")
         return branch
 
@@ -302,18 +314,20 @@ class Incarnation:
         lane: str | None = None,
         raises: Raises = (),
         in_doubt: Exception | None = None,
+        holds: bool = False,
     ) -> T:
         """Run ``body()`` at least once, and never again once its outcome is recorded.
 
         Args:
             lane: those of one lane start one after another, in the order of their operations.
             raises: the author's own errors that come back as themselves.
+            holds: deadlines around it wait for it a little (`stimuli.HELD`).
             in_doubt: raised in place of a repeat, when it may have happened before a crash.
 
         Cancellation: *ambiguous*: the body may have done its work.
         """
         parked = await enter(self._turns, self.current(), kind, Nature.EFFECT, fingerprint)
-        parked.lane = lane
+        parked.lane, parked.holds = lane, holds
         parked.in_doubt = None if in_doubt is None else record_error(in_doubt)
         value = await perform(self._turns, parked, body, raises, intend=in_doubt is not None)
         return cast("T", value)
@@ -329,15 +343,15 @@ class Incarnation:
         """A nursery of branches."""
         return open_nursery(self._turns, self._tasks, self.current())
 
-    def open_event(self) -> Event:
+    def open_event(self) -> ChatEvent:
         """How one branch tells others that something happened."""
         self.current()
-        return Event(self._turns, self.current)
+        return ChatEvent(self._turns, self.current)
 
-    def open_channel(self, capacity: int = 0) -> Channel[object]:
+    def open_channel(self, capacity: int = 0) -> ChatChannel[object]:
         """How one branch gives values to another."""
         self.current()
-        return Channel[object](self._turns, self.current, capacity)
+        return ChatChannel[object](self._turns, self.current, capacity)
 
     def continue_as(self, fn: str, *args: object) -> NoReturn:
         """End here, and go on as another function with a journal of its own."""
@@ -365,6 +379,39 @@ class Incarnation:
     def token(self, size: int) -> bytes:
         """Bytes that nobody can guess."""
         return blake2b(self._draw().encode(), digest_size=size).digest()
+
+    def upcoming(self) -> OperationId:
+        """The id that the current task's next operation will have."""
+        branch = self.current()
+        return OperationId(f"{branch.path}{branch.count + 1}")
+
+    def hand_over(self) -> None:
+        """Give what the turn has left behind so far to the world, for a last commit before its end."""
+        if not self.replaying:
+            self._turns.hand_over()
+
+    def note(self, kind: str, ask: Callable[[], tuple[object, Sequence[Write]]]) -> object:
+        """What the world has now, and what moves with it; the same on replay."""
+        id = self.current().next_id()
+        noted = self._history.notes.get(id)
+        if noted is not None:
+            return decode_value(noted.value)
+        value, moves = ask() if not self.replaying else (None, ())
+        text = encode_value(value)
+        if self.replaying:
+            self._turns.get_stuck(id, f"nothing was noted here; now it is a {kind}")
+        else:
+            self._turns.draft.add(Noted(self._turns.time, id, kind, text), moves)
+        return decode_value(text)
+
+    def was_in_doubt(self, id: OperationId) -> bool:
+        """Whether an effect may have happened twice, since a crash came before its outcome was known."""
+        return bool(self.note("in_doubt", lambda: (id in self._turns.in_doubt, ())))
+
+    def also(self, moves: Sequence[Write]) -> None:
+        """Let these become durable with the present turn."""
+        if not self.replaying:
+            self._turns.draft.also(moves)
 
     def patched(self, patch: str) -> bool:
         """Whether the new code is to run here; see `Chat.patched`."""

@@ -49,7 +49,9 @@ class Nursery:
         self._count += 1
         key = tuple(int(part) for part in self._own.replace("/", ".").split("."))
         path = f"{self._own}/{self._count}."
-        child = Branch(path, (*key, self._count), list(self._around), Place.QUEUED)
+        child = Branch(
+            path, (*key, self._count), list(self._around), Place.QUEUED, turn=OperationId(f"{path}0")
+        )
         self._children.add(child)
         if self._turns.dying:
             return
@@ -61,7 +63,7 @@ class Nursery:
         self._turns.cut(self._nursery.cancel_scope)
 
     def _start(self, child: Branch, fn: Callable[[], Awaitable[object]], name: str) -> None:
-        self._turns.start(child)
+        self._turns.begin(child)
         self._nursery.start_soon(self._run, child, fn, name=name)
 
     async def _run(self, child: Branch, fn: Callable[[], Awaitable[object]]) -> None:

@@ -137,6 +137,17 @@ class Patched:
 
 @final
 @attrs.frozen
+class Noted:
+    """In the middle of a turn the world was asked for something that it has now: no turn of its own."""
+
+    time: int
+    id: OperationId
+    kind: str
+    value: str = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
 class DataPut:
     """Somebody else wrote into what the chat keeps."""
 
@@ -164,7 +175,7 @@ class Continued:
     args: str = attrs.field(repr=False)
 
 
-Record: TypeAlias = Start | Done | Fired | Interrupted | Patched | DataPut | Ended | Continued
+Record: TypeAlias = Start | Done | Fired | Interrupted | Patched | Noted | DataPut | Ended | Continued
 
 
 # --- beside the journal

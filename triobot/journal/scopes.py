@@ -59,6 +59,11 @@ class Scope:
         """Whether the block is to end."""
         return self._scope.cancel_called
 
+    def lift(self) -> None:
+        """Take its deadline away."""
+        self.due = None
+        self._open()
+
     def cancel(self) -> None:
         """End the block at its next operation."""
         self._turns.cut(self._scope)
@@ -72,8 +77,12 @@ class Scope:
         branch.around.append(self._scope)
         if self.due is not None and self.due <= self._turns.time:
             self._scope.cancel()
-        self._turns.open_scope(OpenScope(self.id, self._scope, self.due, len(branch.around), self._fired))
+        self._open()
         return self
+
+    def _open(self) -> None:
+        depth = len(self._branch.around) if self._branch is not None else 0
+        self._turns.open_scope(OpenScope(self.id, self._scope, self.due, depth, self._fired))
 
     def _fired(self, event: int | None, value: str | None) -> None:
         self.event = event
@@ -85,7 +94,7 @@ class Scope:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self._turns.scopes.pop(self.id, None)
+        self._turns.close_scope(self.id)
         if self._branch is not None:
             self._branch.around.remove(self._scope)
         return bool(self._scope.__exit__(kind, error, traceback))

@@ -8,7 +8,7 @@ have come. Equal stamps: events, results, expiries (the outermost scope first, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import attrs
 import trio
@@ -16,6 +16,9 @@ import trio
 from ..seams import Write
 from .branches import Nature, Parked
 from .records import OperationId, Outcome
+
+HELD: Final = 5000
+"""Milliseconds that a deadline waits for an operation that `holds` it."""
 
 
 @final
@@ -139,6 +142,7 @@ def due(
         and scope.due <= now
         and not scope.scope.cancel_called
         and not (under_way and revived is not None and scope.due <= revived)
+        and not any(_holds(operation, scope, now) for operation in operations)
         and all_came(scope.due)
     ]
     found += [
@@ -152,8 +156,15 @@ def due(
     return found
 
 
+def _holds(operation: Parked, scope: OpenScope, now: int) -> bool:
+    """Whoever pays in the last second must get what was bought."""
+    inside = operation.holds and scope.scope in operation.branch.around
+    return inside and scope.due is not None and now < scope.due + HELD
+
+
 def next_due(scopes: Iterable[OpenScope], parked: Iterable[Parked], now: int) -> int | None:
     """When to look again."""
-    times = [scope.due for scope in scopes if scope.due is not None and not scope.scope.cancel_called]
+    open_ones = [scope.due for scope in scopes if scope.due is not None and not scope.scope.cancel_called]
+    times = [time if time > now else time + HELD for time in open_ones]
     times += [operation.due for operation in parked if operation.due is not None]
     return min((time for time in times if time > now), default=None)

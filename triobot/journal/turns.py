@@ -26,6 +26,7 @@ import trio
 
 from ..errors import NondeterminismError
 from ..seams import Write
+from .applying import apply
 from .arming import arm_all, go_live
 from .branches import Branch, Felt, Given, Nature, Parked, Passed, Place, RaiseCancel, Signal
 from .draft import Draft
@@ -46,7 +47,6 @@ from .records import (
     Patched,
     Record,
     Result,
-    Start,
     Value,
 )
 from .stimuli import (
@@ -120,10 +120,10 @@ class Turns:
 
     # --- a branch's side
 
-    def begin(self, main: Branch) -> None:
-        """The coroutine itself begins, with the first turn."""
-        self.branches.add(main)
-        self._begin_turn(main, OperationId("0"))
+    def begin(self, branch: Branch) -> None:
+        """The coroutine itself or a child begins, with its first turn."""
+        self.branches.add(branch)
+        self._begin_turn(branch, branch.turn)
 
     def park(self, parked: Parked) -> None:
         """End the branch's turn in this operation, which may have been given something when this returns."""
@@ -145,8 +145,9 @@ class Turns:
         followed = self._leave_lane(parked)
         if not followed:
             self._pump_beside(parked)
-        if parked.id in self.parked:
-            # Others go first: but what is known must not be forgotten, for it would be done again.
+        if parked.id in self.parked and not isinstance(outcome, CutShort):
+            # Others go first: but what is known must not be forgotten, for it would be done again. That it
+            # was cut short is known only together with what cut it, which may be a turn that isn't over.
             self.world.append(Entry(rows=(Result(parked.id, stamp, outcome),)))
         if followed:
             self._pump_beside(parked)
@@ -171,10 +172,6 @@ class Turns:
         """Do this, which begins a turn of somebody else's, once this turn is over."""
         self._queue.append(work)
 
-    def start(self, branch: Branch) -> None:
-        """Begin the first turn of a child."""
-        self._begin_turn(branch, OperationId(f"{branch.path}0"))
-
     def give(self, parked: Parked, given: Given) -> None:
         """Begin the turn in which this operation goes on."""
         self.parked.pop(parked.id, None)
@@ -184,16 +181,22 @@ class Turns:
 
     def put_data(self, key: str, value: str | None) -> None:
         """The turn writes into what the chat keeps."""
-        self.draft.put(key, value)
-        self._apply_data(key, value)
+        # What was recorded is kept already, and others may have written since.
+        if self.history.exhausted:
+            self.draft.put(key, value)
+        self.apply_data(key, value)
 
     def patched(self, patch: str) -> bool:
         """Whether new code may go the new way; see `Chat.patched`."""
-        if patch in self.history.patches:
+        history = self.history
+        if patch in history.patches:
             return True
-        if not self.history.exhausted:
+        if not history.exhausted:
+            # For good: what went the old way once goes it everywhere, or the next replay would not fit.
+            history.unpatched.add(patch)
+        if patch in history.unpatched:
             return False
-        self.history.patches.add(patch)
+        history.patches.add(patch)
         self.draft.add(Patched(self.time, patch))
         return True
 
@@ -234,6 +237,11 @@ class Turns:
         self.scopes[scope.id] = scope
         if self.holder is not None:
             replay_cuts(self, self.holder)
+
+    def close_scope(self, id: OperationId) -> None:
+        """A block is over: what would have ended it comes to nothing."""
+        self.scopes.pop(id, None)
+        self.stimuli = [one for one in self.stimuli if not isinstance(one, Expiry) or one.scope.id != id]
 
     def cut(self, scope: trio.CancelScope) -> None:
         """Cancel a scope: the operations under it feel it one by one, in the order of their ids."""
@@ -299,7 +307,7 @@ class Turns:
                     self._queue.popleft()()
                 elif (record := self.history.next) is not None:
                     self.history.advance()
-                    self._apply(record)
+                    apply(self, record)
                 elif not self._take_next():
                     return
         finally:
@@ -352,7 +360,12 @@ class Turns:
     def _take(self, stimulus: Stimulus, time: int) -> None:
         match stimulus:
             case Completion(parked, outcome, _, event, moves):
-                self._record(Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event), moves)
+                record = Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event)
+                if parked.nature is Nature.EFFECT and not isinstance(outcome, CutShort):
+                    self.draft.finish(record, moves)
+                    apply(self, record)
+                else:
+                    self._record(record, moves)
             case Awake(parked):
                 none = Value("[1,null]")
                 self._record(Done(time, parked.id, parked.kind, parked.fingerprint, none), ())
@@ -365,46 +378,7 @@ class Turns:
 
     def _record(self, record: Record, moves: tuple[Write, ...]) -> None:
         self.draft.add(record, moves)
-        self._apply(record)
-
-    def _apply(self, record: Record) -> None:
-        """Give what a record says: the same code live as on replay."""
-        self.time = record.time
-        match record:
-            case Done():
-                self._complete(record)
-            case Fired(scope=id):
-                scope = self.scopes.get(id)
-                if scope is None:
-                    self.get_stuck(id, "a block ended here, and is not open now")
-                else:
-                    scope.fired(record.event, record.value)
-                    self.cut(scope.scope)
-            case Interrupted():
-                self.cut(self.interruption)
-            case DataPut(_, key, value):
-                self._apply_data(key, value)
-            case Ended() | Continued() | Start() | Patched():
-                self.get_stuck(OperationId("0"), "the conversation ended here, and goes on now")
-
-    def _complete(self, record: Done) -> None:
-        parked = self.parked.get(record.id)
-        if parked is None:
-            self.get_stuck(record.id, f"a {record.kind} ended here, and has not begun now")
-        elif parked.kind != record.kind:
-            self.get_stuck(record.id, f"a {record.kind} ended here; now it is a {parked.kind}")
-        elif not isinstance(record.outcome, CutShort):
-            self.check_fingerprint(parked, record.fingerprint)
-            self.give(parked, record.outcome)
-        elif parked.felt is None:
-            self.get_stuck(record.id, f"a {record.kind} was cut short here, and no block around it ended now")
-        else:
-            self.give(parked, Felt(parked.felt))
-
-    def check_fingerprint(self, parked: Parked, fingerprint: str) -> None:
-        """Tell if an operation has other arguments than the recorded one."""
-        if parked.fingerprint != fingerprint:
-            self.world.reworded(parked.id, parked.kind)
+        apply(self, record)
 
     # --- effects
 
@@ -463,11 +437,14 @@ class Turns:
         if self.dying or self.over:
             return
         self.dying = True
+        self.draft.give_up()
         self._queue.clear()
         self.stimuli.clear()
         self.branches -= {branch for branch in self.branches if branch.place is Place.QUEUED}
+        for branch in self.branches:
+            for scope in branch.around:
+                scope.shield = False  # bodies of effects are to feel it, too; what sleeps is woken by hand
         self.root.cancel()
-        # By hand: shields, the author's as well as ours, keep the root's cancellation from many.
         for parked in [*self.parked.values(), *(join for join in self._joins if self._joined(join))]:
             self._wake(parked, Signal.GONE)
         self._joins = [join for join in self._joins if join.given is None]
@@ -486,7 +463,7 @@ class Turns:
             parked.asleep = False
             trio.lowlevel.reschedule(parked.task)
 
-    def _apply_data(self, key: str, value: str | None) -> None:
+    def apply_data(self, key: str, value: str | None) -> None:
         if value is None:
             self.data.pop(key, None)
         else:

@@ -101,6 +101,6 @@ class World(Protocol):
         """A recorded operation has other arguments now: a warning in production, an error in tests."""
         ...
 
-    def swallowed(self, line: str, /) -> None:
+    def swallowed(self, id: OperationId, /) -> None:
         """The conversation's code won't let go: it catches every cancellation."""
         ...

@@ -21,7 +21,7 @@ _RECORDS: Final = frozenset(
     f"journal.{name}"
     for name in (
         *("Value", "Failed", "CutShort", "Start", "Done", "Fired", "Interrupted"),
-        *("Patched", "DataPut", "Ended", "Continued", "Result", "Intended"),
+        *("Patched", "Noted", "DataPut", "Ended", "Continued", "Result", "Intended"),
     )
 )
 _KEPT_WORDS: Final = frozenset({"id", "kind", "scope", "mid", "fn", "patch", "why"})

@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final, Literal, final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Literal, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -25,7 +25,7 @@ from ..wire.ids import ChatId, InvoiceId, RefId
 from . import asking
 from .books import Books
 from .desk import Desk
-from .entry import Entry, State
+from .entry import Entry, State, Taker
 from .examiner import work_on
 from .facts import Answer, Plain
 from .ledger import Moved
@@ -33,6 +33,9 @@ from .records import alarm_of, entry_of
 from .references import new_ref_id
 from .schedule import BLIND, MINUTE, SECOND
 from .ticket import OpenTicket, captured_of
+
+Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
+"""Whether the conversation of this owner in this chat will come back to its payment."""
 
 HINTS: Final = 1_024
 """Callbacks that may wait in memory; further ones are read from the inbox again."""
@@ -82,6 +85,7 @@ class Cashier:
         ring: says at once what can't be stored.
         noted: told of alarms whose rows are stored.
         epoch: how often the store was restored from a backup.
+        recall: brings a chat's conversations back into memory, if they are not there.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class Cashier:
         ring: Ring,
         noted: Callable[[Alarm], object] = lambda alarm: None,
         epoch: int = 0,
+        recall: Callable[[ChatId], object] = lambda chat_id: None,
         budget: Budget | None = None,
     ) -> None:
         self._store = store
@@ -103,6 +108,7 @@ class Cashier:
         self._ring = ring
         self._noted = noted
         self._epoch = epoch
+        self._recall = recall
         self._budget = budget or Budget()
         rows = store.payments
         self.books = Books(rows, store.commit, clock.now, self._moved)
@@ -130,6 +136,41 @@ class Cashier:
             except StaleRowError:
                 continue  # the number is taken: another one
         return OpenTicket(self.books, entry, "conversation", self._tickets)
+
+    async def again(self, id: RefId, *, late: bool = False) -> OpenTicket | None:
+        """The payment with this number, for the conversation that opened it; None if it is gone.
+
+        Args:
+            late: for the aside that it was delivered to.
+        """
+        entry = await self.books.read(id)
+        while entry is not None:
+            books, taker = (self._patient, "handler") if late else (self.books, "conversation")
+            ticket = OpenTicket(books, entry, cast("Taker", taker), self._tickets)
+            # It hears of what moves from here on; what moved while it was read, it has to see.
+            entry = await self.books.read(id)
+            if entry is not None and entry.revision <= ticket.revision:
+                return ticket
+        return None
+
+    async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
+        """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat.
+
+        Args:
+            key: of the payment that the owner has, if it is the aside for it.
+        """
+        after: RefId | None = None
+        find = self._store.payments.find
+        while page := await find(states=_TAKEN, chat_id=chat_id, after=after, limit=_PAGE):
+            after = page[-1].id
+            for entry in map(entry_of, page):
+                mine = entry.owner == owner or entry.owner.startswith(f"{owner}/")
+                if mine and entry.taker == "conversation":
+                    gone = Plain("taker_gone")
+                    await self.books.move(entry.id, gone, may_fail=True, taker="conversation")
+                elif entry.key == key and entry.taker == "handler":
+                    failed = Plain("handler_failed")
+                    await self.books.move(entry.id, failed, may_fail=True, taker="handler")
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
         """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
@@ -177,7 +218,7 @@ class Cashier:
 
     # --- the start
 
-    async def start(self, alive: Callable[[str], bool]) -> None:
+    async def start(self, alive: Alive) -> None:
         """Take up what the last process left; before conversations go on, and before `run`.
 
         Args:
@@ -191,9 +232,12 @@ class Cashier:
             count, after = count + len(page), page[-1].id
             left += [row.id for row in page][: _NAMED - len(left)]
             for entry in map(entry_of, page):
-                facts = _at_start(entry, self._epoch, alive)
+                there = entry.taker == "conversation" and await alive(entry.chat_id, entry.owner)
+                facts = _at_start(entry, self._epoch, there)
                 if facts:
                     await self.books.move(entry.id, *facts)
+                if there and entry.state in ("verified", "mismatch"):
+                    self._recall(entry.chat_id)
         if left and unwatched is not None:
             await self._alarm_unwatched(unwatched, count, left)
         await self._beat()
@@ -299,6 +343,8 @@ class Cashier:
         ticket = self._tickets.get(moved.entry.id)
         if ticket is not None:
             ticket.heard(moved)
+        elif moved.notice is not None and moved.entry.taker == "conversation":
+            self._recall(moved.entry.chat_id)
         for kind in moved.alarms:
             self._noted(alarm_of(kind, moved.entry))
         self._poke.set()
@@ -326,7 +372,7 @@ class Cashier:
 
     async def deliver(self, entry: Entry) -> bool:
         """Hand captured money to the aside for its item."""
-        ticket = OpenTicket(self.books, entry, "handler", self._tickets)
+        ticket = OpenTicket(self._patient, entry, "handler", self._tickets)
         return await self._deliver(captured_of(entry), ticket)
 
     async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> Answer:
@@ -334,12 +380,12 @@ class Cashier:
             return await asking.look_up(self._outbox, chat_id, invoice_id)
 
 
-def _at_start(entry: Entry, epoch: int, alive: Callable[[str], bool]) -> list[Plain]:
+def _at_start(entry: Entry, epoch: int, alive: bool) -> list[Plain]:
     """What a start of the program means for an entry."""
     if entry.epoch < epoch and not entry.uncertain:
         return [Plain("restored")]
     facts = [Plain("restart")] if entry.state in _INTERRUPTED else []
-    if entry.taker == "conversation" and not alive(entry.owner):
+    if entry.taker == "conversation" and not alive:
         facts.append(Plain("taker_gone"))
     return facts
 

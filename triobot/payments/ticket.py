@@ -14,7 +14,7 @@ import trio
 from ..money import Captured, PaymentNotice
 from ..wire.ids import InvoiceId, MessageId, RefId
 from .books import Books
-from .entry import CAPTURED, Entry, Taker
+from .entry import CAPTURED, ENDED, Entry, Taker
 from .facts import Fact, Plain, PlainName, SendOk
 from .ledger import Moved
 
@@ -51,7 +51,27 @@ class OpenTicket:
     @property
     def to_send(self) -> bool:
         """Nothing of it has been sent, or nobody knows whether."""
-        return self._entry.state in ("prepared", "sending", "unsure")
+        entry = self._entry
+        if entry.state in ("prepared", "sending", "unsure"):
+            return True
+        # A start asks the platform about what it doesn't know: that says nothing of what the user sees.
+        named = entry.message_id is not None or entry.invoice_id is not None or entry.hinted_at is not None
+        return entry.state in ("check", "verifying") and not named
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nobody knows if it was sent."""
+        return self._entry.lost
+
+    @property
+    def message_id(self) -> MessageId | None:
+        """The message with its button, once that is known."""
+        return self._entry.message_id
+
+    @property
+    def revision(self) -> int:
+        """Of the entry that it knows."""
+        return self._entry.revision
 
     def heard(self, moved: Moved) -> None:
         """The payment has moved."""
@@ -65,8 +85,10 @@ class OpenTicket:
             self._tell()
 
     def listen(self, news: Callable[[], None] | None) -> None:
-        """Have this called, at once and without waiting, whenever there are news."""
+        """Have this called, at once and without waiting, whenever there are news; with None, hear no more."""
         self._tell = news
+        if news is None:
+            self._close()
 
     @property
     def has_news(self) -> bool:
@@ -75,12 +97,14 @@ class OpenTicket:
 
     def _catch_up(self) -> None:
         """What a conversation that comes back to its payment was told meanwhile."""
-        if self._entry.taker != self._taker:
+        if self._entry.taker != self._taker or self._entry.state in ENDED:
             self._notices.append(PaymentNotice("handed_over"))
         elif self._entry.state in ("verified", "delivered"):
             self._notices.append(PaymentNotice("paid", captured=self._entry.captured))
         elif self._entry.state == "mismatch":
             self._notices.append(PaymentNotice("mismatch", captured=self._entry.captured))
+        elif self._looked_at():
+            self._notices.append(None)
 
     # --- the lane
 

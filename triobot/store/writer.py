@@ -134,7 +134,7 @@ class Writer:
         """Serve until `close`. Raises nothing: what went wrong is in `crash`."""
         with trio.CancelScope(shield=True):
             async for job in self._receive:
-                batch = [job, *self._what_else_waits()]
+                batch = [job, *self._what_else_waits(MOST_IN_A_BATCH - 1)]
                 if all(job.lazy for job in batch):
                     await self._wait_for_company(batch)
                 if time.monotonic() < self._give_up_at:
@@ -145,16 +145,20 @@ class Writer:
     async def _wait_for_company(self, batch: list[_Job]) -> None:
         """What can wait shares the transaction, the fsync and the thread of the next that can't."""
         with trio.move_on_after(_LAZY_SECONDS):
-            async for job in self._receive:
+            while len(batch) < MOST_IN_A_BATCH:
+                try:
+                    job = await self._receive.receive()
+                except trio.EndOfChannel:
+                    return
                 batch.append(job)
-                if not job.lazy or len(batch) == MOST_IN_A_BATCH:
-                    batch += self._what_else_waits()[: MOST_IN_A_BATCH - len(batch)]
+                if not job.lazy:
+                    batch += self._what_else_waits(MOST_IN_A_BATCH - len(batch))
                     return
 
-    def _what_else_waits(self) -> list[_Job]:
+    def _what_else_waits(self, most: int) -> list[_Job]:
         more: list[_Job] = []
         try:
-            while len(more) < MOST_IN_A_BATCH - 1:
+            while len(more) < most:
                 more.append(self._receive.receive_nowait())
         except (trio.WouldBlock, trio.EndOfChannel):
             pass

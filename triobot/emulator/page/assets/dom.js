@@ -31,11 +31,16 @@ export function h(spec, props = {}, ...children) {
   return element;
 }
 
+// Thousands of marks upon one letter hold a browser up for a minute; no language has more than a few.
+const PILES = /(\p{M}{30})\p{M}+/gu;
+
+const readableText = (text) => text.replace(PILES, "$1…");
+
 /** Put children behind those that are there. */
 export function add(element, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    element.append(child instanceof Node ? child : document.createTextNode(readableText(String(child))));
   }
   return element;
 }
@@ -44,6 +49,37 @@ export function add(element, children) {
 export function fill(element, ...children) {
   element.replaceChildren();
   return add(element, children);
+}
+
+const focusable = (holder) => [
+  ...holder.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']"),
+];
+
+/**
+ * Draw anew what may hold the focus, and give it back: else whoever works by keyboard loses the place whenever
+ * something comes. `draw` returns what stands in the place of `holder`, if that is another element.
+ */
+export function keepFocus(holder, draw) {
+  const before = document.activeElement;
+  if (!holder.contains(before)) return void draw();
+  const place = focusable(holder).indexOf(before);
+  const { chat } = before.dataset;
+  const { selectionStart, selectionEnd } = before;
+  const after = focusable(draw() ?? holder);
+  const found = chat === undefined ? after[place] : after.find((one) => one.dataset.chat === chat);
+  if (!found) return;
+  found.focus({ preventScroll: true });
+  if (typeof selectionStart === "number" && found.type === before.type)
+    found.setSelectionRange(selectionStart, selectionEnd);
+}
+
+/** Keep Tab inside: behind its last element comes its first. */
+export function keepTabInside(holder, event) {
+  const all = focusable(holder).filter((one) => one.checkVisibility() && !one.disabled);
+  const end = event.shiftKey ? all[0] : all.at(-1);
+  if (holder.contains(document.activeElement) && document.activeElement !== end) return;
+  event.preventDefault();
+  (event.shiftKey ? all.at(-1) : all[0])?.focus();
 }
 
 const WEB = /\bhttps?:\/\/[^\s<>"']+[^\s<>"'.,:;!?)\]}،؛]/giu;

@@ -1,6 +1,6 @@
 // Every request in both directions, as it happens: what the bot asks for, and what is posted to it.
 
-import { fill, h, icon, iconButton } from "./dom.js";
+import { fill, h, icon, iconButton, keepFocus } from "./dom.js";
 import { bytes, exactClock, number } from "./format.js";
 import { toast } from "./sheet.js";
 import { t } from "./words.js";
@@ -93,9 +93,12 @@ export function inspectorPanel() {
   function redraw(call) {
     const known = drawn.get(call.number);
     if (!known) return;
-    const element = row(call);
-    known.replaceWith(element);
-    drawn.set(call.number, element);
+    keepFocus(known, () => {
+      const element = row(call);
+      known.replaceWith(element);
+      drawn.set(call.number, element);
+      return element;
+    });
   }
 
   function details(call) {
@@ -138,7 +141,11 @@ export function inspectorPanel() {
 
   listen((fresh) => {
     if (!element.isConnected) return;
-    if (fresh.all) return draw();
+    if (fresh.all) {
+      // Another run counts from one again.
+      if (hidden > Math.max(0, ...world.calls.keys())) hidden = 0;
+      return draw();
+    }
     for (const call of fresh.calls) {
       if (drawn.has(call.number)) {
         redraw(call);

@@ -3,6 +3,8 @@
 // The token comes behind the # of the address, which a browser sends nowhere. It stays in this tab, so that a
 // reload works, and leaves the address bar, so that a copied address or a screenshot doesn't give it away.
 
+import { t } from "./words.js";
+
 const KEY = "triobot-control";
 // The stream beats every second; a silence of this length means that the line is cut.
 const SILENCE = 6_000;
@@ -10,13 +12,24 @@ const SILENCE = 6_000;
 let token = takeToken();
 
 function takeToken() {
-  const given = decodeURIComponent(location.hash.slice(1));
+  const given = unquoted(location.hash.slice(1));
   if (given) {
     sessionStorage.setItem(KEY, given);
     history.replaceState(null, "", location.pathname);
   }
   return given || sessionStorage.getItem(KEY) || "";
 }
+
+function unquoted(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+// The address of the next run, opened in this tab, differs behind the # only: the browser wouldn't load it.
+addEventListener("hashchange", () => takeToken() && location.reload());
 
 /** Take the token out of an address, or a bare token, that somebody pasted. */
 export function useToken(text) {
@@ -34,7 +47,7 @@ export class Refused extends Error {}
 /** Do something through the control API. */
 export async function act(path, given = {}) {
   return answerOf(
-    await fetch(`/control/${path}`, {
+    await reach(`/control/${path}`, {
       method: "POST",
       headers: headers({ "Content-Type": "application/json" }),
       body: JSON.stringify(given),
@@ -44,7 +57,16 @@ export async function act(path, given = {}) {
 
 /** Look something up in the control API. */
 export async function look(path) {
-  return answerOf(await fetch(`/control/${path}`, { headers: headers() }));
+  return answerOf(await reach(`/control/${path}`, { headers: headers() }));
+}
+
+async function reach(path, request) {
+  try {
+    return await fetch(path, request);
+  } catch {
+    // The browser's own words for it are in English, and name nothing that is known here.
+    throw new Refused(t("unreachable"));
+  }
 }
 
 async function answerOf(answer) {
@@ -95,5 +117,7 @@ async function hear(onNews) {
     }
   } finally {
     clearTimeout(silence);
+    // A line that is left for an error of ours would stay, and a browser has six of them.
+    cut.abort();
   }
 }

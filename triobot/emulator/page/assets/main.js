@@ -179,6 +179,7 @@ function show(what) {
       "chosen",
       isChats ? what !== "panel" : button.dataset.panel === panel && (what === "panel" || !isNarrow()),
     );
+    button.setAttribute("aria-pressed", String(button.classList.contains("chosen")));
   }
 }
 

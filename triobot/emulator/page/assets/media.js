@@ -82,7 +82,7 @@ function enlarge(descriptor, path, sizes) {
   ];
   return sheet(
     descriptor.filename ?? "",
-    () => [
+    (done) => [
       h("img.enlarged", { src: path, alt: "" }),
       h("div.facts", {}, facts.filter(Boolean).join(" · ")),
       h(
@@ -92,6 +92,11 @@ function enlarge(descriptor, path, sizes) {
           h("a.chip", { href: address, target: "_blank", rel: "noopener" }, number(edge)),
         ),
         download(descriptor, path, true),
+      ),
+      h(
+        "div.sheet-actions",
+        {},
+        h("button.button", { type: "button", autofocus: true, onclick: () => done(undefined) }, t("close")),
       ),
     ],
     { kind: "wide" },
@@ -128,11 +133,17 @@ function player(descriptor, path) {
   const done = h("div.track-done");
   const track = h("div.track", { role: "slider", "aria-label": t("position"), tabindex: 0 }, done);
   const time = h("span.faint.digits", {}, descriptor.duration ? stopwatch(descriptor.duration) : "");
-  const length = () => (Number.isFinite(audio.duration) ? audio.duration : descriptor.duration || 0);
+  const length = () => (Number.isFinite(audio.duration) ? audio.duration : Number(descriptor.duration) || 0);
 
   button.onclick = () => {
     if (audio.paused) audio.play().catch(() => toast(t("cantPlay"), { kind: "problem" }));
     else audio.pause();
+  };
+  track.onkeydown = (event) => {
+    const step = { ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    audio.currentTime = Math.min(Math.max(audio.currentTime + step, 0), length());
   };
   track.onclick = (event) => {
     const box = track.getBoundingClientRect();
@@ -141,10 +152,14 @@ function player(descriptor, path) {
   function show() {
     button.replaceChildren(icon(audio.paused ? "play" : "pause"));
     done.style.setProperty("inline-size", `${length() ? (audio.currentTime / length()) * 100 : 0}%`);
+    track.setAttribute("aria-valuemax", Math.round(length()));
+    track.setAttribute("aria-valuenow", Math.round(audio.currentTime));
+    track.setAttribute("aria-valuetext", stopwatch(audio.currentTime));
     time.textContent = stopwatch(audio.paused && !audio.currentTime ? length() : audio.currentTime);
   }
   for (const moment of ["play", "pause", "timeupdate", "loadedmetadata", "ended"])
     audio.addEventListener(moment, show);
+  show();
   // Time runs from left to right here in every language, as it does on players.
   return h("div.player", { dir: "ltr" }, button, track, time, audio, download(descriptor, path));
 }

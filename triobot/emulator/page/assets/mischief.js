@@ -1,6 +1,6 @@
 // What can go wrong, on demand: to the bot's process, to time, to operations, and to events on their way.
 
-import { fill, h, icon } from "./dom.js";
+import { fill, h, icon, keepFocus } from "./dom.js";
 import { number } from "./format.js";
 import { act } from "./link.js";
 import { field, toast, tried } from "./sheet.js";
@@ -54,7 +54,9 @@ const SPANS = [60, 600, 3_600, 86_400];
 export function mischiefPanel() {
   const element = h("div.panel-body.mischief");
 
-  function draw() {
+  const draw = () => keepFocus(element, fillAll);
+
+  function fillAll() {
     fill(
       element,
       processSection(),

@@ -1,12 +1,15 @@
 // The side: everybody there is, and the groups, each with what was said last.
 
-import { fill, h, icon, iconButton } from "./dom.js";
+import { fill, h, icon, iconButton, keepFocus } from "./dom.js";
 import { clock, colour, initials, number } from "./format.js";
 import { act } from "./link.js";
 import { summaryOf } from "./media.js";
 import { field, sheet, tried } from "./sheet.js";
 import { t } from "./words.js";
 import { listen, now, ownerOf, world } from "./world.js";
+
+// More than a line has room for; a text may be a hundred thousand letters long.
+const LONGEST_PREVIEW = 200;
 
 /** The list of chats. `open(chatId)` opens one; `isOpen(chatId)` tells what is in sight. */
 export function peopleList({ open, isOpen, tools }) {
@@ -19,7 +22,9 @@ export function peopleList({ open, isOpen, tools }) {
   );
   let typingTimer = 0;
 
-  function draw() {
+  const draw = () => keepFocus(list, fillList);
+
+  function fillList() {
     const chats = [...world.chats.values()];
     const latest = (chat) => [...chat.messages.values()].pop()?.at ?? 0;
     const privates = chats.filter((chat) => chat.name === null);
@@ -48,7 +53,7 @@ export function peopleList({ open, isOpen, tools }) {
       chat.typing_until > now()
         ? h("span.now-typing", {}, t("typing"))
         : last
-          ? summaryOf(last)
+          ? summaryOf(last).slice(0, LONGEST_PREVIEW)
           : isMember
             ? ""
             : t("notJoined");
@@ -56,6 +61,7 @@ export function peopleList({ open, isOpen, tools }) {
       "button.chat-item",
       {
         type: "button",
+        "aria-current": isOpen(chat.id) ? "true" : undefined,
         class: [isOpen(chat.id) ? "open" : "", isMember ? "" : "absent"].join(" "),
         onclick: () => open(chat.id),
         "data-chat": chat.id,

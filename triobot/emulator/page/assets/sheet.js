@@ -1,6 +1,6 @@
 // What lies over the page for a moment: dialogs, menus, and the short words at its foot.
 
-import { h, fill } from "./dom.js";
+import { fill, h, keepTabInside } from "./dom.js";
 import { t } from "./words.js";
 
 /**
@@ -17,10 +17,11 @@ export function sheet(title, build, { place = document.body, kind = "" } = {}) {
       resolve(value);
     }
     function onKey(event) {
-      if (event.key === "Escape" && cover === topmost()) {
-        event.stopPropagation();
-        done(undefined);
-      }
+      if (cover !== topmost()) return;
+      if (event.key === "Tab") keepTabInside(box, event);
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      done(undefined);
     }
     const box = h("div.sheet", { class: kind, role: "dialog", "aria-modal": "true", "aria-label": title });
     const cover = h(
@@ -115,7 +116,16 @@ export function menu(anchor, items) {
     if (!list.contains(event.target)) close();
   }
   function onKey(event) {
-    if (event.key === "Escape") close();
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) {
+      const all = [...list.children];
+      all.at((all.indexOf(document.activeElement) + step) % all.length).focus();
+    }
+    if (step || event.key === "Escape") event.preventDefault();
+    if (event.key === "Escape" || event.key === "Tab") {
+      close();
+      anchor.focus();
+    }
   }
   document.body.append(list);
   const at = anchor.getBoundingClientRect();

@@ -3,13 +3,13 @@
 import { bubble } from "./bubble.js";
 import { replyKeyboard } from "./buttons.js";
 import { composer } from "./composer.js";
-import { fill, h, icon, iconButton } from "./dom.js";
+import { fill, h, icon, iconButton, keepFocus } from "./dom.js";
 import { colour, day, initials, number } from "./format.js";
 import { act, look } from "./link.js";
 import { alertSheet, menu, toast, tried } from "./sheet.js";
 import { saveTest, saveTranscript } from "./transcript.js";
 import { t } from "./words.js";
-import { addOlder, botName, listen, now, world } from "./world.js";
+import { addOlder, botName, hold, listen, now, world } from "./world.js";
 
 // A bot in a loop must not fill the browser's memory: what is further up is asked for again.
 const MOST_DRAWN = 600;
@@ -62,7 +62,9 @@ export function openThread(chatId, userId, hooks) {
 
   const isGroup = () => view.chat.name !== null;
 
-  function drawHeader() {
+  const drawHeader = () => keepFocus(header, fillHeader);
+
+  function fillHeader() {
     const { chat, user } = view;
     const title = isGroup() ? chat.name : botName();
     const status = isTyping()
@@ -80,11 +82,12 @@ export function openThread(chatId, userId, hooks) {
       ),
       h("div.thread-title", {}, h("b", { dir: "auto" }, title), h("small", {}, status)),
       h(
-        "button.persona",
+        // In a private chat there is nobody else to be.
+        isGroup() ? "button.persona" : "span.persona",
         {
-          type: "button",
+          type: isGroup() ? "button" : undefined,
           title: t("youAre", { name: user.name }),
-          onclick: (event) => chooseUser(event.currentTarget),
+          onclick: isGroup() ? (event) => chooseUser(event.currentTarget) : undefined,
         },
         h("span.avatar.small", { style: { "--own": colour(user.name) } }, initials(user.name)),
         h("span", { dir: "auto" }, user.name),
@@ -99,7 +102,6 @@ export function openThread(chatId, userId, hooks) {
   }
 
   function chooseUser(anchor) {
-    if (view.chat.name === null) return;
     menu(
       anchor,
       [...world.users.values()].map((user) => [
@@ -144,7 +146,7 @@ export function openThread(chatId, userId, hooks) {
 
   function drawKeys() {
     const rows = joined() ? replyKeyboard(view) : null;
-    fill(keys, rows);
+    keepFocus(keys, () => void fill(keys, rows));
   }
 
   function isTyping() {
@@ -195,9 +197,11 @@ export function openThread(chatId, userId, hooks) {
     const message = view.chat.messages.get(id);
     const known = drawn.get(id);
     if (!message || !known) return;
-    const element = bubble(message, view, known.follows);
-    known.element.replaceWith(element);
-    known.element = element;
+    keepFocus(known.element, () => {
+      const element = bubble(message, view, known.follows);
+      known.element.replaceWith(element);
+      return (known.element = element);
+    });
   }
 
   function olderButton() {
@@ -267,7 +271,8 @@ export function openThread(chatId, userId, hooks) {
       drawHeader();
     }
     if (!mine.length) return;
-    if (drawn.size > MOST_DRAWN && stayed) shorten();
+    // Who reads further up stays there, unless so much has come that a bot must be in a loop.
+    if (drawn.size > MOST_DRAWN && (stayed || pending > MOST_DRAWN)) shorten();
     if (stayed || mine.some((change) => change.kind === "message" && change.message.author === view.userId))
       toEnd(false);
     else drawJump();
@@ -340,6 +345,7 @@ export function openThread(chatId, userId, hooks) {
     toEnd(false);
   }
 
+  const release = hold(chatId);
   const deaf = listen(take);
   drawAll();
   return {
@@ -350,6 +356,7 @@ export function openThread(chatId, userId, hooks) {
     focus: () => joined() && writing.focus(),
     close() {
       deaf();
+      release();
       cancelAnimationFrame(frame);
       clearTimeout(typingTimer);
       view.element.remove();

@@ -1,6 +1,6 @@
 // A person's wallet: what is in it, what is to be paid, what was paid, and the hour in which a bot must verify.
 
-import { fill, h, icon } from "./dom.js";
+import { fill, h, icon, keepFocus } from "./dom.js";
 import { clock, money, number, stopwatch } from "./format.js";
 import { act } from "./link.js";
 import { payInvoice } from "./paying.js";
@@ -18,7 +18,9 @@ export function walletPanel(user) {
   const element = h("div.panel-body.wallet");
   let last = "";
 
-  function draw() {
+  const draw = () => keepFocus(element, fillAll);
+
+  function fillAll() {
     const person = user();
     if (!person) return fill(element, h("p.hint", {}, t("nobody")));
     const bills = [...world.bills.values()].filter((bill) => concerns(bill, person)).reverse();

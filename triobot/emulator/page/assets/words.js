@@ -5,6 +5,7 @@ const KEY = "triobot-language";
 const ENGLISH = {
   ok: "OK",
   cancel: "Cancel",
+  close: "Close",
   add: "Add",
   open: "Open",
   send: "Send",
@@ -28,6 +29,7 @@ const ENGLISH = {
   gate: "Open the address that the terminal shows, or paste it here. A new run has a new one.",
   connecting: "Connecting…",
   lineLost: "The line to the emulator is cut. Trying again…",
+  unreachable: "The emulator can't be reached; nothing was done.",
 
   chats: "Chats",
   people: "People",
@@ -225,6 +227,7 @@ const ENGLISH = {
 const PERSIAN = {
   ok: "باشه",
   cancel: "لغو",
+  close: "بستن",
   add: "افزودن",
   open: "باز کردن",
   send: "ارسال",
@@ -248,6 +251,7 @@ const PERSIAN = {
   gate: "نشانی‌ای را که در ترمینال آمده باز کنید یا اینجا بچسبانید. هر اجرا نشانی تازه‌ای دارد.",
   connecting: "در حال اتصال…",
   lineLost: "ارتباط با شبیه‌ساز قطع شد. دوباره تلاش می‌شود…",
+  unreachable: "شبیه‌ساز در دسترس نیست؛ کاری انجام نشد.",
 
   chats: "گفتگوها",
   people: "آدم‌ها",

@@ -2,6 +2,8 @@
 
 const MOST_CALLS = 400;
 const MOST_LINES = 1_000;
+// Of a chat that nobody has open; the rest is asked for when somebody scrolls up.
+const MOST_UNREAD = 300;
 
 export const world = {
   users: new Map(),
@@ -19,6 +21,13 @@ export const world = {
 
 let offset = 0;
 const listeners = new Set();
+const readers = new Map();
+
+/** Keep all that a chat shows, until the function that comes back is called. */
+export function hold(chatId) {
+  readers.set(chatId, (readers.get(chatId) ?? 0) + 1);
+  return () => readers.set(chatId, readers.get(chatId) - 1);
+}
 
 /** The platform's clock, in milliseconds. */
 export const now = () => Date.now() + offset;
@@ -94,6 +103,11 @@ function apply(change) {
   if (!chat) return;
   if (change.kind === "message" || change.kind === "edit") {
     chat.messages.set(change.message.id, change.message);
+    if (chat.messages.size > MOST_UNREAD && !readers.get(change.chat_id)) {
+      const [oldest] = chat.messages.keys();
+      chat.messages.delete(oldest);
+      chat.older = true;
+    }
   } else if (change.kind === "delete") {
     const message = chat.messages.get(change.message_id);
     if (message) chat.messages.set(message.id, { ...message, deleted: true });

@@ -1,0 +1,185 @@
+"""The page without a mouse, after its emulator's end, and under texts that no hand has typed."""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+
+import pytest
+import trio
+from window import Window, needs_browser, window
+
+from triobot.emulator import acts
+from triobot.wire.content import Descriptor, Image, Voice
+from triobot.wire.markup import CallbackButton, InlineKeyboard
+
+pytestmark = [needs_browser, pytest.mark.processes]
+
+PAIR = InlineKeyboard(((CallbackButton("One", "1"), CallbackButton("Two", "2")),))
+FOCUSED = "document.activeElement.innerText.trim()"
+
+
+async def settled(shown: Window) -> None:
+    """Wait until the page has drawn what was said until now."""
+    await shown.page.wait(f"document.querySelector('[data-id=\"{shown.sends('.')}\"]')")
+
+
+async def test_the_next_address_opens_in_the_same_tab(browser: str) -> None:
+    """It differs from the last one behind the # only, where browsers don't load anew."""
+    async with window(browser) as shown:
+        page = shown.page
+        await page.run("sessionStorage.setItem('triobot-control', 'an-old-one'); location.reload()")
+        await page.sees("Open the address", within=".gate")
+        await page.open(shown.platform.page_address)
+        await page.wait("document.querySelector('.thread')")
+        assert await page.run("location.hash") == ""
+        page.errors[:] = [error for error in page.errors if "403" not in error]
+
+
+async def test_a_broken_address_asks_for_another(browser: str) -> None:
+    async with window(browser) as shown:
+        page = shown.page
+        await page.run("sessionStorage.clear()")
+        await page.open("about:blank")
+        await page.open(f"{shown.platform.page_url}/#%zz")
+        await page.sees("Open the address", within=".gate")
+        page.errors[:] = [error for error in page.errors if "403" not in error]
+
+
+async def test_a_keyboard_keeps_its_place(browser: str) -> None:
+    """What is drawn anew under the focus gives it back."""
+    async with window(browser) as shown:
+        page = shown.page
+        message = shown.sends("choose", buttons=PAIR)
+        await page.wait(f"document.querySelector('[data-id=\"{message}\"]')")
+        await page.run("document.querySelectorAll('.inline-button')[1].focus()")
+        await page.press("Enter")
+        await page.wait("document.querySelector('.inline-button.waiting')")
+        await settled(shown)
+        assert await page.run(FOCUSED) == "Two"
+
+        for place in (".chat-item", ".thread-header .icon-button:last-child"):
+            await page.run(f"document.querySelector({place!r}).focus()")
+            await settled(shown)
+            assert await page.run(f"document.activeElement.matches({place!r})")
+
+        await page.click(".rail .tab", "Requests")
+        call = shown.exchange.traffic.begin("event", "text", 0)
+        shown.exchange.traffic.end(call, 0.1, 200)
+        shown.exchange.tell()
+        await page.wait("document.querySelector('.call-head')")
+        await page.run("document.querySelector('.call-head').focus()")
+        await page.press("Enter")
+        await page.wait("document.activeElement.ariaExpanded === 'true'")
+
+
+async def test_dialogs_and_menus_by_keyboard(browser: str) -> None:
+    """Tab stays in a dialog; arrows lead through a menu, and Escape back to where it came from."""
+    async with window(browser) as shown:
+        page = shown.page
+        await page.click(".list-heading .icon-button", nth=0)
+        for _ in range(8):
+            await page.press("Tab")
+            assert await page.run("Boolean(document.activeElement.closest('.sheet'))")
+        await page.press("Escape")
+
+        await page.run("document.querySelector('.composer .icon-button').focus()")
+        await page.press("Enter")
+        first = await page.run(FOCUSED)
+        await page.press("ArrowDown")
+        second = await page.run(FOCUSED)
+        await page.press("ArrowUp")
+        assert await page.run(FOCUSED) == first != second
+        await page.press("Escape")
+        assert await page.run("document.querySelector('.menu') === null")
+        assert await page.run("document.activeElement.matches('.composer .icon-button')")
+        # Nobody else can be chosen in a private chat, so nothing there looks as if one could.
+        assert await page.run("document.querySelector('.persona').tagName") == "SPAN"
+
+
+async def test_a_pile_of_marks_does_not_hold_the_page_up(browser: str) -> None:
+    async with window(browser) as shown:
+        page = shown.page
+        shown.sends("A\u0301 na\u0308ive and then a" + "\u0301" * 50_000)
+        await page.sees("na\u0308ive", within=".bubble")
+        await settled(shown)
+        assert await page.run("document.querySelector('.bubble .text').textContent.length") < 100
+
+
+async def test_descriptors_that_make_no_sense(browser: str) -> None:
+    """A bot may send any; what can't be shown is left out."""
+    async with window(browser) as shown:
+        known = await shown.exchange.upload("voice", "a.bin", io.BytesIO(b"x"))
+        odd = {**dict(known.fields), "filename": ["a"], "width": "<b>", "screenshots": {"x": "y"}}
+        shown.sends(Image(Descriptor.from_object(odd)))
+        wrong = Descriptor.from_object({**dict(known.fields), "duration": "abc", "filesize": "many"})
+        shown.sends(Voice(wrong))
+        await settled(shown)
+        assert "NaN" not in await shown.page.run("document.querySelector('.messages').innerText")
+
+
+async def test_a_chat_that_nobody_reads_costs_little(browser: str) -> None:
+    """A browser keeps some hundred messages of each chat, whether or not it was ever opened."""
+    async with window(browser) as shown:
+        page, world = shown.page, shown.platform.world
+        ali = world.add_user("Ali")
+        shown.joins(ali)
+        for index in range(1_500):
+            shown.sends(f"number {index}", chat=ali.chat_id)
+            if index % 300 == 299:
+                shown.exchange.tell()
+                await trio.sleep(0.05)
+        await page.sees("number 1499", within=".chat-item")
+        await page.click(".chat-item", "Ali")
+        await page.sees("number 1499", within=".bubble")
+        assert await page.run("document.querySelectorAll('.row').length") <= 600
+        await page.run("document.querySelector('.older').click()")
+        await page.wait("document.querySelectorAll('.row').length > 300")
+        shown.exchange.act(partial(acts.say, world, ali, "read"))
+        await page.sees("read", within=".bubble")
+
+
+async def test_what_did_not_leave_is_not_lost(browser: str) -> None:
+    """While the emulator is away, the page says so in its own words, and keeps what was written."""
+    async with window(browser) as shown:
+        page = shown.page
+        await page.call("Network.setBlockedURLs", urls=["*/say"])
+        await page.type("Is anybody there?", selector=".compose")
+        await page.press("Enter")
+        await page.sees("The emulator can't be reached", within=".toast")
+        assert await page.run("document.querySelector('.compose').value") == "Is anybody there?"
+        await page.call("Network.setBlockedURLs", urls=[])
+        await page.press("Enter")
+        await page.sees("Is anybody there?", within=".mine .bubble")
+        page.errors[:] = [error for error in page.errors if "ERR_BLOCKED_BY_CLIENT" not in error]
+
+
+async def test_panels_keep_the_focus(browser: str) -> None:
+    async with window(browser) as shown:
+        page = shown.page
+        await page.click(".rail .tab", "Mischief")
+        await page.click(".fault-error500")
+        await page.sees("500", within=".planned")
+        assert await page.run("document.activeElement.matches('.fault-error500')")
+        await page.click(".rail .tab", "Wallet")
+        await page.click(".balance .chip", "+100,000")
+        await page.sees("1,100,000", within=".balance")
+        assert "+100,000" in await page.run(FOCUSED)
+
+
+async def test_a_bot_in_a_loop_does_not_fill_the_memory(browser: str) -> None:
+    """Not even while somebody reads further up."""
+    async with window(browser) as shown:
+        page = shown.page
+        for index in range(60):
+            shown.sends(f"early {index}")
+        await page.sees("early 59", within=".bubble")
+        await page.run("document.querySelector('.scroller').scrollTop = 0")
+        await page.wait("!document.querySelector('.jump').hidden")
+        for index in range(1_500):
+            shown.sends(f"number {index}")
+            if index % 300 == 299:
+                shown.exchange.tell()
+                await trio.sleep(0.05)
+        await page.sees("number 1499", within=".chat-item")
+        await page.wait("document.querySelectorAll('.row').length <= 900")

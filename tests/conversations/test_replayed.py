@@ -1,0 +1,156 @@
+"""What a conversation is given without a record is the same after a restart; so is who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta, timezone
+from typing import Any
+
+import pytest
+import trio
+from doubles import EPOCH, FakeOutbox, FakeStore
+from town import open_town
+from trio.testing import MockClock
+
+from triobot.conversations.chat import Chat
+from triobot.conversations.filters import text
+from triobot.conversations.routes import Router
+from triobot.errors import ConversationEndedError, ForeignTaskError
+
+TEHRAN = timezone(timedelta(hours=3.5))
+
+
+async def both(work: Callable[[Chat], Awaitable[None]], *words: str) -> FakeStore:
+    """Run this, say the first of the words, restart, and say the others."""
+    router, store = Router(), FakeStore()
+    router.conversation(text())(work)
+    async with open_town(router, store=store) as town:
+        await town.says("hi")
+        await town.says(words[0])
+        await trio.sleep(10)
+    async with open_town(router, store=store) as town:
+        for word in words[1:]:
+            await town.says(word)
+        await trio.sleep(10)
+        assert "parked" not in town.counts
+        assert "crashed" not in town.counts
+    return store
+
+
+async def test_time_and_chance_are_the_same_on_replay(autojump_clock: MockClock) -> None:
+    """And no two draws are alike."""
+    runs: list[list[object]] = []
+
+    async def work(chat: Chat) -> None:
+        drawn: list[object] = []
+        runs.append(drawn)
+        for _ in range(2):
+            drawn.append(chat.now())
+            drawn += [chat.random().random(), chat.random().random(), chat.uuid(), chat.uuid()]
+            await chat.receive(text())
+            await chat.sleep(3)
+        drawn.append(chat.now(TEHRAN))
+
+    await both(work, "one", "two")
+    first, second = runs
+    assert len(first) == 10
+    assert second[:10] == first
+    assert len(set(second)) == 11
+    begun, later, end = second[0], second[5], second[10]
+    assert begun.timestamp() * 1000 == EPOCH  # type: ignore[attr-defined]
+    assert (later - begun).total_seconds() == 3  # type: ignore[operator]
+    assert end.utcoffset() == timedelta(hours=3.5)  # type: ignore[attr-defined]
+
+
+async def test_old_conversations_go_the_old_way(autojump_clock: MockClock) -> None:
+    """Where they went it before the change; new ones go the new way, and keep to it."""
+    router, store, outbox = Router(), FakeStore(), FakeOutbox()
+    changed = False
+
+    @router.conversation(text())
+    async def work(chat: Chat) -> None:
+        if changed and chat.patched("polite"):
+            await chat.send("Dear friend.")
+        await chat.receive(text())
+        await chat.receive(text())
+        if changed and chat.patched("polite"):
+            await chat.send("Dear friend, goodbye.")
+        else:
+            await chat.send("Bye.")
+
+    async with open_town(router, store=store, outbox=outbox) as town:
+        await town.says("hi")
+        await town.says("more")
+    changed = True
+    async with open_town(router, store=store, outbox=outbox) as town:
+        await town.says("hi", 7)
+        await town.says("more", 7)
+    async with open_town(router, store=store, outbox=outbox) as town:
+        await town.says("bye")
+        await town.says("bye", 7)
+        assert "parked" not in town.counts
+    assert town.sent() == ["Bye."]
+    assert town.sent(7) == ["Dear friend.", "Dear friend, goodbye."]
+
+
+async def test_children_wait_for_one_another(autojump_clock: MockClock) -> None:
+    """In an order that a restart repeats."""
+    runs: list[list[object]] = []
+
+    async def work(chat: Chat) -> None:
+        heard: list[object] = []
+        runs.append(heard)
+        ready, numbers = chat.open_event(), chat.open_channel(int, 1)
+
+        async def produce() -> None:
+            await ready.wait()
+            for number in range(4):
+                await numbers.send(number)
+                await chat.receive(text())
+            numbers.close()
+
+        async def consume() -> None:
+            while True:
+                try:
+                    heard.append(await numbers.receive())
+                except trio.EndOfChannel:
+                    return
+
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(produce)
+            nursery.start_soon(consume)
+            ready.set()
+            assert ready.is_set()
+        heard.append("end")
+
+    store = await both(work, "one", "two", "three", "four")
+    assert runs == [[0, 1], [0, 1, 2, 3, "end"]]
+    assert store.rows == {}
+
+
+async def test_none_of_it_is_for_strangers() -> None:
+    """Nor for whom comes too late."""
+    router, kept = Router(), list[Chat[Any]]()
+    calls: tuple[Callable[[Chat[Any]], object], ...] = (
+        lambda chat: chat.now(),
+        lambda chat: chat.random(),
+        lambda chat: chat.uuid(),
+        lambda chat: chat.patched("x"),
+        lambda chat: chat.open_event(),
+        lambda chat: chat.open_channel(int),
+    )
+
+    @router.conversation(text())
+    async def work(chat: Chat) -> None:
+        kept.append(chat)
+        await chat.receive(text())
+
+    async with open_town(router) as town:
+        await town.says("hi")
+        for call in calls:
+            with pytest.raises(ForeignTaskError, match=r"test_replayed\.py"):
+                call(kept[0])
+        await town.says("bye")
+        for call in calls:
+            with pytest.raises(ConversationEndedError):
+                call(kept[0])

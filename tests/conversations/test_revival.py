@@ -1,0 +1,279 @@
+"""Conversations that come back: from the store after a restart, and from it while the program runs."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from doubles import FakeOutbox, FakeStore
+from town import TEXTS, Town, open_town, start
+from trio.testing import MockClock
+
+from triobot.conversations import dispatcher as dispatcher_module
+from triobot.conversations.chat import Chat
+from triobot.conversations.filters import command, message, text
+from triobot.conversations.routes import Router
+from triobot.wire.events import Message
+
+
+def counting_bot(got: list[str]) -> Router:
+    """Counts what it hears in each chat, and says so."""
+    bot = Router()
+
+    @bot.interrupt(command("cancel"))
+    async def cancel(chat: Chat) -> None:
+        got.append("cancel")
+        await chat.send("Cancelled.")
+
+    @bot.aside(command("help"))
+    async def help_(chat: Chat) -> None:
+        got.append("help")
+
+    @bot.conversation(message())
+    async def count(chat: Chat[Message]) -> None:
+        number = 0
+        while True:
+            await chat.receive(text())
+            number += 1
+            await chat.send(str(number))
+
+    return bot
+
+
+# --- while the program runs
+
+
+async def test_chats_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in which nothing has happened for longest leave it, and come back when something does."""
+    monkeypatch.setattr(dispatcher_module, "KEPT", 3)
+    async with open_town(counting_bot([])) as town:
+        for chat in range(1, 11):
+            await town.says("hi", chat)
+        assert len(town.dispatcher._lives) == 3
+        assert town.dispatcher.live == 3
+        assert town.counts["evicted"] == 7
+        for _ in range(2):
+            for chat in range(1, 11):
+                await town.says("more", chat)
+                assert len(town.dispatcher._lives) <= 3
+        for chat in range(1, 11):
+            assert town.sent(chat) == ["1", "2"]
+        assert town.store.rows == {}
+        assert "crashed" not in town.counts
+        assert "parked" not in town.counts
+
+
+async def test_the_chat_that_was_used_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the least recently used that leaves."""
+    monkeypatch.setattr(dispatcher_module, "KEPT", 2)
+    async with open_town(counting_bot([])) as town:
+        for chat in (1, 2, 1, 3):
+            await town.says("hi", chat)
+        assert sorted(town.dispatcher._lives) == [1, 3]
+
+
+async def test_who_is_busy_stays(monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock) -> None:
+    """However many there are: a step is never cut for memory's sake."""
+    monkeypatch.setattr(dispatcher_module, "KEPT", 1)
+    bot, done = Router(), list[int]()
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        await chat.step(trio.sleep, 10)
+        done.append(chat.id)
+
+    async with open_town(bot) as town:
+        for chat in range(1, 6):
+            await town.says("hi", chat, wait=False)
+        await trio.sleep(1)
+        assert len(town.dispatcher._lives) == 5
+        await trio.sleep(100)
+    assert sorted(done) == [1, 2, 3, 4, 5]
+
+
+async def test_a_deadline_of_who_has_left_memory(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """It comes back for that, in time."""
+    monkeypatch.setattr(dispatcher_module, "KEPT", 1)
+    bot, ended = Router(), list[float]()
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        with chat.move_on_after(30):
+            await chat.receive(text("never"))
+        if chat.id == 1:
+            ended.append(trio.current_time())
+
+    async with open_town(bot) as town:
+        begun = trio.current_time()
+        for chat in (1, 2, 3):
+            await town.says("hi", chat)
+        assert 1 not in town.dispatcher._lives
+        await trio.sleep(100)
+    assert [round(time - begun) for time in ended] == [30]
+
+
+# --- after a restart
+
+
+async def test_what_was_sent_while_nobody_ran_is_looked_at_as_if_it_came_now(
+    autojump_clock: MockClock,
+) -> None:
+    """An aside and an interrupt behind a full mailbox don't wait until a long sleep is over."""
+    got: list[str] = []
+    bot = counting_bot(got)
+
+    @bot.interrupt(command("doze"))
+    async def doze(chat: Chat) -> None:
+        await chat.sleep(10**6)
+
+    store = FakeStore()
+    async with open_town(bot, store=store) as town:
+        await town.says("/doze")
+    town = Town(bot, FakeOutbox(), store, TEXTS, username=None)
+    for words in (*map(str, range(40)), "/help", "/cancel", "after"):
+        await town.says(words)
+    async with trio.open_nursery() as nursery:
+        run = await start(nursery, town)
+        await trio.sleep(10)
+        assert got == ["help", "cancel"]
+        assert town.sent() == ["Cancelled."]
+        assert store.rows == {}
+        assert town.counts["interrupted"] == 40
+        await run.cut()
+
+
+async def test_a_deadline_that_passed_while_nobody_ran(autojump_clock: MockClock) -> None:
+    """It ends its block at once; what comes then has its full length."""
+    bot, took = Router(), list[float]()
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        with chat.move_on_after(60):
+            await chat.receive(text("never"))
+        begun = chat.now()
+        await chat.sleep(60)
+        took.append((chat.now() - begun).total_seconds())
+        await chat.send("late")
+
+    store, outbox = FakeStore(), FakeOutbox()
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        await town.says("hi")
+    await trio.sleep(3600)
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        await trio.sleep(50)
+        assert town.sent() == []
+        await trio.sleep(20)
+        assert town.sent() == ["late"]
+    assert took == [60]
+
+
+async def test_three_blocks_with_a_restart_in_the_middle(autojump_clock: MockClock) -> None:
+    """Each ends at its own time, measured from when it began."""
+    bot, ends = Router(), list[tuple[str, float]]()
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        begun = chat.now()
+
+        def ended(name: str) -> None:
+            if (name, seconds := (chat.now() - begun).total_seconds()) not in ends:
+                ends.append((name, seconds))
+
+        with chat.move_on_after(300) as outer:
+            with chat.move_on_after(200) as middle:
+                with chat.move_on_after(100) as inner:
+                    await chat.receive(text("never"))
+                assert inner.cancelled_caught
+                ended("inner")
+                await chat.receive(text("never"))
+            assert middle.cancelled_caught
+            ended("middle")
+            await chat.receive(text("never"))
+        assert outer.cancelled_caught
+        ended("outer")
+
+    store = FakeStore()
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        await trio.sleep(150)
+    for pause in (100, 100):
+        async with open_town(bot, store=store) as town:
+            await trio.sleep(pause)
+            assert "parked" not in town.counts
+    assert ends == [("inner", 100), ("middle", 200), ("outer", 300)]
+    assert not store.journals.conversations(5)  # type: ignore[arg-type]
+
+
+# --- what can't go on
+
+
+@pytest.mark.parametrize("durable", [False, True])
+async def test_what_is_not_durable_ends_politely(durable: bool) -> None:
+    """One message; then the chat is free."""
+    bot = Router()
+
+    @bot.conversation(text("hi"), durable=durable)
+    async def work(chat: Chat) -> None:
+        await chat.receive(text("more"))
+        await chat.send("more")
+
+    store, outbox = FakeStore(), FakeOutbox()
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        await town.says("hi")
+    for _ in range(2):
+        async with open_town(bot, store=store, outbox=outbox) as town:
+            await town.rest()
+            await town.says("hm")
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        await town.says("more")
+        assert town.sent() == (["more"] if durable else [TEXTS.restarted])
+
+
+def versions(got: list[str], version: int, *, first: str = "") -> Router:
+    """A bot that has changed: its version, or without saying so what it does first."""
+    bot = Router()
+
+    @bot.interrupt(command("cancel"))
+    async def cancel(chat: Chat) -> None:
+        got.append("cancel")
+
+    @bot.conversation(text("hi"), version=version)
+    async def work(chat: Chat) -> None:
+        if first:
+            await chat.step(trio.sleep, 0)
+        await chat.send("Hello.")
+        await chat.receive(text("more"))
+        got.append("more")
+
+    return bot
+
+
+@pytest.mark.parametrize("changed", ["version", "code"])
+async def test_other_code_parks_what_it_cannot_run(changed: str, autojump_clock: MockClock) -> None:
+    """Nothing is lost: the old code goes on with it, and an interrupt ends it."""
+    got: list[str] = []
+    old = versions(got, 1)
+    new = versions(got, 2) if changed == "version" else versions(got, 1, first="step")
+    store, outbox = FakeStore(), FakeOutbox()
+    async with open_town(old, store=store, outbox=outbox) as town:
+        await town.says("hi")
+        await town.says("hi", 7)
+    for _ in range(2):
+        async with open_town(new, store=store, outbox=outbox) as town:
+            await town.says("hm")
+            await town.rest()
+            assert town.counts["parked"] >= 1
+            assert store.journals.conversations(5)[0].parked_because  # type: ignore[arg-type]
+            assert town.sent() == ["Hello.", TEXTS.parked]
+            assert town.alarms
+    async with open_town(old, store=store, outbox=outbox) as town:
+        await town.says("more")
+        await trio.sleep(10)
+        assert got == ["more"]
+    async with open_town(new, store=store, outbox=outbox) as town:
+        await town.says("/cancel", 7)
+        await trio.sleep(10)
+        assert got == ["more", "cancel"]
+        assert not store.journals.conversations(7)  # type: ignore[arg-type]
+        assert store.rows == {}

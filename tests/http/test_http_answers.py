@@ -1,0 +1,93 @@
+"""What an application may not do to the requests behind its own: responses of another length than told."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+
+from triobot.http import ServingLimits, TcpBind, serve_asgi
+from triobot.http.binding import open_listeners
+from triobot.http.listener import serve_listeners
+from triobot.http.talk import Talk
+
+NEXT = b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def lying(scope: Any, receive: Any, send: Any) -> None:
+    """Tells lengths and sends pieces as the path says: ``/5,6/abc/defgh``."""
+    if scope["type"] != "http":
+        raise NotImplementedError
+    lengths, *pieces = ["2", "ok"] if scope["path"] == "/next" else scope["path"].removeprefix("/").split("/")
+    headers = [(b"content-length", length.encode()) for length in lengths.split(",")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    for piece in pieces:
+        await send({"type": "http.response.body", "body": piece.encode(), "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def said(path: str) -> bytes:
+    """All that a connection with two requests in one write gets."""
+    stop = trio.Event()
+    data = b""
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            serve = partial(serve_asgi, lying, [TcpBind("127.0.0.1", 0)], shutdown=stop)
+            (address,) = await nursery.start(serve)
+            async with await trio.open_tcp_stream("127.0.0.1", int(address.rpartition(":")[2])) as stream:
+                await stream.send_all(NEXT.replace(b"/next", path.encode()) + NEXT)
+                with trio.move_on_after(1):
+                    while piece := await stream.receive_some():
+                        data += piece
+            stop.set()
+    return data
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "body"),
+    [
+        ("/5/abc/defgh", b"200", b"abc"),
+        ("/2/abc", b"500", b"failed\n"),
+        ("/50/abc", b"200", b"abc"),
+        ("/3,4/abc", b"500", b"failed\n"),
+        ("/-3/abc", b"500", b"failed\n"),
+    ],
+)
+async def test_a_body_of_another_length_ends_the_connection(path: str, status: bytes, body: bytes) -> None:
+    data = await said(path)
+
+    assert data.count(b"HTTP/1.1 ") == 1
+    assert data.split(b" ")[1] == status
+    assert data.partition(b"\r\n\r\n")[2] == body
+
+
+async def test_a_body_as_long_as_told_leaves_it_open() -> None:
+    assert (await said("/3/a/bc")).count(b"HTTP/1.1 200") == 2
+
+
+async def test_who_reads_no_answers_doesn_t_keep_its_place() -> None:
+    """Else as many silent readers as there are places would keep everybody else out for ever."""
+    (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
+    port = listener.socket.getsockname()[1]
+    ended = trio.Event()
+
+    async def much(talk: Talk) -> None:
+        try:
+            await talk.answer(200, [], bytes(20_000_000))
+        finally:
+            ended.set()
+
+    limits = ServingLimits(idle_seconds=0.1, send_seconds=0.2)
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            serve = partial(serve_listeners, much, [listener], shutdown=trio.Event(), limits=limits)
+            nursery.start_soon(serve)
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(NEXT)
+                with trio.move_on_after(2) as patience:
+                    await ended.wait()
+            nursery.cancel_scope.cancel()
+
+    assert not patience.cancelled_caught

@@ -1,0 +1,25 @@
+"""Conversations of a real process that is killed again and again, over real sockets and a real file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.processes.ordering import TEXTS, check, order_all
+
+pytestmark = pytest.mark.processes
+
+CHATS, KILLS, ORDERS = 100, 12, 3
+
+
+async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(tmp_path: Path) -> None:
+    """Every conversation ends as it should, in its order; twice came only what nobody knew to have come."""
+    result = await order_all(tmp_path, CHATS, KILLS, ORDERS)
+
+    assert len(result.texts) == CHATS
+    for chat, texts in result.texts.items():
+        check(texts, chat, ORDERS)
+    # Each chat has at most one text on its way when the process dies, and most have none.
+    assert result.repeats <= CHATS * ORDERS * TEXTS // 4
+    assert "ERROR" not in result.output

@@ -1,0 +1,61 @@
+"""When to look again: the deadlines of all conversations in memory, under one task.
+
+They are wall times, since a journal holds nothing else. So nobody sleeps for long: a clock that was set, or a
+machine that slept, is noticed within a minute.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final, Protocol, final
+
+import trio
+
+from ..seams import WallClock
+
+LOOK_AGAIN: Final = 60.0
+
+
+class Sleeper(Protocol):
+    """Who is to be woken."""
+
+    def tick(self) -> None:
+        """It is later than it was."""
+        ...
+
+
+@final
+class Timers:
+    """Wakes each sleeper at its own time."""
+
+    def __init__(self, clock: WallClock) -> None:
+        self._clock = clock
+        self._when: dict[Sleeper, int] = {}
+        self._heap: list[tuple[int, int, Sleeper]] = []
+        self._count = 0
+        self._sooner = trio.Event()
+
+    def wake_at(self, sleeper: Sleeper, when: int | None) -> None:
+        """Wake it then, or not at all; the last word counts."""
+        if when is None:
+            self._when.pop(sleeper, None)
+        elif self._when.get(sleeper) != when:
+            self._when[sleeper] = when
+            self._count += 1
+            heapq.heappush(self._heap, (when, self._count, sleeper))
+            if self._heap[0][2] is sleeper:
+                self._sooner.set()
+
+    async def keep_time(self) -> None:
+        """Wake who is due, until cancelled."""
+        while True:
+            now = self._clock.now()
+            while self._heap and self._heap[0][0] <= now:
+                when, _, sleeper = heapq.heappop(self._heap)
+                if self._when.get(sleeper) == when:
+                    del self._when[sleeper]
+                    sleeper.tick()
+            left = (self._heap[0][0] - now) / 1000 if self._heap else float("inf")
+            self._sooner = trio.Event()
+            with trio.move_on_after(min(left, LOOK_AGAIN) if self._heap else left):
+                await self._sooner.wait()

@@ -1,0 +1,61 @@
+"""What a record does to a conversation: the same code live as on replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .branches import Felt
+from .records import (
+    Continued,
+    CutShort,
+    DataPut,
+    Done,
+    Ended,
+    Fired,
+    Interrupted,
+    Noted,
+    OperationId,
+    Patched,
+    Record,
+    Start,
+)
+
+if TYPE_CHECKING:
+    from .turns import Turns
+
+
+def apply(turns: Turns, record: Record) -> None:
+    """Give what a record says: somebody has the turn then, or a scope is cancelled, or the code is stuck."""
+    turns.time = record.time
+    match record:
+        case Done():
+            _complete(turns, record)
+        case Fired(scope=id):
+            scope = turns.scopes.get(id)
+            if scope is None:
+                turns.get_stuck(id, "a block ended here, and is not open now")
+            else:
+                scope.fired(record.event, record.value)
+                turns.cut(scope.scope)
+        case Interrupted():
+            turns.cut(turns.interruption)
+        case DataPut(_, key, value):
+            turns.apply_data(key, value)
+        case Ended() | Continued() | Start() | Patched() | Noted():
+            turns.get_stuck(OperationId("0"), "the conversation ended here, and goes on now")
+
+
+def _complete(turns: Turns, record: Done) -> None:
+    parked = turns.parked.get(record.id)
+    if parked is None:
+        turns.get_stuck(record.id, f"a {record.kind} ended here, and has not begun now")
+    elif parked.kind != record.kind:
+        turns.get_stuck(record.id, f"a {record.kind} ended here; now it is a {parked.kind}")
+    elif not isinstance(record.outcome, CutShort):
+        if parked.fingerprint != record.fingerprint:
+            turns.world.reworded(parked.id, parked.kind)
+        turns.give(parked, record.outcome)
+    elif parked.felt is None:
+        turns.get_stuck(record.id, f"a {record.kind} was cut short here, and no block around it ended now")
+    else:
+        turns.give(parked, Felt(parked.felt))
