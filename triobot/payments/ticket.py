@@ -141,8 +141,11 @@ class OpenTicket:
         await self._news.wait()
 
     def _looked_at(self) -> bool:
-        # The first examination after a callback decides, or nothing does for a while.
-        return self._entry.state in ("check", "verifying") and self._entry.tries == 0
+        entry = self._entry
+        if entry.state not in ("check", "verifying"):
+            return False
+        # The first two examinations after a callback decide, or nothing does for a while.
+        return entry.hinted or (not entry.clean and entry.tries < 2)
 
     # --- taking
 
