@@ -98,6 +98,9 @@ class Killer:
 
 Scene = Callable[[DrivenWorld, Any], Awaitable[None]]
 
+# How many acts a scene has differs by a few: commits that come together become one, and threads say which do.
+# Each scene is killed at every act up to its most, and must have had its fewest.
+
 
 async def play(pizzeria: Pizzeria, patch: pytest.MonkeyPatch, at: int, scene: Scene) -> tuple[int, list[str]]:
     """Play a scene with a crash at its nth act; returns how many acts it had, and the payments' states."""
@@ -163,19 +166,19 @@ async def test_what_is_bought_is_given_whenever_the_process_is_killed(
 ) -> None:
     pizzeria = Pizzeria()
     count, states = await play(pizzeria, monkeypatch, at, buys)
-    assert count >= at
+    assert count >= min(at, 22)
     assert len(set(pizzeria.baked)) == 1
     assert states == ["settled"]
     assert pizzeria.late == []
 
 
-@pytest.mark.parametrize("at", range(1, 49))
+@pytest.mark.parametrize("at", range(1, 52))
 async def test_money_that_comes_late_is_given_by_the_aside_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
     pizzeria = Pizzeria()
     count, states = await play(pizzeria, monkeypatch, at, pays_late)
-    assert count >= at
+    assert count >= min(at, 40)
     assert len(set(pizzeria.baked)) == 1
     assert len(set(pizzeria.late)) <= 1
     assert states == ["settled"]
@@ -189,7 +192,7 @@ async def test_another_button_ends_the_charge_whenever_the_process_is_killed(
 ) -> None:
     pizzeria = Pizzeria()
     count, states = await play(pizzeria, monkeypatch, at, declines)
-    assert count >= at
+    assert count >= min(at, 15)
     assert pizzeria.baked == []
     assert states == ["lapsed"]
 
@@ -200,7 +203,7 @@ async def test_a_top_up_on_the_way_whenever_the_process_is_killed(
 ) -> None:
     pizzeria = Pizzeria()
     count, states = await play(pizzeria, monkeypatch, at, tops_up)
-    assert count >= at
+    assert count >= min(at, 27)
     assert len(set(pizzeria.baked)) == 1
     assert states == ["settled"]
     assert pizzeria.late == []
