@@ -10,6 +10,7 @@ import attrs
 AlarmKind: TypeAlias = Literal[
     "conversation_crashed",
     "conversation_parked",
+    "crash_loop",
     "token_refused",
     "outbox_held",
     "store_unwritable",
@@ -87,6 +88,11 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "A conversation can't go on with this code; it keeps its place.",
         "That user waits. What is paid to it meanwhile goes to the aside for the item after ten minutes.",
         "Deploy code that can go on with it; `triobot journal list` shows it, and an interrupt ends it.",
+    ),
+    "crash_loop": About(
+        "The program died again soon after its start; it goes on carefully, one conversation at a time.",
+        "Everybody waits until it is known which conversation does it, and that one is parked.",
+        "Look at the end of the log before each start; `triobot journal list` shows who was parked.",
     ),
     "token_refused": About(
         "The platform refuses the token everywhere.",

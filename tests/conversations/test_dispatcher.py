@@ -6,6 +6,7 @@ way through the dispatcher is taken many times.
 
 from __future__ import annotations
 
+import os
 import random
 from collections import defaultdict
 
@@ -26,7 +27,7 @@ from triobot.wire.events import Message
 from triobot.wire.ids import ChatId
 from triobot.wire.operations import SendMessage
 
-SEEDS = 8
+SEEDS = int(os.environ.get("SEEDS", "8"))
 
 
 @pytest.fixture(autouse=True)

@@ -68,7 +68,8 @@ class CatchingUp:
                 life = next(iter(self._stalled))
                 del self._stalled[life]
                 await self._hall.until_not_too_busy()
-                await self._catch_up(life)
+                async with self._hall.care.hand(life.chat_id):
+                    await self._catch_up(life)
 
     async def _catch_up(self, life: ChatLife) -> None:
         if life.loading:
@@ -79,7 +80,7 @@ class CatchingUp:
         if life.cursor < latest:
             rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
         if not self._hall.stopping and life.behind:
-            self._deliver_page(life, rows, latest)
+            await self._deliver_page(life, rows, latest)
 
     async def _come_back(self, life: ChatLife) -> None:
         """A chat is brought back from the store; then what came for it is looked at."""
@@ -87,6 +88,7 @@ class CatchingUp:
         await self._hall.wait_written()
         await revive(self._services, self._table, life)
         await self._look_at_those_that_waited(life)
+        await self._hall.care.look_at_deadlines(life)
         life.loading = False
         if not self._hall.stopping:
             self.room(life)
@@ -110,6 +112,8 @@ class CatchingUp:
                         self._hall.unreadable(row)
                     continue
                 delivery = Delivery(row.seq, event, row.at)
+                if not await self._hall.care.admit(life, row, delivery):
+                    continue
                 if not room:
                     life.jump(delivery, group=row.group)
                 elif life.deliver(delivery, group=row.group):
@@ -120,11 +124,11 @@ class CatchingUp:
             if room:
                 life.cursor = seen
 
-    def _deliver_page(self, life: ChatLife, rows: Sequence[InboxRow], latest: int) -> None:
+    async def _deliver_page(self, life: ChatLife, rows: Sequence[InboxRow], latest: int) -> None:
         for row in rows:
             if row.seq > latest:
                 break  # the cursor comes to it by itself
-            if not self._deliver_stored(life, row):
+            if not await self._deliver_stored(life, row):
                 return  # until there is room
             life.cursor = row.seq
         else:
@@ -139,7 +143,7 @@ class CatchingUp:
         elif life.idle:
             self._hall.over(life)
 
-    def _deliver_stored(self, life: ChatLife, row: InboxRow) -> bool:
+    async def _deliver_stored(self, life: ChatLife, row: InboxRow) -> bool:
         if row.seq in life.jumped:
             life.jumped.discard(row.seq)
             return True
@@ -149,7 +153,10 @@ class CatchingUp:
         if event is None or not self._hall.knows(event):
             self._hall.unreadable(row)
             return True
-        return life.deliver(Delivery(row.seq, event, row.at), group=row.group, jumped=True)
+        delivery = Delivery(row.seq, event, row.at)
+        if not await self._hall.care.admit(life, row, delivery):
+            return True
+        return life.deliver(delivery, group=row.group, jumped=True)
 
     def _is_the_ledgers(self, event: Event | None) -> bool:
         """Whether the ledger has this row, since it was routed, and consumes it."""

@@ -128,7 +128,7 @@ class Conversation:
         self._copies: list[Copy] = []
         self._when_live: list[Callable[[], None]] = []
         self._incarnation: Incarnation | None = None
-        self._world: ConversationWorld | None = None
+        self.world: ConversationWorld | None = None
         self._press: Press[object] | None = None
         self._busy = True
         self._over = False
@@ -140,9 +140,11 @@ class Conversation:
         failure: BaseExceptionGroup[Exception] | None = None
         try:
             await self.life.load_data()
+            made = self._incarnate()
+            await self.house.care.begins(self, made)
             if self.house.cut:
                 return  # the row that starts it is in the inbox
-            failure = await self._live(chat)
+            failure = await self._live(chat, made)
         finally:
             self.settled.set()
             self.stirred(busy=False)
@@ -155,8 +157,8 @@ class Conversation:
         if crashed and self.ending is Ending.FAILED:
             await apologize(self)
 
-    async def _live(self, chat: Chat[Event]) -> BaseExceptionGroup[Exception] | None:
-        self._incarnation = incarnation = self._incarnate()
+    async def _live(self, chat: Chat[Event], made: Incarnation) -> BaseExceptionGroup[Exception] | None:
+        self._incarnation = incarnation = made
         task = trio.lowlevel.current_task()
         enter_branch(task, Branch(""))
         try:
@@ -188,8 +190,8 @@ class Conversation:
 
     def _incarnate(self) -> Incarnation:
         if self.stored is not None:
-            self._world = ConversationWorld(self, self.stored.row, durable=True)
-            return Incarnation(self._world, self.stored.records, self.stored.rows)
+            self.world = ConversationWorld(self, self.stored.row, durable=True)
+            return Incarnation(self.world, self.stored.records, self.stored.rows)
         now = self.services.clock.now()
         opening: dict[str, object] = {"event": self.event, "interrupted": self.interrupted, "at": self._at}
         durable = self.route.durable
@@ -200,10 +202,10 @@ class Conversation:
         except UnrecordableError:
             # Its filter gave something that no record can hold: it lives as long as the process.
             durable, text, args = False, encode_value(None), encode_value([])
-        self._world = ConversationWorld(self, None, durable=durable)
+        self.world = ConversationWorld(self, None, durable=durable)
         seed, data = secrets.token_hex(16), dict(self.life.data or {})
         first = StartRecord(now, self.route.name, self.route.version, seed, args, text, data)
-        return Incarnation(self._world, [first], begun=[Consume((self.seq,))])
+        return Incarnation(self.world, [first], begun=[Consume((self.seq,))])
 
     async def _concluded(self, chat: Chat[Event]) -> None:
         """Run the coroutine, and settle what it was paid for, as the journal's last operation.
@@ -307,10 +309,10 @@ class Conversation:
 
     def end_with(self) -> Sequence[Write]:
         """What ends it in the store."""
-        if self._world is None and self.stored is not None:
+        if self.world is None and self.stored is not None:
             row = self.stored.row
             return [EndConversation(row.lease, row.id, self.services.clock.now())]
-        return [] if self._world is None else self._world.end_with()
+        return [] if self.world is None else self.world.end_with()
 
     @property
     def left(self) -> bool:

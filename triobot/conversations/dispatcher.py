@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from typing import Final, final
 
@@ -23,6 +24,7 @@ from ..wire.operations import Operation
 from . import catching_up
 from .answered import Answered
 from .calls import CALL, asked_of
+from .care import Care
 from .catching_up import CatchingUp
 from .chat import Chat
 from .consumption import Consumption, stored_event
@@ -36,7 +38,7 @@ from .revival import park
 from .signals import SIGNAL
 from .tidying import Tidying
 from .timers import Timers
-from .waits import Delivery
+from .waits import Delivery, is_payment
 from .waking import Waking
 
 log: Final = logging.getLogger("triobot.conversations")
@@ -83,6 +85,7 @@ class Dispatcher:
         self._nursery: trio.Nursery | None = None
         self._handed_over: set[int] = set()
         self.elsewhere: Final = Elsewhere(services, table, self)
+        self.care: Final = Care(services, self, self._less_busy)
 
     # --- from the inbox
 
@@ -121,9 +124,11 @@ class Dispatcher:
                 with self._house:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
+                        await self._or_cut(self.care.begin)
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
                         nursery.start_soon(self._timers.keep_time)
+                        nursery.start_soon(self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
                         task_status.started()
@@ -185,7 +190,11 @@ class Dispatcher:
             for row in rows:
                 await self.until_not_too_busy()
                 self._cursor = row.seq
-                self._route(row, stored_event(row))
+                event = stored_event(row)
+                if self.care.concerns(row):
+                    await self._route_carefully(row, event)
+                else:
+                    self._route(row, event)
             if not rows and self._newest == newest:
                 # Rows up to `newest` were durable before the read: what it did not show is gone already.
                 self._cursor, self._behind = max(self._cursor, newest), False
@@ -196,6 +205,10 @@ class Dispatcher:
         """Wait while too many conversations are at work."""
         while self._busy > BUSY:
             await self._less_busy.park()
+
+    async def _route_carefully(self, row: InboxRow, event: Event | None) -> None:
+        known = event is not None and self.knows(event) and not is_payment(event)
+        await self.care.route(row, event if known else None, partial(self._route, row, event))
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self._stopping or is_the_ledgers(self._services, row.seq, event):
@@ -261,6 +274,7 @@ class Dispatcher:
     def recall(self, chat_id: ChatId) -> None:
         """Bring back what is stored of this chat."""
         if chat_id not in self._lives and not self._stopping:
+            self.care.suspect(chat_id)
             self._load(self._new_life(chat_id, 0))
 
     def _tell_asked(self) -> None:

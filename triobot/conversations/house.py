@@ -10,6 +10,7 @@ from ..wire.ids import ChatId
 from ..wire.operations import Operation
 
 if TYPE_CHECKING:
+    from .care import Care
     from .conversation import Conversation
     from .elsewhere import Elsewhere
     from .life import ChatLife
@@ -21,6 +22,15 @@ class House(Protocol):
     @property
     def elsewhere(self) -> Elsewhere:
         """Signals, and routes that code starts and stops."""
+        ...
+
+    @property
+    def care(self) -> Care:
+        """Counts who is in hand when the program dies."""
+        ...
+
+    def life(self, chat_id: ChatId) -> ChatLife | None:
+        """What goes on in a chat."""
         ...
 
     def start(self, conversation: Conversation) -> None:

@@ -32,7 +32,9 @@ from ..journals import (
     Journal,
     KeepIntent,
     KeepResult,
+    ParkConversation,
     PutStanding,
+    TakeInHand,
 )
 from ..seams import PutData, Write
 from . import taking
@@ -121,6 +123,18 @@ class ConversationWorld:
         """What ends it in somebody else's transaction; nothing more is written for it then."""
         self.over = True
         return [EndConversation(self._lease, self._id, self.now())] if self._begun else []
+
+    def counted(self) -> Sequence[Write]:
+        """What counts it as in hand, for when the program dies."""
+        return [] if self.over or not self._begun else [self._in_hand()]
+
+    def acquitted(self, count: int) -> Sequence[Write]:
+        """What sets that count, and lets it be revived."""
+        free = ParkConversation(self._lease, self._id, self.now(), None)
+        return [] if self.over or not self._begun else [free, *(self._in_hand() for _ in range(count))]
+
+    def _in_hand(self) -> TakeInHand:
+        return TakeInHand(self._lease, self._id, self.now())
 
     async def commit(self) -> None:
         await self._house.wait_written()

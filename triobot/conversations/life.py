@@ -185,7 +185,7 @@ class ChatLife:
                 return True
             if not jumped:
                 self._member_left(delivery)
-        decision = self._decide(delivery, jumped=jumped)
+        decision = self.decide_on(delivery, jumped=jumped)
         if isinstance(decision, Queue) and is_signal(delivery.event):
             if None not in self.places.live:
                 self.house.count("signal_kept")
@@ -212,7 +212,8 @@ class ChatLife:
         self.jumped.add(delivery.seq)
         self._made_room()
 
-    def _decide(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
+    def decide_on(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
+        """Who gets an event; nothing is done."""
         event, setting, table = delivery.event, self.setting(delivery), self._table
         waits, live = self.places.waits(event)
         watches, failed = self.places.watches(event), self._filter_failed
@@ -440,7 +441,7 @@ class ChatLife:
         elif self._is_for(delivery, conversation) and conversation not in self.places.asides:
             self._act(Queue(), delivery)
         else:
-            self._act(self._decide(delivery), delivery)
+            self._act(self.decide_on(delivery), delivery)
 
     def _made_room(self) -> None:
         if self.behind and self._has_room():
@@ -490,7 +491,7 @@ class ChatLife:
         self._mailbox = [other for other in self._mailbox if other not in queued]
         for delivery in queued:
             # There was room for it before, and nothing has been added since.
-            self._act(self._decide(delivery), delivery)
+            self._act(self.decide_on(delivery), delivery)
 
 
 def _cancelled() -> bool:

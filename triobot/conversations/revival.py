@@ -2,7 +2,8 @@
 
 A chat's events wait until all its conversations are there, so that each goes to whom it would have gone to.
 What can't be replayed with this code is *parked*: it keeps its place and its journal, an operator is told,
-the user hears one line; an interrupt still ends it, and every start tries it anew.
+the user hears one line; an interrupt still ends it, and every start tries it anew: what was in hand each time
+the program died, with other code only (`care`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from ..errors import UnreadableRecordError
-from ..journals import ConversationRow, EndConversation, ParkConversation, TakeInHand
+from ..journals import ConversationRow, EndConversation, ParkConversation
 from ..seams import Alarm
 from ..wire.events import Event, Join
 from ..wire.operations import SendMessage
+from .build import current_build
 from .conversation import Conversation
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting
@@ -29,13 +31,10 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("triobot.conversations")
 
-CRASHES: Final = 3
-"""A conversation that was in hand at so many unclean ends of the program is parked."""
-
 
 async def revive(services: Services, table: Table, life: ChatLife) -> None:
     """Bring back whatever is stored of a chat's conversations."""
-    store = services.store
+    store, care = services.store, life.house.care
     for row in await store.conversations(life.chat_id):
         route = table.named(row.route)
         journal = await store.journal(row.id)
@@ -47,13 +46,10 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
         if row.version != str(route.version):
             _park(life, row, route, f"{row.route} is version {route.version}, its journal {row.version}")
             continue
-        if store.opening().unclean and row.unfinished:
-            if row.in_hand >= CRASHES:
-                _park(life, row, route, f"{row.route} was in hand each time the program died")
-                continue
-            # Before it may kill the process once more.
-            life.house.write([TakeInHand(row.lease, row.id, services.clock.now())], None)
-            await life.house.wait_written()
+        if care.condemns(row):
+            because = f"{row.route} was in hand each time the program died"
+            _park(life, row, route, because, error=current_build())
+            continue
         try:
             stored = read_stored(journal)
             opening = opening_of(stored, route)
@@ -66,10 +62,12 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
         there = Conversation(
             services, life, opening.start, opening.delivery, opening.interrupted, row.sender_id, stored
         )
+        counted = await care.revives(there, row)
         _place(life, there)
         life.house.count("revived")
         life.house.start(there)
         await there.settled.wait()
+        await care.revived(there, row, counted=counted)
 
 
 def _place(life: ChatLife, there: Conversation) -> None:
@@ -88,7 +86,9 @@ def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> N
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
 
 
-def _park(life: ChatLife, row: ConversationRow, route: Route | None, because: str) -> None:
+def _park(
+    life: ChatLife, row: ConversationRow, route: Route | None, because: str, *, error: str | None = None
+) -> None:
     """Keep its place, without running it."""
     route = route or _unknown(row)
     delivery = Delivery(row.id, Join(life.chat_id, None), row.started_at)
@@ -97,10 +97,10 @@ def _park(life: ChatLife, row: ConversationRow, route: Route | None, because: st
     )
     there.stuck = True
     _place(life, there)
-    park(there, because)
+    park(there, because, error=error)
 
 
-def park(there: Conversation, because: str) -> None:
+def park(there: Conversation, because: str, *, error: str | None = None) -> None:
     """Write down that a conversation can't go on, and tell whom it concerns, once."""
     life, stored = there.life, there.stored
     life.house.count("parked")
@@ -112,7 +112,7 @@ def park(there: Conversation, because: str) -> None:
     if stored is None:
         return
     row, now = stored.row, there.services.clock.now()
-    life.house.write([ParkConversation(row.lease, row.id, now, because)], None)
+    life.house.write([ParkConversation(row.lease, row.id, now, because, error)], None)
     if (said := life.texts.parked) and row.parked_because is None and not there.beside:
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
 

@@ -390,6 +390,10 @@ class Incarnation:
         if not self.replaying:
             self._turns.hand_over()
 
+    def write_beginning(self) -> None:
+        """Give the first record to the world before anything runs: so there is something that began."""
+        self._turns.draft.hand_over(unfinished=True, wake=None)
+
     def note(self, kind: str, ask: Callable[[], tuple[object, Sequence[Write]]]) -> object:
         """What the world has now, and what moves with it; the same on replay."""
         id = self.current().next_id()
