@@ -21,6 +21,7 @@
         UnreadableRecordError    this program can't read a record
       PaymentError
         PaymentDeclinedError     not paid, and the platform agreed that it wasn't
+        PaymentExpiredError      nobody paid while the button or invoice lived
         AmountMismatchError      paid, but another amount
         PaymentHandedOverError   paid, and the aside for its item has it
       StoreError
@@ -40,6 +41,8 @@ phone number or a message's text in its arguments, and raw bytes stay out of `st
 from __future__ import annotations
 
 from typing import final
+
+import trio
 
 
 class TriobotError(Exception):
@@ -284,6 +287,14 @@ class PaymentDeclinedError(PaymentError):
 
     def __str__(self) -> str:
         return "the payment was declined" + (f" with code {self.code}" if self.code is not None else "")
+
+
+@final
+class PaymentExpiredError(PaymentError, trio.TooSlowError):
+    """Nobody paid while the button or invoice lived; also a `trio.TooSlowError`, as of every deadline."""
+
+    def __str__(self) -> str:
+        return "nobody paid in time"
 
 
 @final

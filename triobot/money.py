@@ -260,12 +260,14 @@ class PaymentNotice:
         code: of the callback that brought it.
         charge_url: where to top up, as the callback says; never sent on without a check.
         captured: the amount that the platform took.
+        revision: of the payment when it came, so that it is dealt with once.
     """
 
     outcome: PaymentOutcome
     code: int | None = None
     charge_url: str | None = attrs.field(default=None, repr=False)
     captured: int | None = None
+    revision: int = attrs.field(default=0, eq=False)
 
 
 @final
@@ -372,11 +374,13 @@ class Payments(Protocol):
         """Write a payment down, before anything of it is sent; the one of this owner if there is one."""
         ...
 
-    async def again(self, id: RefId, *, late: bool = False) -> Ticket | None:
+    async def again(self, id: RefId, *, late: bool = False, since: int = 0) -> Ticket | None:
         """The payment with this number, for the conversation that opened it; None if it is gone.
 
         Args:
             late: for the aside that it was delivered to.
+            since: the revision of the last notice that the conversation has dealt with; what it was told
+                later, while nobody listened, it gets to know now.
         """
         ...
 

@@ -128,6 +128,27 @@ async def test_a_pizza_is_paid_and_delivered(example: Example, autojump_clock: o
         assert (await sara.wallet())["IRR"] == 50_000
 
 
+async def test_a_declined_pizza_is_nobody_s_alarm(example: Example, autojump_clock: object) -> None:
+    """The user is told, and may start again."""
+    async with drive(example("pizza").bot) as world:
+        sara = world.user("Sara", wallet=1_000_000)
+        await sara.joins()
+        await sara.says("Sara")
+        await sara.sees("Size?")
+        await sara.presses("Small")
+        await sara.sees("Where to?")
+        await sara.shares_location()
+        await sara.sees("How do we find you?")
+        await sara.submits({"floor": "3", "doorbell": "Ahmadi"})
+        await sara.sees("A small pizza")
+        await sara.pays(code=1002)
+        await sara.sees("The payment was declined, and nothing was taken. You can start again any time.")
+        assert {alarm.kind for alarm in world.alarms} == {"declined_by_code"}
+        world.alarms.clear()
+        await sara.says("Hello again")
+        await sara.sees("Your name?")
+
+
 async def test_a_pizza_can_be_cancelled_anywhere(example: Example, autojump_clock: object) -> None:
     async with drive(example("pizza").bot) as world:
         sara = world.user("Sara")

@@ -2,124 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-import attrs
 import pytest
-import trio
+from crash_scenes import PRICE, Pizza, Pizzeria, play
 
-from triobot import Bot, Chat
-from triobot.conversations.paid import Paid, paid
+from triobot import Chat
 from triobot.emulator.faults import Fault
-from triobot.filters import command, text
-from triobot.seams import Write
+from triobot.filters import text
 from triobot.testing import DrivenWorld, drive
-from triobot.testing.mortal import MortalStore, MortalTransport
-
-PRICE = 200_000
-
-
-@attrs.frozen
-class Pizza:
-    """What is sold."""
-
-    size: int = 1
-
-
-class Pizzeria:
-    """A bot that sells one pizza, and what its oven was told."""
-
-    def __init__(self) -> None:
-        self.bot = Bot()
-        self.baked: list[str] = []
-        self.late: list[str] = []
-        self.redelivered: list[bool] = []
-        self.given = 0
-
-        @self.bot.interrupt(command("cancel"))
-        async def cancel(chat: Chat) -> None:
-            await chat.send("Cancelled.")
-
-        @self.bot.aside(paid(Pizza))
-        async def late(chat: Chat[Paid[Pizza]]) -> None:
-            self.late.append(chat.event.key)
-            self.redelivered.append(chat.event.redelivered)
-            await chat.step(self.bake, chat.event.key)
-            await chat.send("Late, but here.")
-
-        @self.bot.conversation(text("buy"))
-        async def buy(chat: Chat) -> None:
-            money = await chat.charge(PRICE, "Pizza", item=Pizza(), options={"no": "No, thanks"})
-            if not isinstance(money, Paid):
-                return await chat.send("Another time.")
-            await chat.step(self.bake, money.key)
-            await chat.send("Here it is.")
-            return None
-
-    async def bake(self, key: str) -> None:
-        await trio.lowlevel.checkpoint()
-        self.baked.append(key)
-
-
-class Killer:
-    """Kills the process at the nth thing that it does to its store or to the platform."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, at: int) -> None:
-        self.at = at
-        self.count = 0
-        self.world: DrivenWorld | None = None
-        self.nursery: trio.Nursery | None = None
-        commit, request = MortalStore.commit, MortalTransport.handle_async_request
-
-        async def commit_and_die(store: MortalStore, *writes: Write) -> None:
-            await commit(store, *writes)
-            self.acted(store._mortal)
-
-        async def ask_and_die(transport: MortalTransport, asked: Any) -> Any:
-            self.acted(transport._mortal)
-            answer = await request(transport, asked)
-            self.acted(transport._mortal)
-            if transport._mortal.dead:
-                await trio.sleep_forever()
-            return answer
-
-        patch.setattr(MortalStore, "commit", commit_and_die)
-        patch.setattr(MortalTransport, "handle_async_request", ask_and_die)
-
-    def acted(self, mortal: Any) -> None:
-        if self.nursery is None or self.world is None or mortal.dead:
-            return
-        self.count += 1
-        if self.count == self.at:
-            mortal.die()
-            self.nursery.start_soon(self.world.crashes)
-
-
-Scene = Callable[[DrivenWorld, Any], Awaitable[None]]
-
-# How many acts a scene has differs by a few: commits that come together become one, and threads say which do.
-# Each scene is killed at every act up to its most, and must have had its fewest.
-
-
-async def play(pizzeria: Pizzeria, patch: pytest.MonkeyPatch, at: int, scene: Scene) -> tuple[int, list[str]]:
-    """Play a scene with a crash at its nth act; returns how many acts it had, and the payments' states."""
-    killer = Killer(patch, at)
-    async with drive(pizzeria.bot, attempts=100) as world:
-        ali = world.user("Ali", wallet=10 * PRICE)
-        await ali.joins()
-        await world.waits(seconds=5)
-        async with trio.open_nursery() as nursery:
-            killer.world, killer.nursery = world, nursery
-            await scene(world, ali)
-            await world.waits(hours=3)
-            killer.nursery = None
-        rows = await world._process._intake.store.payments.find(limit=9)  # type: ignore[union-attr]
-        pizzeria.given = (await world.transcript()).count("but here.")
-        wallet = (await ali.wallet())["IRR"]
-        assert wallet == 10 * PRICE - PRICE * len(set(pizzeria.baked))
-        world.alarms.clear()
-        return killer.count, [row.state for row in rows]
 
 
 async def buys(world: DrivenWorld, ali: Any) -> None:
@@ -157,6 +48,24 @@ async def declines(world: DrivenWorld, ali: Any) -> None:
     await ali.says("buy")
     await world.waits(seconds=60)
     await ali.presses("No, thanks")
+    await world.waits(seconds=60)
+
+
+async def is_refused(world: DrivenWorld, ali: Any) -> None:
+    """The platform says that the button is wrong."""
+    await ali.says("buy")
+    await world.waits(seconds=60)
+    await ali.pays(code=1002)
+    await world.waits(seconds=60)
+
+
+async def is_a_duplicate(world: DrivenWorld, ali: Any) -> None:
+    """The platform says that the number was used before; the next button is paid."""
+    await ali.says("buy")
+    await world.waits(seconds=60)
+    await ali.pays(code=1003)
+    await world.waits(minutes=10)  # after a crash, a verify may be on its way for five of them
+    await ali.pays()
     await world.waits(seconds=60)
 
 
@@ -204,8 +113,33 @@ async def test_a_top_up_on_the_way_whenever_the_process_is_killed(
     pizzeria = Pizzeria()
     count, states = await play(pizzeria, monkeypatch, at, tops_up)
     assert count >= min(at, 27)
+    assert "balance is too low" in pizzeria.said
     assert len(set(pizzeria.baked)) == 1
     assert states == ["settled"]
+    assert pizzeria.late == []
+
+
+@pytest.mark.parametrize("at", range(1, 24))
+async def test_a_decline_is_told_whenever_the_process_is_killed(
+    at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    pizzeria = Pizzeria()
+    count, states = await play(pizzeria, monkeypatch, at, is_refused)
+    assert count >= min(at, 18)
+    assert "Declined." in pizzeria.said
+    assert pizzeria.baked == []
+    assert states == ["lapsed"]
+
+
+@pytest.mark.parametrize("at", range(1, 46))
+async def test_a_duplicate_number_is_exchanged_whenever_the_process_is_killed(
+    at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    pizzeria = Pizzeria()
+    count, states = await play(pizzeria, monkeypatch, at, is_a_duplicate)
+    assert count >= min(at, 38)
+    assert len(set(pizzeria.baked)) == 1
+    assert sorted(states) == ["lapsed", "settled"]
     assert pizzeria.late == []
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from ..errors import PaymentDeclinedError
+from ..errors import PaymentDeclinedError, PaymentExpiredError
 from ..money import Charge
 from ..values import encode_value
 from ..wire.events import Event, Press
@@ -31,7 +31,7 @@ from .waits import OtherwisePolicy
 Late: TypeAlias = Literal["deliver", "refund"]
 
 BUTTON_LIFE: Final = 24 * 3600
-"""Seconds that a charge waits; then `trio.TooSlowError`."""
+"""Seconds that a charge waits; then `PaymentExpiredError`."""
 
 _DUPLICATE: Final = 1003
 
@@ -64,7 +64,7 @@ async def charge(
         till = Till(conversation, wait, asked)
         async with till:
             await till.send(SendMessage(asked.chat_id, text, inline_keyboard=keyboard(till.id)))
-            with FailScope(conversation, BUTTON_LIFE):
+            with FailScope(conversation, BUTTON_LIFE, PaymentExpiredError):
                 while True:
                     try:
                         return await till.wait()
@@ -98,7 +98,7 @@ async def invoice(
         till = Till(conversation, wait, asked)
         async with till:
             await till.send(operation)
-            with FailScope(conversation, life):
+            with FailScope(conversation, life, PaymentExpiredError):
                 result = await till.wait()
     return cast("Paid[Any]", result)  # an invoice has no other buttons
 

@@ -363,7 +363,7 @@ class Chat(Blocks, Generic[E_co]):
             PaymentHandedOverError: the aside, or an operator, has it; nothing may be granted here.
             LocalProtocolError: the amount is no whole number from 1 up, or above the bot's `max_amount`.
             ConfigError: no aside takes such an item.
-            trio.TooSlowError: the button's life of 24 hours is over.
+            PaymentExpiredError: the button's life of 24 hours is over; also a `trio.TooSlowError`.
 
         Platform: interface sections 2.4 and 4.2.
         """

@@ -151,11 +151,11 @@ class Conversation:
             self._over = True
             if not self.stuck:
                 self.house.wake_at(self, None)
-            crashed = failure is not None and report(self, failure)
+            words = "" if failure is None else report(self, failure)
             # Before the apology: the chat must not wait until that has been sent.
             self.life.ended(self)
-        if crashed and self.ending is Ending.FAILED:
-            await apologize(self)
+        if words and self.ending is Ending.FAILED:
+            await apologize(self, words)
 
     async def _live(self, chat: Chat[Event], made: Incarnation) -> BaseExceptionGroup[Exception] | None:
         self._incarnation = incarnation = made

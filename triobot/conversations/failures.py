@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..errors import (
@@ -18,6 +18,9 @@ from ..errors import (
     ForbiddenError,
     ForeignTaskError,
     LocalProtocolError,
+    PaymentDeclinedError,
+    PaymentExpiredError,
+    PaymentHandedOverError,
     RecordError,
     TriobotError,
 )
@@ -31,19 +34,31 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("triobot.conversations")
 
+_UNPAID: Final = {
+    "declined": PaymentDeclinedError,
+    "expired": PaymentExpiredError,
+    "handed_over": PaymentHandedOverError,
+}
 # The author's mistakes: their texts say what is wrong, and never hold a value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
 
-def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> bool:
-    """Log and count a failure; False if it is only that the user has left or blocked the bot."""
+def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> str:
+    """Log and count a failure, and return what the user hears of it; empty for nothing.
+
+    Nobody is to blame if the user has left or blocked the bot, or did not pay.
+    """
     errors = list(_leaves(failure))
     chat_id, name = conversation.life.chat_id, conversation.route.name
     # Refused in its own chat: somebody else who has left is no reason to say nothing here.
     refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
     if conversation.left or refused:
         conversation.house.count("gone")
-        return False
+        return ""
+    if (unpaid := _unpaid(errors)) is not None:
+        conversation.house.count(unpaid)
+        words = {"declined": conversation.texts.declined, "expired": conversation.texts.expired}
+        return words.get(unpaid, "")
     conversation.house.count("crashed")
     for error in errors:
         line = failing_line(error.__traceback__)
@@ -52,15 +67,24 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
         log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
         text = f"conversation {name} failed with {what}; users are told to start again"
         conversation.services.raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
-    return True
+    return conversation.texts.apology
 
 
-async def apologize(conversation: Conversation) -> None:
-    """Say that something went wrong, once, in the words of the bot's texts."""
+def _unpaid(errors: Sequence[Exception]) -> str | None:
+    """What became of the money, if that is all that the code did not want to know; None for a crash.
+
+    A decline, or a button that nobody pressed, is how a sale may end. Whatever an operator has to know of it,
+    the ledger has told.
+    """
+    for word, kind in _UNPAID.items():
+        if all(isinstance(error, kind) for error in errors):
+            return word
+    return None
+
+
+async def apologize(conversation: Conversation, words: str) -> None:
+    """Say what became of the conversation, once."""
     services, chat_id = conversation.services, conversation.life.chat_id
-    words = conversation.texts.apology
-    if not words:
-        return
     conversation.house.working(1)
     try:
         await services.outbox.perform(SendMessage(chat_id, words))

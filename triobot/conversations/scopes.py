@@ -140,8 +140,11 @@ def _is_failure(error: BaseException | None) -> bool:
 class FailScope:
     """A block that must be done in time: else `trio.TooSlowError`. Made by `Chat.fail_after`."""
 
-    def __init__(self, conversation: Conversation, seconds: float) -> None:
+    def __init__(
+        self, conversation: Conversation, seconds: float, error: type[trio.TooSlowError] = trio.TooSlowError
+    ) -> None:
         self._scope: Scope[None] = Scope(conversation, seconds)
+        self._error = error
 
     def __enter__(self) -> Scope[None]:
         return self._scope.__enter__()
@@ -154,4 +157,4 @@ class FailScope:
         traceback: TracebackType | None,
     ) -> None:
         if self._scope.__exit__(kind, error, traceback) and self._scope.cancelled_caught:
-            raise trio.TooSlowError from None
+            raise self._error from None

@@ -16,7 +16,7 @@ class Texts:
         apology: the conversation failed.
         restarted: a conversation that doesn't survive a restart is gone; empty: nothing is said.
         parked: a conversation can't go on until its code is mended.
-        expired: a button or form that nobody waits for any more.
+        expired: a button or form that nobody waits for any more; a payment that nobody made in time.
         want_text, want_number, ...: what was expected instead of what came.
         required: a form's field was left empty; ``{label}`` is filled in.
         not_a_number, not_an_option: what is wrong with a form's field; ``{label}`` is filled in.
@@ -24,6 +24,7 @@ class Texts:
         top_up: the wallet holds too little.
         top_up_button: the label of the link to top up.
         pay_again: the wallet failed; the button still works.
+        declined: the payment was declined for good, and the conversation ended with it.
         pay: the label of a payment button.
     """
 
@@ -50,6 +51,7 @@ class Texts:
     top_up: str
     top_up_button: str
     pay_again: str
+    declined: str
     pay: str
 
     @classmethod
@@ -79,6 +81,7 @@ class Texts:
             top_up="Your wallet's balance is too low. Top it up and press the button again.",
             top_up_button="Top up",
             pay_again="The payment did not go through. Please press the button again.",
+            declined="The payment was declined, and nothing was taken. You can start again any time.",
             pay="Pay",
         )
 
@@ -109,5 +112,6 @@ class Texts:
             top_up="موجودی کیف پول کافی نیست. آن را شارژ کنید و دوباره دکمه را بزنید.",
             top_up_button="شارژ کیف پول",
             pay_again="پرداخت انجام نشد. لطفاً دوباره دکمه را بزنید.",
+            declined="پرداخت پذیرفته نشد و مبلغی کم نشد. هر زمان خواستید دوباره شروع کنید.",
             pay="پرداخت",
         )

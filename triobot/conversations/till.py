@@ -81,6 +81,7 @@ class Till:
         self._ticket: Ticket | None = None
         self._looking_up = False
         self._taken = False
+        self._heard = 0  # the revision of the last notice that was dealt with
         self.id = RefId("")
         self.message: Sent | None = None
         self.replaced = False
@@ -125,7 +126,7 @@ class Till:
     async def _ticket_now(self) -> Ticket:
         """The payment, in the body of an effect."""
         if self._ticket is None:
-            self._hold(await self._payments.again(self.id))
+            self._hold(await self._payments.again(self.id, since=self._heard))
         if self._ticket is None:
             raise PaymentHandedOverError  # its chat was forgotten
         return self._ticket
@@ -143,7 +144,7 @@ class Till:
 
     async def _look_up(self) -> None:
         try:
-            ticket = await self._payments.again(self.id)
+            ticket = await self._payments.again(self.id, since=self._heard)
         except (StoreError, trio.ClosedResourceError) as error:
             log.error(  # noqa: TRY400  # a store's traceback says nothing more
                 "payment %s could not be read: %s", self.id, type(error).__name__
@@ -209,16 +210,17 @@ class Till:
             owner = f"{self._asked.owner}/2"
             ticket = await self._payments.open(attrs.evolve(self._asked, owner=owner))
             self._hold(ticket)
+            if ticket.to_send:
+                sending = _Sending(self._conversation, ticket, edit(message, ticket.id))
+                self._conversation.house.beside(sending.run)
+                await sending.outcome()
+            # Not before: until then the user sees the old button, and the charge still waits for it.
             before = before or await self._payments.again(self.id)
             if before is not None and before.id != ticket.id:
                 await before.replaced()
-            if ticket.to_send:
-                again = edit(message, ticket.id)
-                await self._conversation.services.outbox.perform(again, urgency=Urgency.MONEY)
-                await ticket.sent(message_id=message.id)
             return ticket.id
 
-        self.replaced = True
+        self.replaced, self._heard = True, 0
         self.id = await self._conversation.effect(OperationKind.CHARGE, body)
 
     # --- waiting
@@ -236,6 +238,7 @@ class Till:
             # Open again at once: the next press may come while this is being looked at.
             taking.reopen_wait(conversation, self._wait)
             for notice in await hold(conversation, self._look, _is_decided):
+                self._heard = max(self._heard, notice.revision)
                 if (money := await self._deal_with(notice)) is not None:
                     return money
 
@@ -285,7 +288,7 @@ class _Sending:
     """A send that goes on beside the conversation, whatever becomes of that."""
 
     def __init__(
-        self, conversation: Conversation, ticket: Ticket, operation: SendMessage | CreateInvoice
+        self, conversation: Conversation, ticket: Ticket, operation: SendMessage | CreateInvoice | EditMessage
     ) -> None:
         self._conversation = conversation
         self._ticket = ticket
@@ -295,7 +298,7 @@ class _Sending:
         self._error: Exception | None = None
 
     async def outcome(self) -> Sent | None:
-        """The message, or None of an invoice; raises as the outbox."""
+        """The new message, if it is one; raises as the outbox."""
         await self._over.wait()
         if self._error is not None:
             raise self._error
@@ -305,14 +308,20 @@ class _Sending:
         """Send it, and store how that ended."""
         outbox, ticket, operation = self._conversation.services.outbox, self._ticket, self._operation
         try:
-            if isinstance(operation, SendMessage):
-                self._message = await outbox.perform(
-                    operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RESEND
-                )
-                await ticket.sent(message_id=self._message.id)
-            else:
-                created = await outbox.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
-                await ticket.sent(invoice_id=created.id)
+            match operation:
+                case SendMessage():
+                    self._message = await outbox.perform(
+                        operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RESEND
+                    )
+                    await ticket.sent(message_id=self._message.id)
+                case EditMessage():
+                    await outbox.perform(operation, urgency=Urgency.MONEY)
+                    await ticket.sent(message_id=operation.message_id)
+                case CreateInvoice():
+                    created = await outbox.perform(
+                        operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE
+                    )
+                    await ticket.sent(invoice_id=created.id)
         except Exception as error:
             self._error = error
             await self._not_sent(error)

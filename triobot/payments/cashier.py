@@ -137,16 +137,17 @@ class Cashier:
                 continue  # the number is taken: another one
         return OpenTicket(self.books, entry, "conversation", self._tickets)
 
-    async def again(self, id: RefId, *, late: bool = False) -> OpenTicket | None:
+    async def again(self, id: RefId, *, late: bool = False, since: int = 0) -> OpenTicket | None:
         """The payment with this number, for the conversation that opened it; None if it is gone.
 
         Args:
             late: for the aside that it was delivered to.
+            since: the revision of the last notice that the conversation has dealt with.
         """
         entry = await self.books.read(id)
         while entry is not None:
             books, taker = (self._patient, "handler") if late else (self.books, "conversation")
-            ticket = OpenTicket(books, entry, cast("Taker", taker), self._tickets)
+            ticket = OpenTicket(books, entry, cast("Taker", taker), self._tickets, since)
             # It hears of what moves from here on; what moved while it was read, it has to see.
             entry = await self.books.read(id)
             if entry is not None and entry.revision <= ticket.revision:
@@ -236,7 +237,7 @@ class Cashier:
                 facts = _at_start(entry, self._epoch, there)
                 if facts:
                     await self.books.move(entry.id, *facts)
-                if there and entry.state in ("verified", "mismatch"):
+                if there and (entry.state in ("verified", "mismatch") or entry.said is not None):
                     self._recall(entry.chat_id)
         if left and unwatched is not None:
             await self._alarm_unwatched(unwatched, count, left)

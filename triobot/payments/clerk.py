@@ -48,7 +48,7 @@ _ACTS: Final[Mapping[str, PlainName]] = {
     "payments.resolve": "operator_resolved",
 }
 _MOST: Final = 1_000
-_HIDDEN: Final = frozenset({"item", "text", "payer"})
+_HIDDEN: Final = frozenset({"item", "text", "payer", "said"})
 
 
 @final

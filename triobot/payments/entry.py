@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
+from ..money import PaymentNotice
 from ..wire.events import Sender
 from ..wire.ids import ChatId, InvoiceId, MessageId, RefId
 from ..wire.markup import Currency
@@ -92,6 +93,7 @@ class Entry:
         clean_at: it was certainly not paid then; the hour can't have begun earlier.
         clean: the last examination said so.
         decline: a code that will be believed once verify and inquiry have said "error" after it.
+        said: what the conversation that waits was told last and may not have heard; None once it is over.
         captured: the amount that the platform says it took.
         failures: how often the author's aside has failed with it.
         ended_at: when the conversation stopped waiting for it.
@@ -136,6 +138,7 @@ class Entry:
     clean_at: int | None = None
     clean: bool = False
     decline: int | None = None
+    said: PaymentNotice | None = attrs.field(default=None, repr=False)
     captured: int | None = None
     verified_at: int | None = None
     delivered_at: int | None = None

@@ -51,6 +51,9 @@ class Impossible:
 
 Outcomes: TypeAlias = Moved | Impossible
 
+_LONGEST_LINK: Final = 2_100
+"""Nobody follows a longer one, and a callback may bring anything."""
+
 _EXAMINED: Final = frozenset({"inquire_error", "inquire_400"})
 _UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen", "inquire_early"})
 
@@ -74,7 +77,9 @@ def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
     told = (one for one in row.tell if _holds(one.when, entry, after, fact, now))
     alarms: tuple[AlarmKind, ...] = tuple(one.kind for one in told)
     after, notice = _told(entry, after, row, fact)
-    return Moved(entry, after, name, row, done, alarms, notice)
+    if notice is not None:
+        notice = attrs.evolve(notice, revision=after.revision)
+    return Moved(entry, _with_word(after, notice), name, row, done, alarms, notice)
 
 
 def _allowed(entry: Entry, name: FactName) -> bool:
@@ -147,7 +152,8 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
         return hinted
     if name == "declined_final":
         return attrs.evolve(hinted, decline=hint.code)
-    return attrs.evolve(hinted, claimed_at=now, claims=entry.claims + 1, warned=warned, decline=None)
+    claims = entry.claims + 1
+    return attrs.evolve(hinted, claimed_at=now, claims=claims, warned=warned, decline=None, said=None)
 
 
 def _answered(entry: Entry, answer: Answer, name: FactName, now: int) -> Entry:
@@ -318,6 +324,20 @@ def _told(before: Entry, after: Entry, row: Row, fact: Fact) -> tuple[Entry, Not
     if isinstance(fact, Hint):
         return after, Notice(outcome, fact.code, fact.charge_url)
     return after, Notice(outcome, captured=after.captured)
+
+
+def _with_word(after: Entry, notice: Notice | None) -> Entry:
+    """The entry with what its conversation has to hear even if nobody listens just now.
+
+    What became of the money, its state says; that the user may try again, or was declined, it doesn't.
+    """
+    if notice is not None and notice.outcome in ("retry", "declined"):
+        url = notice.charge_url
+        if url is not None and len(url) > _LONGEST_LINK:
+            notice = attrs.evolve(notice, charge_url=None)
+        return attrs.evolve(after, said=notice)
+    waits = after.taker == "conversation" and after.state in schedule.ON_SCREEN
+    return after if waits else attrs.evolve(after, said=None)
 
 
 def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> bool:

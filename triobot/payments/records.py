@@ -9,7 +9,7 @@ import attrs
 
 from ..alarm_kinds import Alarm, AlarmKind, text_of
 from ..errors import UnreadableRecordError
-from ..money import AcknowledgeAlarms, MoneyWrite, PaymentRow, PutPayment, RaiseAlarm
+from ..money import AcknowledgeAlarms, MoneyWrite, PaymentNotice, PaymentRow, PutPayment, RaiseAlarm
 from ..values import decode_value, encode_value, expect, register
 from ..wire.events import Sender
 from .entry import Entry, State
@@ -18,6 +18,7 @@ from .ledger import Impossible, Moved
 from .schedule import due_at, urgency
 
 register(Entry, name="triobot.payment")
+register(PaymentNotice, name="triobot.PaymentNotice")
 expect(Sender)
 
 SHARED: Final[Mapping[AlarmKind, str]] = {

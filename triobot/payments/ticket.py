@@ -31,7 +31,12 @@ class OpenTicket:
     """`triobot.money.Ticket`; hears of every move of its payment while it is in the register."""
 
     def __init__(
-        self, books: Books, entry: Entry, taker: Taker, register: MutableMapping[RefId, OpenTicket]
+        self,
+        books: Books,
+        entry: Entry,
+        taker: Taker,
+        register: MutableMapping[RefId, OpenTicket],
+        since: int = 0,
     ) -> None:
         self._books = books
         self._entry = entry
@@ -41,7 +46,7 @@ class OpenTicket:
         self._news = trio.Event()
         self._tell: Callable[[], None] | None = None
         register[entry.id] = self
-        self._catch_up()
+        self._catch_up(since)
 
     @property
     def id(self) -> RefId:
@@ -95,16 +100,20 @@ class OpenTicket:
         """Whether `wait_notice` would return at once."""
         return bool(self._notices)
 
-    def _catch_up(self) -> None:
+    def _catch_up(self, since: int) -> None:
         """What a conversation that comes back to its payment was told meanwhile."""
+        said = self._entry.said
         if self._entry.taker != self._taker or self._entry.state in ENDED:
             self._notices.append(PaymentNotice("handed_over"))
         elif self._entry.state in ("verified", "delivered"):
             self._notices.append(PaymentNotice("paid", captured=self._entry.captured))
         elif self._entry.state == "mismatch":
             self._notices.append(PaymentNotice("mismatch", captured=self._entry.captured))
-        elif self._looked_at():
-            self._notices.append(None)
+        else:
+            if said is not None and said.revision > since:
+                self._notices.append(said)
+            if self._looked_at():
+                self._notices.append(None)
 
     # --- the lane
 
