@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar, cast, final
+from typing import Final, TypeVar, cast, final
 
 import attrs
 
@@ -22,6 +22,8 @@ from .people import ImpossibleActError
 from .views import JsonObject, view_bill, view_user
 
 SettingsT = TypeVar("SettingsT")
+
+_NOT_OURS: Final = "the bot's process isn't ours: only `triobot dev` starts one"
 
 
 @final
@@ -55,6 +57,7 @@ class PlatformControl:
             "history": self._history,
             "script": self._script,
             "bot": self._bot,
+            "bot/journal": self._journal,
             "deliveries": lambda asked: [_plain(entry) for entry in self._exchange.pusher.deliveries],
         }
 
@@ -131,10 +134,17 @@ class PlatformControl:
     def _bot(self, asked: Asked) -> JsonValue:
         return self._exchange.bot.view() if self._exchange.bot is not None else None
 
+    async def _journal(self, asked: Asked) -> JsonValue:
+        asked.only(("conversation",))
+        number = as_number("conversation", asked.values().get("conversation"))
+        if self._exchange.bot is None:
+            raise ImpossibleActError(_NOT_OURS)
+        return list[JsonValue](await self._exchange.bot.journal(number))
+
     def _do_to_bot(self, what: Callable[[BotProcess], None], asked: Asked) -> JsonValue:
         asked.only(())
         if self._exchange.bot is None:
-            raise ImpossibleActError("the bot's process isn't ours: only `triobot dev` starts one")
+            raise ImpossibleActError(_NOT_OURS)
         what(self._exchange.bot)
         return {}
 
