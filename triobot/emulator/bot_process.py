@@ -39,6 +39,10 @@ class BotProcess(Protocol):
         """What it wrote behind this line, as far as it is kept, with the lines' growing numbers."""
         ...
 
+    async def pass_time(self, milliseconds: int) -> None:
+        """Put its clocks forward; returns once it has done what was due, or a moment later."""
+        ...
+
     def kill(self) -> None:
         """End it at once, as a power cut would."""
         ...

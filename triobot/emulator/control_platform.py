@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, TypeVar, cast, final
 
 import attrs
+import trio
 
 from ..wire.ids import ChatId, SenderId
 from ..wire.rules import JsonValue
@@ -19,6 +20,7 @@ from .faults import EventFault, Fault
 from .page.follower import NEWEST, view_history
 from .page.script import write_test
 from .people import ImpossibleActError
+from .skipping import skip
 from .views import JsonObject, view_bill, view_user
 
 SettingsT = TypeVar("SettingsT")
@@ -33,6 +35,7 @@ class PlatformControl:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._world = exchange.world
+        self._skipping = trio.Lock()
 
     def changes(self) -> Mapping[str, Callable[[Asked], Given]]:
         return {
@@ -108,10 +111,15 @@ class PlatformControl:
         self._exchange.outage.begin(asked.seconds("seconds"))
         return {}
 
-    def _clock(self, asked: Asked) -> JsonValue:
+    async def _clock(self, asked: Asked) -> JsonValue:
         asked.only(("seconds",))
-        self._exchange.pass_time(round(asked.seconds("seconds") * 1_000))
-        return {"now": self._exchange.clock.now()}
+        exchange, milliseconds = self._exchange, round(asked.seconds("seconds") * 1_000)
+        async with self._skipping:  # whoever asks twice gets both, one after the other
+            if exchange.bot is None:
+                exchange.pass_time(milliseconds)
+            else:
+                await skip(milliseconds, there=exchange.bot.pass_time, here=exchange.pass_time)
+        return {"now": exchange.clock.now()}
 
     def _switches(self, asked: Asked) -> JsonValue:
         given = _plain(self._world.switches)
