@@ -16,6 +16,8 @@ _Node: TypeAlias = "bool | int | float | str | list[_Node] | dict[str, _Node] | 
 LONGEST: Final = 400
 # A wait's value brings its event, and where that was in the inbox; only as what it was taken is of interest.
 _OF_A_WAIT: Final = 4
+# Who sent an event, and where: it would be the same in each record of a conversation.
+_ENVELOPE: Final = frozenset({"chat_id", "sender", "callback_id"})
 
 
 def worded(told: Told) -> Told:
@@ -113,7 +115,9 @@ def _parsed(text: str) -> _Node:
 def _shown(node: _Node) -> str:
     match node:
         case {"class": [str(name), dict(fields)]}:
-            inside = ", ".join(f"{field}={_shown(part)}" for field, part in fields.items())
+            hidden = _ENVELOPE if name.startswith("triobot.") else frozenset[str]()
+            parts = [f"{field}={_shown(part)}" for field, part in fields.items() if field not in hidden]
+            inside = ", ".join(parts)
             return f"{_last(name)}({inside})"
         case {"enum": [str(name), member]}:
             return f"{_last(name)}.{member}"
