@@ -215,11 +215,13 @@ class Bot(Router):
         self,
         *provided: Provided,
         settings: Settings | None = None,
+        clock: WallClock | None = None,
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Listen and work, until `stop` or cancellation; ``await nursery.start(bot.serve)`` embeds it.
 
-        Hands over the bound addresses once it is ready. What is `provided` takes the place of resources.
+        Hands over the bound addresses once it is ready. What is `provided` takes the place of resources, and
+        `clock` that of the bot's own.
 
         Cancellation: *forceful*: what is being done is cut; no accepted event is lost.
         """
@@ -230,7 +232,7 @@ class Bot(Router):
             tls = server_context(settings.tls_certificate, settings.tls_key)
         closing = trio.Event()
         async with (
-            open_intake(settings, self._clock, self._hook) as intake,
+            open_intake(settings, clock or self._clock, self._hook) as intake,
             trio.open_nursery() as listener,
         ):
             limits, traffic = Limits(), Traffic()

@@ -9,7 +9,7 @@ then does the listener close, and the store after it.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Final, cast, final
@@ -144,6 +144,13 @@ class Intake:
             alarms=[Rung(*recent) for recent in self.bell.recent()],
         )
 
+    def chats(self, limit: int) -> Iterable[Mapping[str, object]]:
+        """What an operator is told of the chats in memory."""
+        if (work := self.work) is None:
+            return []
+        seen = [(chat, work.outbox.lane(chat.chat_id)) for chat in work.dispatcher.portraits(limit)]
+        return [{**attrs.asdict(chat), "lane": attrs.asdict(lane)} for chat, lane in seen]
+
     async def about_payments(self, question: Mapping[str, object]) -> Mapping[str, object]:
         """Answer an operator's question about payments and alarms."""
         work, clock = self.work, self.clock
@@ -222,6 +229,7 @@ async def open_intake(
                     store,
                     clock,
                     pulse=intake.pulse,
+                    chats=intake.chats,
                     end=intake.end_chat,
                     broadcasts=intake.about_broadcasts,
                     payments=intake.about_payments,

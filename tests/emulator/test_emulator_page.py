@@ -265,12 +265,27 @@ class Process:
         self.phase = "running"
         self.said = [(1, "one"), (2, "two")]
         self.done: list[str] = []
+        self.memory: list[dict[str, Any]] = []
 
     def view(self) -> dict[str, Any]:
         return {"phase": self.phase}
 
     def runtime(self) -> dict[str, Any]:
         return {"live": 3}
+
+    def chats(self) -> list[dict[str, Any]]:
+        return self.memory
+
+    def payments(self) -> list[Any]:
+        return []
+
+    async def journal(self, conversation: int) -> list[dict[str, Any]]:
+        await trio.lowlevel.checkpoint()
+        return [{"conversation": conversation}]
+
+    async def pass_time(self, milliseconds: int) -> None:
+        await trio.lowlevel.checkpoint()
+        self.done.append(f"pass {milliseconds}")
 
     def lines(self, after: int) -> list[tuple[int, str]]:
         return [line for line in self.said if line[0] > after]
@@ -297,6 +312,34 @@ async def test_the_bots_process_is_told(tmp_path: Path) -> None:
         process.said.append((3, "three"))
         told = news(follower)
         assert (told["bot"], told["lines"]) == ({"phase": "failed"}, ["three"])
+        assert "inside" not in told
+
+        process.memory = [{"chat_id": 5}]
+        assert news(follower)["inside"] == {"chats": [{"chat_id": 5}], "payments": []}
+
+
+async def test_a_journal_is_asked_for(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        answer = await platform.control.get("bot/journal", params={"conversation": 3})
+        assert answer.status_code == 409
+
+        kept: BotProcess = Process()
+        platform.exchange.bot = kept
+        answer = await platform.control.get("bot/journal", params={"conversation": 3})
+        assert answer.json() == [{"conversation": 3}]
+        answer = await platform.control.get("bot/journal", params={"conversation": "x"})
+        assert answer.status_code == 400
+
+
+async def test_time_passes_in_the_bot_first_and_in_strides(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        process = Process()
+        kept: BotProcess = process
+        platform.exchange.bot = kept
+
+        await platform.control.post("clock", json={"seconds": 120})
+        assert process.done == ["pass 2000"] * 60
+        assert platform.exchange.clock.ahead == 120_000
 
 
 async def test_who_missed_too_much_begins_anew(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import socket
 import sys
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from .arguments import Commands, add_command, port
 from .terminal import harmless, set_up_logging
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from ..emulator.server import Emulator
-    from ..wire.rules import JsonValue
     from .keeper import Keeper
 
 log: Final = logging.getLogger("triobot")
@@ -44,8 +43,6 @@ _WALLET: Final = 10_000_000
 _COINS: Final = 100
 # A store that outlives the run belongs to one platform and one token, so these must be the same next time.
 _LASTING_TOKEN: Final = "the-development-platform-of-triobot"
-# How often the bot is asked how it is, in seconds.
-_EACH: Final = 1.0
 # While the bot is down events wait; when it is up but answers 5xx, it gets many a chance to mend.
 _ATTEMPTS: Final = 100
 
@@ -85,6 +82,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
 
     from ..emulator.pusher import PushSettings
     from ..emulator.server import serve_emulator
+    from .inquiring import keep_asking, read_journal
     from .keeper import Keeper
 
     token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
@@ -96,7 +94,13 @@ async def _dev(arguments: argparse.Namespace) -> None:
         socket.create_server(("127.0.0.1", 0)) as listening,
         TemporaryDirectory(prefix="triobot-dev-") as folder,
     ):
-        keeper = Keeper(arguments.bot, listening.fileno(), partial(print, file=sys.stderr, flush=True))
+        store: str = arguments.store or f"sqlite:{folder}/dev.db"
+        keeper = Keeper(
+            arguments.bot,
+            listening.fileno(),
+            partial(print, file=sys.stderr, flush=True),
+            partial(read_journal, store),
+        )
         async with trio.open_nursery() as platforms:
             platform: Emulator = await platforms.start(
                 partial(
@@ -112,14 +116,13 @@ async def _dev(arguments: argparse.Namespace) -> None:
             )
             platform.exchange.bot = keeper
             _populate(platform)
-            store: str = arguments.store or f"sqlite:{folder}/dev.db"
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
             _greet(arguments, platform)
             async with trio.open_nursery() as bots:
                 bots.start_soon(keeper.run, environ, platform.exchange.tell)
-                bots.start_soon(_listen_to, keeper, store)
+                bots.start_soon(keep_asking, keeper, store, platform.exchange)
                 if not arguments.no_reload:
                     bots.start_soon(_reload, arguments.bot, keeper)
                 async for _ in signals:
@@ -154,32 +157,6 @@ def _greet(arguments: argparse.Namespace, platform: Emulator) -> None:
     print(f"\n  {harmless(arguments.bot)} is on a platform of its own. Be its users at\n")
     print(f"    {platform.page_address}\n")
     print("  Ctrl-C ends it.\n", flush=True)
-
-
-async def _listen_to(keeper: Keeper, store: str) -> None:
-    """Let the page know what the bot says of itself, as an operator would ask it."""
-    import trio
-
-    from ..errors import TriobotError
-    from ..operator import Status, ask, socket_path
-
-    path = socket_path(store)
-    if path is None:
-        return
-
-    async def tell(told: Mapping[str, object]) -> None:
-        await trio.lowlevel.checkpoint()
-        keeper.learn({name: cast("JsonValue", value) for name, value in told.items() if name != "at"})
-
-    while True:
-        await keeper.wait_up()
-        try:
-            with trio.move_on_after(_EACH):
-                await ask(path, Status(), tell)
-        except (TriobotError, OSError) as error:
-            # It may be ending right now; the next one will say more.
-            log.debug("the bot said nothing of itself: %s", type(error).__name__)
-        await trio.sleep(_EACH)
 
 
 async def _reload(target: str, keeper: Keeper) -> None:

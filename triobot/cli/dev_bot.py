@@ -1,8 +1,12 @@
-"""The bot's process under ``triobot dev``: ``python -m triobot.cli.dev_bot MODULE:BOT FD READY_FD``.
+"""The bot's process under ``triobot dev``: ``python -m triobot.cli.dev_bot MODULE:BOT FD SAID_FD AHEAD``.
 
 Its settings are the variables that its parent made up, and nothing else: what the bot's file says of a token,
 a platform or a store is for production, and is not used here. It ends when its standard input does, so that
 it can't outlive a parent that was killed.
+
+Its parent says one thing there, a line with a number: how many milliseconds its clocks are to be ahead, as
+AHEAD says at the start. What it says to its parent, through SAID_FD, are lines, too: ``ready`` once it takes
+events, and each number once what was due by then is done.
 """
 
 from __future__ import annotations
@@ -20,27 +24,34 @@ import trio
 from ..errors import ConfigError, TriobotError
 from ..settings import read_environment
 from .failures import report
+from .hurrying import HurriedClock, HurriedWallClock
 from .loading import load_bot
 from .terminal import set_up_logging, set_up_streams
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from ..bot import Bot
     from ..settings import Settings
 
 # A reload should take a moment; what is being done gets this long to end.
 GRACE: Final = 2.0
+# What is due now gets a moment to begin, in seconds; and what has begun, so many to end.
+_MOMENT: Final = 0.01
+_MOMENTS: Final = 200
 _HOUSE: Final = str(Path(__file__).parents[1])
 
 
 def main() -> None:
     """Run the bot until SIGTERM, or until the parent is gone."""
-    target, fd, ready = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    target, (fd, said, ahead) = sys.argv[1], map(int, sys.argv[2:])
     set_up_streams()
     set_up_logging()
     try:
         bot = load_bot(target)
         settings = attrs.evolve(read_environment(os.environ), fd=fd, grace=GRACE, development=True)
-        trio.run(_run, bot, settings, ready)
+        clock = HurriedClock(ahead)
+        trio.run(_run, bot, settings, said, clock, clock=clock)
     except ConfigError as error:
         _show_source(error)
         sys.exit(report(error, debug=False))
@@ -68,7 +79,7 @@ def _show_source(error: ConfigError) -> None:
     print("".join(traceback.format_exception_only(cause)), end="", file=sys.stderr)
 
 
-async def _run(bot: Bot, settings: Settings, ready: int) -> None:
+async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
 
@@ -81,20 +92,51 @@ async def _run(bot: Bot, settings: Settings, ready: int) -> None:
                     stopping = True
                     bot.stop()
 
-            async def watch_parent() -> None:
-                async with trio.lowlevel.FdStream(os.dup(0)) as line:
-                    while await line.receive_some(100):
-                        pass
+            async def hear_parent() -> None:
+                async for ahead in _numbers():
+                    await _let_pass(bot, clock, ahead - clock.ahead)
+                    os.write(said, b"%d\n" % ahead)
                 bot.stop()
 
             async def serve(*, task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
-                await bot.serve(settings=settings, task_status=task_status)
+                await bot.serve(settings=settings, clock=HurriedWallClock(clock), task_status=task_status)
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(watch_signals)
-            nursery.start_soon(watch_parent)
+            nursery.start_soon(hear_parent)
             await nursery.start(serve)
-            os.write(ready, b"ready\n")
+            os.write(said, b"ready\n")
+
+
+async def _numbers() -> AsyncIterator[int]:
+    rest = b""
+    async with trio.lowlevel.FdStream(os.dup(0)) as line:
+        while chunk := await line.receive_some(1024):
+            *whole, rest = (rest + chunk).split(b"\n")
+            for number in whole:
+                yield int(number)
+
+
+async def _let_pass(bot: Bot, clock: HurriedClock, milliseconds: int) -> None:
+    """Put the clocks forward between two requests: one that is under way would be too late at once."""
+    await _settled(bot)
+    clock.hurry(milliseconds)
+    await trio.sleep(_MOMENT)
+    await _settled(bot)
+
+
+async def _settled(bot: Bot) -> None:
+    for _ in range(_MOMENTS):
+        if not _is_sending(bot):
+            return
+        await trio.sleep(_MOMENT)
+
+
+def _is_sending(bot: Bot) -> bool:
+    try:
+        return bot.statistics().outbox.in_flight > 0
+    except ConfigError:
+        return False  # it doesn't run yet, or not any more
 
 
 if __name__ == "__main__":

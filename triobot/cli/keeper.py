@@ -13,6 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Literal, TypeAlias, final
 
 import trio
@@ -21,12 +22,15 @@ from ..wire.rules import JsonValue
 from .dev_bot import GRACE
 from .terminal import harmless
 
+ReadJournal: TypeAlias = Callable[[int], Awaitable[Sequence[dict[str, JsonValue]]]]
 Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed", "stopped"]
 
 _KEPT: Final = 1_000
 _LONGEST_LINE: Final = 4_000
 # Of a process that failed, these lines tell why: a traceback's end, mostly.
 _TELLING: Final = 40
+# How long one stride of skipped time is waited for.
+_STRIDE: Final = 5.0
 # After a polite word the process gets its own grace and a little more; then it is killed.
 _PATIENCE: Final = GRACE + 2.0
 
@@ -40,18 +44,26 @@ class Keeper:
         listening: the descriptor of the socket that every process serves in its turn: who connects while
             none does waits.
         write: takes each line that the process writes.
+        read_journal: asks the process for one.
     """
 
-    def __init__(self, target: str, listening: int, write: Callable[[str], None]) -> None:
+    def __init__(
+        self, target: str, listening: int, write: Callable[[str], None], read_journal: ReadJournal
+    ) -> None:
         self._target = target
         self._listening = listening
         self._write = write
+        self._read_journal = read_journal
         self._tell: Callable[[], None] = _nothing
         self._phase: Phase = "stopped"
         self._since = 0
         self._starts = 0
         self._process: trio.Process | None = None
         self._runtime: dict[str, JsonValue] = {}
+        self._chats: Sequence[dict[str, JsonValue]] = ()
+        self._payments: Sequence[JsonValue] = ()
+        self._ahead = 0
+        self._reached = 0
         self._killed = False
         self._again = True
         self._changed = trio.Event()
@@ -81,6 +93,39 @@ class Keeper:
         if runtime != self._runtime:
             self._runtime = runtime
             self._tell()
+
+    def chats(self) -> Sequence[dict[str, JsonValue]]:
+        """What goes on in its memory, as it said last."""
+        return self._chats
+
+    def payments(self) -> Sequence[JsonValue]:
+        """Its ledger's newest entries, as it said last."""
+        return self._payments
+
+    def see_inside(self, chats: Sequence[dict[str, JsonValue]], payments: Sequence[JsonValue]) -> None:
+        """Remember what the bot says of what goes on in it."""
+        if (chats, payments) != (self._chats, self._payments):
+            self._chats, self._payments = chats, payments
+            self._tell()
+
+    async def journal(self, conversation: int) -> Sequence[dict[str, JsonValue]]:
+        """What happened in a conversation, record by record, for people."""
+        return await self._read_journal(conversation)
+
+    async def pass_time(self, milliseconds: int) -> None:
+        """Put the process's clocks forward; one that doesn't run begins with them where they are by then."""
+        self._ahead = target = self._ahead + milliseconds
+        await self._tell_time()
+        with trio.move_on_after(_STRIDE):
+            while self._phase == "running" and self._reached < target:
+                await self._changed.wait()
+
+    async def _tell_time(self) -> None:
+        process = self._process
+        if process is not None and process.stdin is not None:
+            # It is ending right now; the next one begins with them there.
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await process.stdin.send_all(b"%d\n" % self._ahead)
 
     def lines(self, after: int) -> Sequence[tuple[int, str]]:
         """What was written behind this line."""
@@ -126,19 +171,20 @@ class Keeper:
 
     async def _live(self, environ: Mapping[str, str]) -> None:
         """One process, from its start to its end."""
-        ready, ready_of_child = os.pipe()
+        said, said_of_child = os.pipe()
         command = [sys.executable, "-m", "triobot.cli.dev_bot", self._target, str(self._listening)]
+        begun = self._ahead
         process = await trio.lowlevel.open_process(
-            [*command, str(ready_of_child)],
+            [*command, str(said_of_child), str(begun)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            pass_fds=[self._listening, ready_of_child],
+            pass_fds=[self._listening, said_of_child],
             env=environ,
             # A Ctrl-C at the terminal is ours to pass on, when it is the bot's turn to stop.
             start_new_session=True,
         )
-        os.close(ready_of_child)
+        os.close(said_of_child)
         self._process = process
         self._killed = False
         self._starts += 1
@@ -147,7 +193,9 @@ class Keeper:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._read_output, process)
-                nursery.start_soon(self._wait_ready, ready)
+                nursery.start_soon(self._hear, said)
+                if begun != self._ahead:  # time passed while it was being made
+                    await self._tell_time()
                 await self._wait_end(process)
                 # What it wrote is read to its end; grandchildren may hold the pipe open for longer.
                 nursery.cancel_scope.deadline = trio.current_time() + 0.5
@@ -156,6 +204,7 @@ class Keeper:
                 await self._bring_to_rest(process)
             self._process = None
             self._runtime = {}
+            self._chats, self._payments = (), ()
             self._enter(self._ended(process.returncode))
 
     def _ended(self, code: int | None) -> Phase:
@@ -205,10 +254,17 @@ class Keeper:
         if rest:
             self._say_line(rest)
 
-    async def _wait_ready(self, ready: int) -> None:
-        async with trio.lowlevel.FdStream(ready) as stream:
-            if await stream.receive_some(100):
-                self._enter("running")
+    async def _hear(self, said: int) -> None:
+        async with trio.lowlevel.FdStream(said) as stream:
+            rest = b""
+            while chunk := await stream.receive_some(1024):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    if line == b"ready":
+                        self._enter("running")
+                    else:
+                        self._reached = int(line)
+                        self._wake()
 
     def _say_line(self, line: bytes) -> None:
         text = harmless(line.decode("utf-8", "replace").rstrip("\r").expandtabs(8))[:_LONGEST_LINE]

@@ -34,6 +34,7 @@ from .elsewhere import Elsewhere
 from .life import ChatLife
 from .outdated import Outdated
 from .paid import is_the_ledgers
+from .portrait import ChatPortrait, portray
 from .revival import park
 from .signals import SIGNAL
 from .tidying import Tidying
@@ -484,6 +485,10 @@ class Dispatcher:
     def lag(self) -> int:
         """How far the cursor is behind the newest event, in inbox numbers."""
         return max(0, self._newest - self._cursor) if self._behind else 0
+
+    def portraits(self, limit: int) -> Sequence[ChatPortrait]:
+        """What goes on in the chats in memory, those in which something happened last first."""
+        return [portray(life, self._timers.when) for life in islice(reversed(self._lives.values()), limit)]
 
     @property
     def live(self) -> int:

@@ -67,6 +67,7 @@ class ChatLife:
         jumped: those of them that went ahead of the others.
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
         data: what the chat keeps, by key; None until it is read.
+        mailbox: events that wait for a conversation here, in the order of the inbox.
         untidy: messages whose question is over, until their buttons are being taken away.
     """
 
@@ -95,7 +96,7 @@ class ChatLife:
         self.places: Final = Places(table)
         self._too_late: Final = TooLate()
         self._opened = 0
-        self._mailbox: list[Delivery] = []
+        self.mailbox: list[Delivery] = []
         self._put_early: dict[str, str | None] = {}
         self._refusals = Refusals(self, services)
 
@@ -112,13 +113,13 @@ class ChatLife:
     @property
     def idle(self) -> bool:
         """Nothing goes on here."""
-        there = self.places.live or self.places.asides or self._mailbox
+        there = self.places.live or self.places.asides or self.mailbox
         return not (there or self.behind or self.loading)
 
     @property
     def quiescent(self) -> bool:
         """Whether it could leave memory without anybody's noticing."""
-        waiting = self._mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
+        waiting = self.mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
         return not waiting and all(there.quiescent for there in self.places.all())
 
     # --- what came too late
@@ -129,7 +130,7 @@ class ChatLife:
 
     def runs(self, halt: Halt) -> bool:
         """Whether there is something here that this stops."""
-        return self.places.runs(halt) or any(ends(halt, delivery) for delivery in self._mailbox)
+        return self.places.runs(halt) or any(ends(halt, delivery) for delivery in self.mailbox)
 
     # --- what it keeps
 
@@ -231,7 +232,7 @@ class ChatLife:
         # While somebody is parked on a wait, the event that it waits for may be the next; so all of them are
         # looked at, and what is kept is bounded by the inbox's quota of a chat.
         # Signals are bounded where they come in, and take nobody else's place.
-        return sum(not is_signal(queued.event) for queued in self._mailbox) < MAILBOX or any(
+        return sum(not is_signal(queued.event) for queued in self.mailbox) < MAILBOX or any(
             wait.parked for conversation in self.places.all() for wait in conversation.waits
         )
 
@@ -250,7 +251,7 @@ class ChatLife:
             case Tell(wait):
                 wait.give(Unfit(delivery))
             case Queue():
-                insort(self._mailbox, delivery, key=lambda queued: queued.seq)
+                insort(self.mailbox, delivery, key=lambda queued: queued.seq)
             case Expire():
                 self._refusals.expire(delivery)
             case Stop(halt):
@@ -317,15 +318,15 @@ class ChatLife:
         self.house.consumed([delivery.seq])
         if self.behind:
             self._too_late.halted(delivery.seq, halt)
-        stopped = [queued for queued in self._mailbox if ends(halt, queued)]
-        self._mailbox = [queued for queued in self._mailbox if queued not in stopped]
+        stopped = [queued for queued in self.mailbox if ends(halt, queued)]
+        self.mailbox = [queued for queued in self.mailbox if queued not in stopped]
         for queued in [*stopped, *self.places.halt(halt)]:
             self._drop(queued, "stopped")
 
     def _leave(self, delivery: Delivery) -> None:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""
         self._too_late.left(delivery.seq)
-        for earlier in [*self._mailbox, *self.places.clear()]:
+        for earlier in [*self.mailbox, *self.places.clear()]:
             self._drop(earlier, "left")
         self.end_all()
         self._act(
@@ -343,8 +344,8 @@ class ChatLife:
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
         """What was queued for this owner's conversation is of no use any more; but signals are."""
         self._too_late.ended(owner, delivery.seq)
-        mine = [e for e in self._mailbox if self.places.owner_of(e.event) == owner and not is_signal(e.event)]
-        self._mailbox = [queued for queued in self._mailbox if queued not in mine]
+        mine = [e for e in self.mailbox if self.places.owner_of(e.event) == owner and not is_signal(e.event)]
+        self.mailbox = [queued for queued in self.mailbox if queued not in mine]
         if owner in self.places.next:
             mine.append(self.places.next.pop(owner)[1])
         for earlier in mine:
@@ -382,7 +383,7 @@ class ChatLife:
         )
 
     def _look_through(self, conversation: Conversation, wait: Wait, *, parking: bool) -> None:
-        queued, self._mailbox = deque(self._mailbox), []
+        queued, self.mailbox = deque(self.mailbox), []
         while queued and wait.open:
             delivery = queued.popleft()
             mine = self._is_for(delivery, conversation)
@@ -392,7 +393,7 @@ class ChatLife:
             if decision is None:
                 decision = unfit(delivery.event, wait) if parking else Queue()
             self._act(decision, delivery)
-        self._mailbox.extend(queued)
+        self.mailbox.extend(queued)
 
     def open_watch(self, conversation: Conversation, watch: Watch) -> None:
         """A block that an event may end has opened: what is queued may end it, too."""
@@ -401,13 +402,13 @@ class ChatLife:
         conversation.watches.append(watch)
         if conversation.replaying:
             return
-        for delivery in self._mailbox:
+        for delivery in self.mailbox:
             if not self._is_for(delivery, conversation):
                 continue
             if (
                 ended := end(delivery.event, self.setting(delivery), (watch,), self._filter_failed)
             ) is not None:
-                self._mailbox.remove(delivery)
+                self.mailbox.remove(delivery)
                 self._act(ended, delivery)
                 self._made_room()
                 return
@@ -424,9 +425,9 @@ class ChatLife:
         """Take what is queued, without waiting."""
         if _cancelled():
             return ()
-        mine = [queued for queued in self._mailbox if self._is_for(queued, conversation)]
+        mine = [queued for queued in self.mailbox if self._is_for(queued, conversation)]
         taken = [queued for queued in mine if not is_signal(queued.event)]
-        self._mailbox = [queued for queued in self._mailbox if queued not in taken]
+        self.mailbox = [queued for queued in self.mailbox if queued not in taken]
         self._made_room()
         return taken
 
@@ -452,7 +453,7 @@ class ChatLife:
     def end_all(self) -> Sequence[Conversation]:
         """End what runs, without a word: the chat was left, or is to be forgotten, with what waits in it."""
         self._services.outbox.drop(self.chat_id)
-        self._mailbox = []
+        self.mailbox = []
         self.places.clear()
         ending = self.places.all()
         for conversation in ending:
@@ -472,7 +473,7 @@ class ChatLife:
                 self.begin_aside(*self.places.asides_due.popleft())
         elif conversation is self.places.live.get(owner):
             # While it is there to be asked whose they are.
-            queued = [other for other in self._mailbox if self.places.owner_of(other.event) == owner]
+            queued = [other for other in self.mailbox if self.places.owner_of(other.event) == owner]
             del self.places.live[owner]
             name = conversation.route.name
             if owner in self.places.next:
@@ -488,7 +489,7 @@ class ChatLife:
             self.house.over(self)
 
     def _route_again(self, queued: Sequence[Delivery]) -> None:
-        self._mailbox = [other for other in self._mailbox if other not in queued]
+        self.mailbox = [other for other in self.mailbox if other not in queued]
         for delivery in queued:
             # There was room for it before, and nothing has been added since.
             self._act(self.decide_on(delivery), delivery)

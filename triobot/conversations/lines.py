@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Final
+from typing import Final, final
+
+import attrs
 
 
 def _places(*names: str) -> tuple[str, ...]:
@@ -44,14 +47,39 @@ def failing_line(traceback: TracebackType | None) -> str:
     return _authors_line(list(reversed(frames)))
 
 
+@final
+@attrs.frozen
+class Position:
+    """A frame of an author's code: where it stands, and what is written there."""
+
+    file: str
+    line: int
+    function: str
+    code: str = attrs.field(repr=False)
+
+
+def positions(frames: Iterable[tuple[FrameType, int]]) -> tuple[Position, ...]:
+    """Those frames of a task that are an author's, outermost first; a file may have changed since it ran."""
+    outside = [(frame.f_code, line) for frame, line in frames if _is_outside(frame.f_code.co_filename)]
+    own = [(code, line) for code, line in outside if not code.co_filename.startswith(_LIBRARIES)]
+    return tuple(
+        Position(code.co_filename, line, code.co_qualname, linecache.getline(code.co_filename, line).strip())
+        for code, line in own or outside[:1]
+    )
+
+
 def is_authors(file: str) -> bool:
     """Whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
-    return not file.startswith((*_BETWEEN, *_LIBRARIES, "<"))
+    return _is_outside(file) and not file.startswith(_LIBRARIES)
+
+
+def _is_outside(file: str) -> bool:
+    return not file.startswith((*_BETWEEN, "<"))
 
 
 def _authors_line(innermost_first: Sequence[tuple[str, int]]) -> str:
     """A bot that is installed like a library can't be told from one: then it is the outermost such frame."""
-    outside = [(file, line) for file, line in innermost_first if not file.startswith((*_BETWEEN, "<"))]
+    outside = [(file, line) for file, line in innermost_first if _is_outside(file)]
     own = [(file, line) for file, line in outside if not file.startswith(_LIBRARIES)]
     file, line = own[0] if own else outside[-1] if outside else ("?", 0)
     return f"{file}:{line}" if line else file

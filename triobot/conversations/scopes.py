@@ -84,6 +84,7 @@ class Scope(Generic[E_co]):
         # By id: a charge that was paid in the last second takes the deadlines around it away.
         there.scopes[self._scope.id] = self._scope
         if self._watch is not None:
+            self._watch.scope = self._scope.id
             there.life.open_watch(there, self._watch)
         return self
 

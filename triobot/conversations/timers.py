@@ -46,6 +46,10 @@ class Timers:
             if self._heap[0][2] is sleeper:
                 self._sooner.set()
 
+    def when(self, sleeper: Sleeper) -> int | None:
+        """When it is to be woken."""
+        return self._when.get(sleeper)
+
     async def keep_time(self) -> None:
         """Wake who is due, until cancelled."""
         while True:

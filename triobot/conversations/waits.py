@@ -129,6 +129,7 @@ class Watch:
         end: ends the block with this.
         opened: grows with each opening in the chat: the newest goes first.
         owner: as a wait's.
+        scope: the block's own number.
         taken: what ended it; it takes one event only.
     """
 
@@ -137,6 +138,7 @@ class Watch:
     end: Callable[[Taken], None] = attrs.field(repr=False)
     opened: int = 0
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
+    scope: OperationId = attrs.field(default=OperationId(""), init=False)
     taken: Taken | None = attrs.field(default=None, init=False)
 
     def take(self, taken: Taken) -> None:

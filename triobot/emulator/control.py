@@ -33,6 +33,7 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them
 ``GET  script``                       ``?chat=``: a private chat as a test for `triobot.testing`
 ``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
+``GET  bot/journal``                  ``?conversation=``: what happened in it, record by record
 ``POST bot/kill``, ``bot/restart``    what may be done to it
 ``GET  stream``                       everything, and then whatever is new, as server-sent events: see
                                       `page.follower`

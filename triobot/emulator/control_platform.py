@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar, cast, final
+from typing import Final, TypeVar, cast, final
 
 import attrs
+import trio
 
 from ..wire.ids import ChatId, SenderId
 from ..wire.rules import JsonValue
@@ -19,9 +20,12 @@ from .faults import EventFault, Fault
 from .page.follower import NEWEST, view_history
 from .page.script import write_test
 from .people import ImpossibleActError
+from .skipping import skip
 from .views import JsonObject, view_bill, view_user
 
 SettingsT = TypeVar("SettingsT")
+
+_NOT_OURS: Final = "the bot's process isn't ours: only `triobot dev` starts one"
 
 
 @final
@@ -31,6 +35,7 @@ class PlatformControl:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._world = exchange.world
+        self._skipping = trio.Lock()
 
     def changes(self) -> Mapping[str, Callable[[Asked], Given]]:
         return {
@@ -55,6 +60,7 @@ class PlatformControl:
             "history": self._history,
             "script": self._script,
             "bot": self._bot,
+            "bot/journal": self._journal,
             "deliveries": lambda asked: [_plain(entry) for entry in self._exchange.pusher.deliveries],
         }
 
@@ -105,10 +111,15 @@ class PlatformControl:
         self._exchange.outage.begin(asked.seconds("seconds"))
         return {}
 
-    def _clock(self, asked: Asked) -> JsonValue:
+    async def _clock(self, asked: Asked) -> JsonValue:
         asked.only(("seconds",))
-        self._exchange.pass_time(round(asked.seconds("seconds") * 1_000))
-        return {"now": self._exchange.clock.now()}
+        exchange, milliseconds = self._exchange, round(asked.seconds("seconds") * 1_000)
+        async with self._skipping:  # whoever asks twice gets both, one after the other
+            if exchange.bot is None:
+                exchange.pass_time(milliseconds)
+            else:
+                await skip(milliseconds, there=exchange.bot.pass_time, here=exchange.pass_time)
+        return {"now": exchange.clock.now()}
 
     def _switches(self, asked: Asked) -> JsonValue:
         given = _plain(self._world.switches)
@@ -131,10 +142,17 @@ class PlatformControl:
     def _bot(self, asked: Asked) -> JsonValue:
         return self._exchange.bot.view() if self._exchange.bot is not None else None
 
+    async def _journal(self, asked: Asked) -> JsonValue:
+        asked.only(("conversation",))
+        number = as_number("conversation", asked.values().get("conversation"))
+        if self._exchange.bot is None:
+            raise ImpossibleActError(_NOT_OURS)
+        return list[JsonValue](await self._exchange.bot.journal(number))
+
     def _do_to_bot(self, what: Callable[[BotProcess], None], asked: Asked) -> JsonValue:
         asked.only(())
         if self._exchange.bot is None:
-            raise ImpossibleActError("the bot's process isn't ours: only `triobot dev` starts one")
+            raise ImpossibleActError(_NOT_OURS)
         what(self._exchange.bot)
         return {}
 

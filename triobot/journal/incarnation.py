@@ -27,6 +27,7 @@ from .faults import Raises, record_error, record_value
 from .history import History
 from .nursery import Nursery, open_nursery
 from .operations import enter, park, perform, torn
+from .outline import Outline, outline
 from .records import Continued, Ended, Noted, OperationId, Record, Row, Start, Value
 from .scopes import Scope
 from .stimuli import Completion, Expiry, Interruption, Written
@@ -213,6 +214,10 @@ class Incarnation:
             sorted((one.id, one.due, one.scope.cancel_called) for one in turns.scopes.values()),
             sorted(turns.data.items()),
         )
+
+    def outline(self) -> Outline:
+        """Where its tasks are now."""
+        return outline(self._turns, self._tasks)
 
     # --- what happens
 

@@ -14,8 +14,10 @@ from .desk import Pulse as Pulse
 from .desk import Rung as Rung
 from .place import socket_path as socket_path
 from .requests import AboutBroadcasts as AboutBroadcasts
+from .requests import AboutPayments as AboutPayments
 from .requests import Backup as Backup
 from .requests import Forget as Forget
+from .requests import ListChats as ListChats
 from .requests import ListJournals as ListJournals
 from .requests import Request as Request
 from .requests import ShowJournal as ShowJournal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, assert_never, final
 
 import attrs
@@ -16,6 +16,7 @@ from .requests import (
     AboutPayments,
     Backup,
     Forget,
+    ListChats,
     ListJournals,
     Request,
     ShowJournal,
@@ -69,6 +70,7 @@ class Desk:
 
     Args:
         pulse: asks the running bot how it is; None where none runs.
+        chats: what goes on in so many chats at most, one by one; None where no bot runs.
         end: ends what runs in a chat, and returns once nothing does.
         broadcasts: answers questions about them.
         payments: answers questions about them, and about alarms.
@@ -80,6 +82,7 @@ class Desk:
         clock: WallClock,
         *,
         pulse: Callable[[], Pulse] | None = None,
+        chats: Callable[[int], Iterable[Told]] | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
         broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
         payments: Callable[[Told], Awaitable[Told]] | None = None,
@@ -87,6 +90,7 @@ class Desk:
         self._store = store
         self._clock = clock
         self._pulse = pulse
+        self._chats = chats
         self._end = end
         self._broadcasts = broadcasts
         self._payments = payments
@@ -110,6 +114,11 @@ class Desk:
                         f"there is no conversation {conversation}; it has ended, or never began"
                     )
                 await _show(journal, tell)
+            case ListChats(limit):
+                if self._chats is None:
+                    raise ConfigError("no bot runs, and only a running bot knows what goes on in it")
+                for chat in self._chats(limit):
+                    await tell(chat)
             case Forget(chat_id):
                 if self._end is not None:
                     await self._end(chat_id)

@@ -55,7 +55,7 @@ def redacted_text(text: str) -> str:
 
 def summary(text: str) -> str:
     """What a record is, in a few words without content: ``Done receive 3``."""
-    found = _record(text)
+    found = read_record(text)
     if found is None:
         return "?"
     name, fields = found
@@ -63,7 +63,7 @@ def summary(text: str) -> str:
     return " ".join([name, *(str(word) for word in words if isinstance(word, str | int))])
 
 
-def _record(text: str) -> tuple[str, dict[str, _Node]] | None:
+def read_record(text: str) -> tuple[str, dict[str, _Node]] | None:
     """The class and the fields of a record: ``[1,[1,{"class":["journal.Done",{...}]}]]``."""
     try:
         node: _Node = json.loads(text)

@@ -65,6 +65,18 @@ class ShowJournal:
 
 @final
 @attrs.frozen
+class ListChats:
+    """What goes on in memory: which chats, whose tasks are where, what waits for what?
+
+    Attributes:
+        limit: so many at most, those in which something happened last.
+    """
+
+    limit: int = 100
+
+
+@final
+@attrs.frozen
 class Forget:
     """Forget everything of this chat."""
 
@@ -95,7 +107,9 @@ class AboutPayments:
     fields: Told
 
 
-Request: TypeAlias = Status | ListJournals | ShowJournal | Forget | Backup | AboutBroadcasts | AboutPayments
+Request: TypeAlias = (
+    Status | ListJournals | ShowJournal | ListChats | Forget | Backup | AboutBroadcasts | AboutPayments
+)
 
 
 def encode_request(request: Request) -> bytes:
@@ -107,6 +121,8 @@ def encode_request(request: Request) -> bytes:
             fields = {"ask": "journals", "chat": chat_id, "after": after, "limit": limit}
         case ShowJournal(conversation):
             fields = {"ask": "journal", "conversation": conversation}
+        case ListChats(limit):
+            fields = {"ask": "chats", "limit": limit}
         case Forget(chat_id):
             fields = {"ask": "forget", "chat": chat_id}
         case Backup(path):
@@ -139,6 +155,8 @@ def decode_request(line: bytes) -> Request:
             case "journal":
                 conversation = _integer("conversation", fields.get("conversation"), least=1)
                 return ShowJournal(ConversationId(conversation))
+            case "chats":
+                return ListChats(_integer("limit", fields.get("limit"), least=1))
             case "forget":
                 return Forget(ChatId(_integer("chat", fields.get("chat"), least=-(10**18))))
             case "backup" if isinstance(path := fields.get("path"), str) and path.startswith("/"):

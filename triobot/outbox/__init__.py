@@ -11,12 +11,13 @@ Broadcasts are such a caller: `announcement`, `window` and `course` decide, `bro
 from .announcement import Announcement
 from .broadcasts import Broadcasts, open_broadcasts
 from .outbox import LaneOutbox, open_outbox
-from .rules import OutboxRules, OutboxStatistics
+from .rules import LaneReport, OutboxRules, OutboxStatistics
 
 __all__ = [
     "Announcement",
     "Broadcasts",
     "LaneOutbox",
+    "LaneReport",
     "OutboxRules",
     "OutboxStatistics",
     "open_broadcasts",

@@ -59,6 +59,24 @@ class Place(Generic[W]):
 
 
 @final
+@attrs.frozen
+class LaneStanding(Generic[W]):
+    """A lane, as who looks on sees it.
+
+    Attributes:
+        work: in the order in which it leaves.
+        flying: how much of it, from the front, is in flight.
+        suspended: it waits for `Lanes.resume`.
+        not_before: until then it rests, by the caller's clock.
+    """
+
+    work: tuple[W, ...]
+    flying: int
+    suspended: bool
+    not_before: float
+
+
+@final
 @attrs.define(eq=False)
 class _Lane(Generic[W]):
     key: Hashable = attrs.field(repr=False)
@@ -265,6 +283,15 @@ class Lanes(Generic[W]):
         """What is in flight in a lane."""
         lane = self._lanes.get(key)
         return lane.head if lane is not None and lane.in_flight is not None else None
+
+    def standing(self, key: Hashable) -> LaneStanding[W]:
+        """What is in flight and what waits in a lane."""
+        lane = self._lanes.get(key)
+        if lane is None:
+            return LaneStanding((), 0, False, 0.0)
+        work = tuple(place.work for place in (lane.head, *lane.queue) if place is not None)
+        flying = 0 if lane.in_flight is None else 1
+        return LaneStanding(work, flying, lane.suspended, lane.not_before)
 
     def places(self) -> Iterator[Place[W]]:
         """Everything that is queued or in flight, in the order of each lane."""

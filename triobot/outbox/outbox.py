@@ -10,7 +10,7 @@ from __future__ import annotations
 import random as system_random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
-from typing import cast, final
+from typing import Final, cast, final
 
 import trio
 from typing_extensions import TypeVar
@@ -24,11 +24,14 @@ from .answers import Answers
 from .delivery import Call, Delivery, address_of, chat_of, lane_of
 from .lanes import NEVER, Place
 from .retry import Random
-from .rules import OutboxRules, OutboxStatistics
+from .rules import LaneReport, OutboxRules, OutboxStatistics
 from .sender import Sender
 from .typing import Typists
 
 R = TypeVar("R")
+
+# Of a lane in which hundreds wait, nobody reads more.
+_SHOWN: Final = 20
 
 
 @asynccontextmanager
@@ -197,6 +200,18 @@ class LaneOutbox:
     def statistics(self) -> OutboxStatistics:
         """Where the outbox stands."""
         return self._sender.statistics(answers_sent=self._answers.sent, answers_failed=self._answers.failed)
+
+    def lane(self, chat: Recipient) -> LaneReport:
+        """What a chat is yet to be told."""
+        lane = self._sender.lanes.standing(lane_of(chat))
+        return LaneReport(
+            tuple(delivery.call.operation.path for delivery in lane.work[:_SHOWN]),
+            len(lane.work),
+            lane.flying,
+            lane.work[0].attempts if lane.work else 0,
+            max(0.0, lane.not_before - trio.current_time()),
+            lane.suspended,
+        )
 
     # --- life
 

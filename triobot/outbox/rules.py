@@ -41,6 +41,28 @@ class OutboxRules:
 
 @final
 @attrs.frozen
+class LaneReport:
+    """What a chat is yet to be told.
+
+    Attributes:
+        operations: the platform's names of what waits, in the order in which it leaves; a long queue is cut.
+        queued: how many wait, those in flight included.
+        in_flight: how many of them, from the front, the platform is working on.
+        attempts: of the first.
+        rests_for: seconds until the next attempt may begin.
+        suspended: the first was refused, and it isn't known yet whose fault that is.
+    """
+
+    operations: tuple[str, ...]
+    queued: int
+    in_flight: int
+    attempts: int
+    rests_for: float
+    suspended: bool
+
+
+@final
+@attrs.frozen
 class OutboxStatistics:
     """Where an outbox stands.
 

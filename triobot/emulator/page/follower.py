@@ -13,6 +13,7 @@ Each of the two is one JSON object; the keys are the same in both, and a page me
 ``waiting``     how many events wait for the bot; only when that is new
 ``bot``         the bot's process, or null; only when something about it is new
 ``runtime``     what the bot says of itself; only when that is new
+``inside``      its chats in memory and its ledger; only when that is new
 ``lines``       what the bot's process wrote
 ==============  ====================================================================================
 """
@@ -25,6 +26,7 @@ from typing import Final, cast, final
 import attrs
 
 from ...wire.rules import JsonValue
+from ..bot_process import BotProcess
 from ..chats import Chat
 from ..consequences import Change, MoneyMoved
 from ..exchange import Exchange
@@ -50,6 +52,7 @@ class Follower:
         self._machine: JsonObject = {}
         self._bot: JsonValue = None
         self._runtime: JsonObject = {}
+        self._inside: JsonObject = {}
         self._waiting = -1
 
     def everything(self) -> JsonObject:
@@ -59,7 +62,7 @@ class Follower:
         self._seq = self._world.seq
         self._people, self._chats = len(list(self._world.people)), len(list(self._world.chats()))
         self._calls = self._lines = 0
-        self._machine, self._bot, self._runtime, self._waiting = {}, None, {}, -1
+        self._machine, self._bot, self._runtime, self._inside, self._waiting = {}, None, {}, {}, -1
         chats: list[JsonValue] = [
             {**_head(chat), **view_history(chat, None, NEWEST)} for chat in self._world.chats()
         ]
@@ -72,6 +75,7 @@ class Follower:
             "bills": [view_bill(bill, now) for bill in self._world.till],
             "bot": None,
             "runtime": {},
+            "inside": _inside(None),
             **self._rest(),
         }
 
@@ -126,6 +130,8 @@ class Follower:
         runtime = exchange.bot.runtime() if exchange.bot is not None else {}
         if runtime != self._runtime:
             news["runtime"] = self._runtime = runtime
+        if (inside := _inside(exchange.bot)) != self._inside:
+            news["inside"] = self._inside = inside
         if exchange.bot is not None and (lines := exchange.bot.lines(self._lines)):
             news["lines"] = [line for _, line in lines]
             self._lines = lines[-1][0]
@@ -138,6 +144,11 @@ class Follower:
             "switches": cast("JsonObject", attrs.asdict(self._world.switches)),
             "ahead": exchange.clock.ahead,
         }
+
+
+def _inside(bot: BotProcess | None) -> JsonObject:
+    chats: list[JsonValue] = [] if bot is None else list(bot.chats())
+    return {"chats": chats, "payments": [] if bot is None else list(bot.payments())}
 
 
 def view_history(chat: Chat, before: int | None, count: int) -> JsonObject:

@@ -38,6 +38,15 @@ export function stopwatch(seconds) {
   return `${number(Math.floor(whole / 60))}:${TWO_DIGITS.format(whole % 60)}`;
 }
 
+/** A time that may be hours or days, as on a stopwatch. */
+export function longwatch(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  const [days, hours, minutes] = [Math.floor(whole / 86_400), Math.floor(whole / 3_600) % 24, Math.floor(whole / 60) % 60];
+  if (whole <= 3_600) return stopwatch(whole);
+  const parts = [hours, minutes, whole % 60].map((part) => TWO_DIGITS.format(part));
+  return days ? t("days", { days: number(days), rest: parts.join(":") }) : parts.join(":");
+}
+
 export function bytes(size) {
   const units = ["B", "kB", "MB", "GB"];
   let power = 0;

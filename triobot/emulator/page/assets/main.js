@@ -7,13 +7,14 @@
 //   thread, bubble          one chat as one person sees it
 //   media, buttons, places, paying, form, composer, recorder, transcript
 //                           what a message holds, and what a person does
-//   wallet, inspector, mischief, machine
+//   wallet, inspector, inside, mischief, machine
 //                           the panels beside the chats
 //
 // There is one rule for all of them: what comes from a bot or from a person becomes a text node (dom.h), and
 // nothing is fetched but from this server (world.ownPath).
 
 import { fill, h, icon, iconButton } from "./dom.js";
+import { insidePanel } from "./inside.js";
 import { inspectorPanel } from "./inspector.js";
 import { follow, useToken } from "./link.js";
 import { banner, machinePanel } from "./machine.js";
@@ -133,10 +134,11 @@ function drawNothing() {
 const panels = {
   wallet: walletPanel(user),
   inspector: inspectorPanel(),
+  inside: insidePanel(),
   mischief: mischiefPanel(),
   machine: machinePanel(),
 };
-const PICTURES = { wallet: "wallet", inspector: "inspect", mischief: "bolt", machine: "terminal" };
+const PICTURES = { wallet: "wallet", inspector: "inspect", inside: "inside", mischief: "bolt", machine: "terminal" };
 
 function tab(name) {
   return h(

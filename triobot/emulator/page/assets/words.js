@@ -1,5 +1,7 @@
 // The page's own words, in English and in Persian. What bots and people write is never in here.
 
+import { ENGLISH as INSIDE_ENGLISH, PERSIAN as INSIDE_PERSIAN } from "./words_inside.js";
+
 const KEY = "triobot-language";
 
 const ENGLISH = {
@@ -446,7 +448,7 @@ const PERSIAN = {
   phase_failed: "شکست خورد",
 };
 
-const TABLES = { en: ENGLISH, fa: PERSIAN };
+const TABLES = { en: { ...ENGLISH, ...INSIDE_ENGLISH }, fa: { ...PERSIAN, ...INSIDE_PERSIAN } };
 let chosen = localStorage.getItem(KEY) ?? (navigator.language.startsWith("fa") ? "fa" : "en");
 if (!(chosen in TABLES)) chosen = "en";
 
@@ -459,7 +461,7 @@ export function chooseLanguage(name) {
 
 /** The words for a key, with what stands in braces filled in. */
 export function t(key, values = {}) {
-  const words = TABLES[chosen][key] ?? ENGLISH[key] ?? key;
+  const words = TABLES[chosen][key] ?? TABLES.en[key] ?? key;
   // A name may run in the other direction; isolates keep it from turning the words around it.
   return words.replace(/\{(\w+)\}/g, (_, name) =>
     typeof values[name] === "string" && /\p{L}/u.test(values[name])

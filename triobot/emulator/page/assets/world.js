@@ -14,6 +14,7 @@ export const world = {
   machine: { faults: [], switches: {}, ahead: 0 },
   waiting: 0,
   runtime: {},
+  inside: { chats: [], payments: [] },
   bot: null,
   baseUrl: "",
   known: false,
@@ -52,6 +53,7 @@ export function merge(news) {
     bot: "bot" in news,
     waiting: "waiting" in news,
     runtime: "runtime" in news,
+    inside: "inside" in news,
     lines: news.lines ?? [],
   };
   if (news.all) startAnew(news);
@@ -70,6 +72,7 @@ export function merge(news) {
   if (fresh.machine) world.machine = news.machine;
   if (fresh.bot) world.bot = news.bot;
   if (fresh.runtime) world.runtime = news.runtime;
+  if (fresh.inside) world.inside = news.inside;
   if (fresh.waiting) world.waiting = news.waiting;
   world.lines = [...world.lines, ...fresh.lines].slice(-MOST_LINES);
   for (const hear of [...listeners]) hear(fresh);

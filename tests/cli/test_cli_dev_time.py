@@ -1,0 +1,131 @@
+"""Skipped hours pass on the platform and in the bot's process alike; tried with the real command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+import trio
+import trio.testing
+from test_cli_dev import Dev, developing
+
+from triobot.cli.hurrying import HurriedClock, HurriedWallClock
+from triobot.emulator.skipping import SHORTEST, STRIDES, strides
+
+HOUR = 3_600
+BOT = """\
+import attrs
+from triobot import Bot, Chat
+from triobot.filters import command, paid, text
+
+bot = Bot()
+
+
+@attrs.frozen
+class Tea:
+    pass
+
+
+@bot.conversation(command("tea"))
+async def tea(chat: Chat) -> None:
+    with chat.move_on_after(45 * 60) as limit:
+        await chat.ask("Milk?")
+    await chat.send("Too slow." if limit.cancelled_caught else "With milk.")
+
+
+@bot.aside(text("remind me"))
+async def remind(chat: Chat) -> None:
+    await chat.sleep(24 * 3600)
+    await chat.send("A day has passed.")
+
+
+@bot.conversation(command("buy"))
+async def buy(chat: Chat) -> None:
+    with chat.move_on_after(30 * 60) as limit:
+        await chat.charge(1_000, "Tea", item=Tea(), late="refund")
+        await chat.send("Paid.")
+    if limit.cancelled_caught:
+        await chat.send("Not paid in time.")
+
+
+@bot.aside(paid(Tea))
+async def late(chat: Chat) -> None:
+    await chat.send("Paid late.")
+"""
+
+
+async def skip(dev: Dev, seconds: float) -> None:
+    await dev.app.post("clock", {"seconds": seconds})
+
+
+@pytest.mark.processes
+async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> None:
+    """A timeout, a reminder, and money that goes back; a process that starts later is as far ahead."""
+    (tmp_path / "bot.py").write_text(BOT)
+    async with developing(tmp_path, "--no-reload") as dev:
+        lena = await dev.app.user("Lena", irr=5_000)
+        await lena.joins()
+        await lena.says("/tea")
+        await lena.sees("Milk?", within=20)
+        await skip(dev, 44 * 60)
+        await lena.sees_nothing(within=0.5)
+        await skip(dev, 90)
+        await lena.sees("Too slow.")
+
+        await lena.says("remind me")
+        await trio.sleep(0.3)
+        await skip(dev, 23 * HOUR)
+        await dev.app.post("bot/kill", {})
+        await dev.wait_phase("killed")
+        # While nobody is there, time passes all the same.
+        await skip(dev, 2 * HOUR)
+        await dev.app.post("bot/restart", {})
+        await lena.sees("A day has passed.", within=20)
+
+        await lena.says("/buy")
+        await lena.sees("Tea")
+        await skip(dev, 31 * 60)
+        await lena.sees("Not paid in time.")
+
+        said = await dev.app.get("faults")
+        assert said == []
+        await lena.says("/buy")
+        await lena.sees("Tea")
+        # Nobody can verify what nobody can reach: the money goes back when the platform's hour is over.
+        await dev.app.post("faults", {"operation": "payment/verify", "status": 500, "times": 1_000})
+        await lena.pays()
+        await skip(dev, HOUR)
+        payments = cast("list[dict[str, object]]", await dev.app.get("payments"))
+        assert [bill["state"] for bill in payments][-1] == "refunded"
+        await lena.sees("Not paid in time.")
+
+
+def test_time_passes_in_strides() -> None:
+    for milliseconds in (0, 1, SHORTEST, 59_999, 3_600_000, 86_400_000 + 1):
+        parts = strides(milliseconds)
+        assert sum(parts) == milliseconds
+        assert len(parts) <= STRIDES
+        assert all(part > 0 for part in parts)
+
+
+def test_a_hurried_clock_wakes_who_sleeps() -> None:
+    clock = HurriedClock(ahead=5_000)
+
+    async def sleep_for_a_day() -> None:
+        wall = HurriedWallClock(clock)
+        began, woken = wall.now(), trio.Event()
+        async with trio.open_nursery() as nursery:
+
+            async def sleep() -> None:
+                await trio.sleep(24 * HOUR)
+                woken.set()
+
+            nursery.start_soon(sleep)
+            await trio.testing.wait_all_tasks_blocked()
+            clock.hurry(24 * HOUR * 1_000)
+            with trio.fail_after(5):
+                await woken.wait()
+        assert wall.now() - began >= 24 * HOUR * 1_000
+
+    trio.run(sleep_for_a_day, clock=clock)
