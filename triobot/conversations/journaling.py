@@ -122,6 +122,9 @@ class ConversationWorld:
         self.over = True
         return [EndConversation(self._lease, self._id, self.now())] if self._begun else []
 
+    def before_writing(self, look: Callable[[], None]) -> None:
+        self._house.before_writing(look)
+
     async def commit(self) -> None:
         await self._house.wait_written()
 
