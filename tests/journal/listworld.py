@@ -110,6 +110,7 @@ class ListWorld:
         self._nursery = nursery
         self._crash_at = crash_at
         self._pending: list[Entry] = []
+        self._looks: list[Callable[[], None]] = []
         self._armed: dict[str, Waiting] = {}
         self._taken: set[int] = set()
         self._some = trio.Event()
@@ -146,6 +147,10 @@ class ListWorld:
             self.snapshots[self._appended] = (self.incarnation.standing(), self.state())
         self.action()
 
+    def before_writing(self, look: Callable[[], None]) -> None:
+        self._looks.append(look)
+        self._some.set()
+
     async def commit(self) -> None:
         if self.write_behind:
             return
@@ -153,6 +158,9 @@ class ListWorld:
 
     async def flush(self) -> None:
         self.action()
+        looks, self._looks = self._looks, []
+        for look in looks:
+            look()
         batch = list(self._pending)
         if self.race is not None:
             await trio.sleep(3)
@@ -175,6 +183,8 @@ class ListWorld:
         now = (self.incarnation.standing(), self.state())
         if known is not None and known != now:
             self.problems.append(f"before the crash {known}, after replay {now}")
+        # An interrupt that came during the replay needs no wait that would look for it.
+        self.route()
 
     def arm(self, waiting: Waiting) -> None:
         self._armed[waiting.id] = waiting
@@ -237,7 +247,7 @@ class ListWorld:
             await self._some.wait()
             self._some = trio.Event()
             await trio.sleep(0 if self.race is None else self.race.randrange(1000))
-            if self._pending:
+            if self._pending or self._looks:
                 with suppress(Dead):
                     await self.flush()
 

@@ -27,6 +27,7 @@ LEAVES = (
     "now",
     "note",
     "if",
+    "plain",
 )
 BLOCKS = (
     "loop",
@@ -144,6 +145,11 @@ class Runner:
                 self.log.append((number, self.chat.now()))
             case ("note", number):
                 self.log.append(number)
+            case ("plain", number):
+                # Long enough for what is written behind, and for a crash in it.
+                for _ in range(20):
+                    await trio.lowlevel.checkpoint()
+                self.log.append((number, "plain"))
             case ("if", _, one, other):
                 await self.run(one if len(self.log) % 2 else other)
             case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 import trio
@@ -21,7 +22,7 @@ from triobot.journal.incarnation import (
 )
 from triobot.journal.records import Done, Fired, Start
 
-from .listworld import Disk, ListWorld, People, wall
+from .listworld import Dead, Disk, ListWorld, People, wall
 
 Main = Callable[[Incarnation, ListWorld], Awaitable[object]]
 
@@ -33,8 +34,8 @@ class Lives:
         self.disk = Disk()
         self.people = People([(1_000_000 + at, text) for at, text in events])
 
-    async def live(self, main: Main, *, seconds: int = 10**6, version: int = 1) -> End:
-        """Let it live until its end, or for so long; then its process is killed."""
+    async def live(self, main: Main, *, seconds: int = 10**6, version: int = 1, killed: bool = False) -> End:
+        """Let it live until its end, or for so long; then it is evicted, or its process is killed."""
         async with trio.open_nursery() as nursery:
             world = ListWorld(self.disk, self.people, nursery, crash_at=None, race=None)
             fresh = not self.disk.journal
@@ -48,11 +49,13 @@ class Lives:
             async def kill() -> None:
                 await trio.sleep(seconds)
                 await wait_all_tasks_blocked()
+                world.dead = killed
                 self.chat.evict()
 
             nursery.start_soon(kill)
             end = await self.chat.run(lambda: main(self.chat, world))
-            await world.flush()
+            with suppress(Dead):
+                await world.flush()
             nursery.cancel_scope.cancel()
         assert not world.problems
         return end
@@ -457,3 +460,23 @@ async def test_a_wait_costs_one_record(autojump_clock: MockClock) -> None:
     await lives.live(main)
 
     assert [type(record) for record in lives.disk.records()][1:-1] == [Done]
+
+
+async def test_what_is_known_outlives_a_kill_in_a_foreign_await(autojump_clock: MockClock) -> None:
+    """The turn in which an effect's outcome is taken may last: that outcome is durable all the same."""
+    lives, times = Lives(), list[int]()
+
+    async def booked() -> int:
+        times.append(1)
+        return len(times)
+
+    async def books(chat: Incarnation, world: ListWorld) -> None:
+        number = await chat.effect("step", booked)
+        await trio.sleep(60)
+        await say(chat, world, f"number {number}")
+
+    await lives.live(books, seconds=30, killed=True)
+    assert lives.seen == []
+    await lives.live(books)
+
+    assert lives.seen == ["number 1"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast, final
 
 import trio
@@ -50,6 +50,7 @@ class Consumption:
         self._store = store
         self._raise_alarm = raise_alarm
         self._units: list[tuple[Write, ...]] = []
+        self._looks: list[Callable[[], None]] = []
         self._chats: Counter[ChatId] = Counter()
         self._added = 0
         self._written = 0
@@ -65,6 +66,11 @@ class Consumption:
             self._chats.update(write.chat_id for write in writes if isinstance(write, PutData))
             self._added += 1
             self._some.set()
+
+    def before_writing(self, look: Callable[[], None]) -> None:
+        """Call this once, just before the next units are taken, which is soon: it may add one."""
+        self._looks.append(look)
+        self._some.set()
 
     async def wait_written(self, chat_id: ChatId | None = None) -> None:
         """Wait until what was added is durable; with a chat's id, only if there is data of that chat.
@@ -114,6 +120,9 @@ class Consumption:
 
     async def _flush(self) -> bool:
         """Whether there was room to write it down."""
+        looks, self._looks = self._looks, []
+        for look in looks:
+            look()
         units, self._units = self._units, []
         try:
             await self._commit(units)

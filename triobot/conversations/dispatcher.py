@@ -348,6 +348,10 @@ class Dispatcher:
         """Make this durable, as one, soon."""
         self._consumption.add(writes)
 
+    def before_writing(self, look: Callable[[], None]) -> None:
+        """Call this once, just before something is written, soon: it may have more to write."""
+        self._consumption.before_writing(look)
+
     async def wait_written(self) -> None:
         """Wait until everything that was to be written is durable."""
         await self._consumption.wait_written()

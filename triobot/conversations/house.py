@@ -53,6 +53,10 @@ class House(Protocol):
         """Make this durable, as one, soon."""
         ...
 
+    def before_writing(self, look: Callable[[], None]) -> None:
+        """Call this once, just before something is written, soon: it may have more to write."""
+        ...
+
     async def wait_written(self) -> None:
         """Wait until everything that was to be written is durable."""
         ...

@@ -136,6 +136,9 @@ class ConversationWorld:
     def _in_hand(self) -> TakeInHand:
         return TakeInHand(self._lease, self._id, self.now())
 
+    def before_writing(self, look: Callable[[], None]) -> None:
+        self._house.before_writing(look)
+
     async def commit(self) -> None:
         await self._house.wait_written()
 

@@ -36,9 +36,14 @@ class Draft:
         self.add(record, moves)
 
     def give_up(self) -> None:
-        """The turn will not come to its end: but what was done outside must not be done again."""
+        """The turn will not come to its end."""
+        self._records, self._moves, self._data = [], [], {}
+        self.keep_outcomes()
+
+    def keep_outcomes(self) -> None:
+        """The turn has not come to its end: but what was done outside must not be done again."""
         known = tuple(Result(one.id, one.time, one.outcome) for one in self._outcomes)
-        self._records, self._moves, self._data, self._outcomes = [], [], {}, []
+        self._outcomes = []
         if known:
             self._world.append(Entry(rows=known))
 

@@ -149,6 +149,9 @@ class Turns:
             # Others go first: but what is known must not be forgotten, for it would be done again. That it
             # was cut short is known only together with what cut it, which may be a turn that isn't over.
             self.world.append(Entry(rows=(Result(parked.id, stamp, outcome),)))
+        elif self.holder is parked.branch:
+            # Kept with the turn, unless that waits for something which is none of the chat's, perhaps long.
+            self.world.before_writing(self.draft.keep_outcomes)
         if followed:
             self._pump_beside(parked)
 

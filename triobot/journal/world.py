@@ -62,6 +62,10 @@ class World(Protocol):
         """
         ...
 
+    def before_writing(self, look: Callable[[], None], /) -> None:
+        """Call this once, just before something is made durable the next time, which is to be soon."""
+        ...
+
     async def commit(self) -> None:
         """Wait until everything that was appended is durable."""
         ...

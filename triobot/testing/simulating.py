@@ -14,10 +14,9 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
-from importlib import import_module
 from typing import Final, assert_never, final
 
 import attrs
@@ -33,6 +32,7 @@ from ..emulator.person import AppError, Person
 from ..resources import Provided
 from ..seams import AlarmKind
 from ..wire.ids import ChatId
+from .chance import seeded
 from .driving import DrivenWorld, drive
 from .impulses import Fill, Impulse, Leave, Pay, Press, Say, impulse
 
@@ -118,7 +118,7 @@ async def simulate(
         progress: told what part of the time is over, from 0 to 1.
     """
     chance = random.Random(plan.seed)
-    with _seeded(plan.seed):
+    with seeded(plan.seed):
         return await _simulate(bot, plan, provided, app, chance, progress)
 
 
@@ -159,28 +159,6 @@ async def _tell(plan: Plan, progress: Callable[[float], None]) -> None:
         progress(step / 100)
         await trio.sleep(plan.hours * 36)
     progress(1.0)
-
-
-@contextmanager
-def _seeded(seed: int) -> Generator[None]:
-    """Make chance repeat itself while the block runs."""
-    # Outbox pauses draw from the global generator; Trio shuffles what is ready by one of its own, which it
-    # keeps for exactly this use (pytest-trio and hypothesis do the same) but has no public name for.
-    run = vars(import_module("trio._core._run"))
-    before, shuffling, allowed = (
-        random.getstate(),
-        run["_r"].getstate(),
-        run["_ALLOW_DETERMINISTIC_SCHEDULING"],
-    )
-    random.seed(seed)
-    run["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
-    run["_r"].seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(before)
-        run["_r"].setstate(shuffling)
-        run["_ALLOW_DETERMINISTIC_SCHEDULING"] = allowed
 
 
 @final
