@@ -1,250 +1,127 @@
-"""CPU per echo, against aiogram in the same run: ``python -m tests.benchmarks.echo [--rounds N]``.
+"""What an echo costs here and elsewhere: ``python -m tests.benchmarks.echo [--rounds N]``.
 
-One process is the platform and the load (this one); the system under test is another. Each connection posts
-an event, waits for its 200, waits until the echo has arrived, and goes on: a closed loop. What is compared is
-the CPU time of the system under test per echo, as its kernel counts it; rounds are interleaved, and the
-ratio is taken round by round, because machines are noisy and ratios much less so. `load` is this process's
-share of a core meanwhile: near 100 % it is what limits the echoes per second, though not the CPU time of one.
+Each connection posts an event, waits for its 200 and for the echo at the platform, and goes on: a closed loop.
+What is compared is the CPU time of the system's process for an echo, as the kernel counts it. Rounds are
+interleaved, and ratios are taken round by round, because machines are noisy and ratios much less so. `load`
+is the share of a core that the platform and the users took meanwhile: near 100 % it would be what limits the
+echoes per second, though not the CPU time of one.
 
-triobot runs with SQLite, `synchronous=FULL` and group commit; aiogram stores nothing. aiogram is installed
-into an environment of its own under ``--peers`` when it isn't there.
+The first round is the cold one: each chat writes for the first time to a process that has just started.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
-import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-import venv
-from collections.abc import AsyncGenerator, Callable
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import parse_qs
 
-import attrs
-import trio
+from .figures import Figures, Spread, baseline, note, percentile, ratio
+from .installing import default_folder
+from .load import Load, Run
+from .processes import Running, take_sides
+from .systems import ECHO, INBOUND, System, all_running
 
-from tests.loopback import Line, text_event
+RATES = (50, 200)
+"""Events a second of the open loop."""
 
-HERE = Path(__file__).parent
-SECRET = "benchmark-secret-0123456789abcdef"
-TOKEN = "123456:benchmark-token"
-
-TRIOBOT = f"""
-import sys
-from triobot import Bot, Chat, Secret, Settings
-port, platform, store = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-bot = Bot(settings=Settings(token=Secret("{TOKEN}"), base_url=platform, store=store, port=port,
-                            webhook_secret=Secret("{SECRET}")))
-@bot.conversation
-async def echo(chat: Chat) -> None:
-    await chat.send(chat.event.content)
-bot.run()
-"""
-
-AIOGRAM = f"""
-import sys
-from aiohttp import web
-from aiogram import Bot, Dispatcher
-from aiogram.client.session.aiohttp import AiohttpSession
-from aiogram.client.telegram import TelegramAPIServer
-from aiogram.webhook.aiohttp_server import SimpleRequestHandler
-port, platform = int(sys.argv[1]), sys.argv[2]
-session = AiohttpSession(api=TelegramAPIServer.from_base(platform))
-bot, dispatcher = Bot("{TOKEN}", session=session), Dispatcher()
-@dispatcher.message()
-async def echo(message):
-    await bot.send_message(message.chat.id, message.text)
-app = web.Application()
-SimpleRequestHandler(dispatcher, bot, handle_in_background=True).register(app, path="/{SECRET}")
-web.run_app(app, host="127.0.0.1", port=port, print=None)
-"""
+Table = dict[str, Figures]
 
 
-@attrs.frozen
-class System:
-    """A system under test: how to start it, and what an event looks like to it."""
-
-    name: str
-    command: Callable[[int, str, str], list[str]]
-    event: Callable[[int, int], tuple[str, bytes]]
-
-
-def gap_event(chat: int, number: int) -> tuple[str, bytes]:
-    """A form body, as the platform sends it."""
-    return "application/x-www-form-urlencoded", text_event(chat, f"hello {number}")
-
-
-def telegram_event(chat: int, number: int) -> tuple[str, bytes]:
-    """The same event as Telegram sends it."""
-    person = {"id": chat, "is_bot": False, "first_name": "Somebody"}
-    message = {
-        "message_id": number,
-        "date": 1,
-        "chat": {"id": chat, "type": "private", "first_name": "Somebody"},
-        "from": person,
-        "text": f"hello {number}",
-    }
-    update = {"update_id": chat * 1_000_000 + number, "message": message}
-    return "application/json", json.dumps(update).encode()
-
-
-class Platform:
-    """Takes every sendMessage, of either kind, and wakes whoever waits for that chat's echo."""
-
-    def __init__(self) -> None:
-        self.waiting: dict[int, trio.Event] = {}
-        self.sent = 0
-
-    async def serve(self, stream: trio.SocketStream) -> None:
-        """Answer one connection for as long as it lives."""
-        line = Line(stream)
-        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            while True:
-                head, body = await line.message()
-                if not head:
-                    return
-                chat = chat_of(head, body)
-                self.sent += 1
-                result: dict[str, object] = {"id": self.sent}
-                if b"/bot" in head.split(b"\r\n")[0]:
-                    message = {"message_id": self.sent, "date": 1, "chat": {"id": chat, "type": "private"}}
-                    result = {"ok": True, "result": message}
-                await line.answer(b"200 OK", json.dumps(result).encode())
-                if chat in self.waiting:
-                    self.waiting.pop(chat).set()
-
-
-def chat_of(head: bytes, body: bytes) -> int:
-    """The chat of a form or multipart body."""
-    if b"multipart/" in head.lower():
-        return int(body.split(b'name="chat_id"')[1].split(b"\r\n\r\n")[1].split(b"\r\n")[0])
-    return int(parse_qs(body)[b"chat_id"][0])
-
-
-def cpu_of(pid: int) -> float:
-    """Seconds of CPU that a process and its threads have used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextlib.asynccontextmanager
-async def running(system: System, port: int, platform: str, folder: str) -> AsyncGenerator[int]:
-    """Start a system, wait until it answers, and stop it at the end."""
-    command = system.command(port, platform, f"sqlite:{folder}/echo-{port}.db")
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                stream = await trio.open_tcp_stream("127.0.0.1", port)
-            except OSError:
-                if time.monotonic() > deadline or process.poll() is not None:
-                    raise RuntimeError(f"{system.name} did not start") from None
-                await trio.sleep(0.1)
-            else:
-                await stream.aclose()
-                break
-        yield process.pid
-    finally:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            await trio.to_thread.run_sync(partial(process.wait, timeout=15))
-        process.kill()
-
-
-async def converse(
-    system: System, platform: Platform, port: int, chats: range, each: int, first: int
-) -> None:
-    """One connection: `each` events for each of its chats, one after the other."""
-    stream = await trio.open_tcp_stream("127.0.0.1", port)
-    line = Line(stream)
-    async with stream:
-        for number in range(first, first + each):
-            for chat in chats:
-                echoed = platform.waiting[chat] = trio.Event()
-                kind, body = system.event(chat, number)
-                await stream.send_all(
-                    b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
-                    % (SECRET.encode(), kind.encode(), len(body), body)
-                )
-                head, _ = await line.message()
-                if b" 200" not in head.split(b"\r\n")[0]:
-                    raise RuntimeError(f"{system.name} answered {head[:40]!r}")
-                await echoed.wait()
-
-
-async def measure(
-    system: System, platform: Platform, port: int, pid: int, connections: int, echoes: int, first: int
-) -> tuple[float, float, float]:
-    """CPU microseconds of the system per echo, echoes per second, and the load's own share of a core."""
-    each = max(1, echoes // (connections * 4))
-    before, own, began = cpu_of(pid), time.process_time(), time.monotonic()
-    with trio.fail_after(120):
-        async with trio.open_nursery() as nursery:
-            for index in range(connections):
-                chats = range(1000 + index * 4, 1004 + index * 4)
-                nursery.start_soon(converse, system, platform, port, chats, each, first)
-    done = each * connections * 4
-    wall = time.monotonic() - began
-    return (cpu_of(pid) - before) / done * 1e6, done / wall, (time.process_time() - own) / wall
-
-
-def peer_python(folder: Path) -> str:
-    """The python of aiogram's own environment."""
-    python = folder / "aiogram" / "bin" / "python"
-    if not python.exists():
-        venv.create(folder / "aiogram", with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "aiogram"], check=True)
-    return str(python)
-
-
-async def compare(rounds: int, connections: int, echoes: int, peers: Path) -> None:
-    """Run both systems side by side, round by round, and print a table."""
-    own, theirs = sys.executable, peer_python(peers)
-    systems = [
-        System("triobot", lambda p, u, s: [own, "-c", TRIOBOT, str(p), u, s], gap_event),
-        System("aiogram", lambda p, u, s: [theirs, "-c", AIOGRAM, str(p), u, s], telegram_event),
-    ]
-    platform = Platform()
-    async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
-        listeners = await nursery.start(partial(trio.serve_tcp, platform.serve, 0, host="127.0.0.1"))
-        url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        pids = [
-            await stack.enter_async_context(running(system, 18100 + index, url, folder))
-            for index, system in enumerate(systems)
-        ]
-        cpu: dict[str, list[float]] = {system.name: [] for system in systems}
-        rate: dict[str, list[float]] = {system.name: [] for system in systems}
-        load: dict[str, list[float]] = {system.name: [] for system in systems}
-        for number in range(rounds + 1):
-            for index, system in enumerate(systems):
-                first = 1 + number * 10_000
-                figures = await measure(
-                    system, platform, 18100 + index, pids[index], connections, echoes, first
-                )
-                if number:  # the first round warms up
-                    cpu[system.name].append(figures[0])
-                    rate[system.name].append(figures[1])
-                    load[system.name].append(figures[2])
-        print(f"{connections} connections, {rounds} rounds of {echoes} echoes")
-        print(f"{'system':10} {'CPU us/echo':>12} {'echoes/s':>9} {'x aiogram CPU':>14} {'':13} {'load':>5}")
-        for system in systems:
-            ratios = [a / b for a, b in zip(cpu[system.name], cpu["aiogram"], strict=True)]
-            print(
-                f"{system.name:10} {statistics.median(cpu[system.name]):12.0f} "
-                f"{statistics.median(rate[system.name]):9.0f} {statistics.median(ratios):14.2f} "
-                f"{f'({min(ratios):.2f}-{max(ratios):.2f})':14}"
-                f"{statistics.median(load[system.name]):6.0%}"
+def compare(
+    systems: Sequence[System], *, connections: int, rounds: int, events: int, peers: Path, echo: bool = True
+) -> Table:
+    """Run systems side by side, round by round."""
+    cores, load = take_sides(), Load()
+    each = max(1, events // (connections * 4))
+    table: Table = {}
+    with (
+        tempfile.TemporaryDirectory() as stores,
+        all_running(systems, load, peers=peers, stores=Path(stores), cores=cores) as there,
+    ):
+        for system, process in there.items():
+            figures = table[system.name] = {}
+            note(figures, start_cpu=process.start_cpu, start_seconds=process.start_seconds)
+            before = process.cpu
+            run = load.converse(process.port, system.event, connections=1, each=1, first=1, echo=echo)
+            took = run.echoes if echo else run.acks
+            note(figures, first_ms=took[0] * 1e3)
+            before = process.cpu
+            run = load.converse(
+                process.port, system.event, connections=connections, each=1, first=2, echo=echo
             )
-        nursery.cancel_scope.cancel()
+            note(figures, cold_cpu=(process.cpu - before) / run.done * 1e6)
+        for number in range(rounds + 1):
+            for system, process in there.items():
+                before = process.cpu
+                run = load.converse(
+                    process.port,
+                    system.event,
+                    connections=connections,
+                    each=each,
+                    first=10 + number * 100_000,
+                    echo=echo,
+                )
+                if number:  # the first one warms up
+                    _note(table[system.name], run, process, before, echo=echo)
+        for system, process in there.items():
+            note(table[system.name], megabytes=process.megabytes)
+    return table
+
+
+def acknowledge(
+    systems: Sequence[System], *, rounds: int, seconds: float, peers: Path, rates: Sequence[int] = RATES
+) -> dict[str, Table]:
+    """How long an event waits for its 200 at a rate, while echoes are made of those before it."""
+    cores, load = take_sides(), Load()
+    tables: dict[str, Table] = {str(rate): {} for rate in rates}
+    with (
+        tempfile.TemporaryDirectory() as stores,
+        all_running(systems, load, peers=peers, stores=Path(stores), cores=cores) as there,
+    ):
+        first = 1
+        for number in range(rounds + 1):
+            for rate in rates:
+                for system, process in there.items():
+                    before = process.cpu
+                    run = load.pour(process.port, system.event, rate=rate, seconds=seconds, first=first)
+                    first += 100_000
+                    if number:
+                        figures = tables[str(rate)].setdefault(system.name, {})
+                        _note(figures, run, process, before, echo=False)
+    return tables
+
+
+def _note(figures: Figures, run: Run, process: Running, before: float, *, echo: bool) -> None:
+    took = run.echoes if echo else run.acks
+    note(
+        figures,
+        cpu=(process.cpu - before) / run.done * 1e6,
+        rate=run.done / run.seconds,
+        p50=percentile(took, 0.5) * 1e3,
+        p99=percentile(took, 0.99) * 1e3,
+        ack50=percentile(run.acks, 0.5) * 1e3,
+        ack99=percentile(run.acks, 0.99) * 1e3,
+        load=run.load * 100,
+    )
+
+
+def tell(title: str, table: Table) -> None:
+    """Print what was measured."""
+    base = baseline(table, ("aiogram", "aiohttp alone"))
+    print(title)
+    print(f"{'':26} {'CPU us':>7} {'in ' + base:>14} {'':11} {'per s':>7} {'p50 ms':>7} {'p99 ms':>7} {'load':>5}")
+    for name, figures in table.items():
+        inside = ratio(figures["cpu"], table[base]["cpu"])
+        cpu, rate, p50, p99, load = (
+            Spread.of(figures[figure]).median for figure in ("cpu", "rate", "p50", "p99", "load")
+        )
+        print(
+            f"{name:26} {cpu:7.0f} {inside.median:14.2f} {f'{inside.least:.2f}-{inside.most:.2f}':11}"
+            f" {rate:7.0f} {p50:7.2f} {p99:7.2f} {load:4.0f}%",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -253,10 +130,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 64])
     parser.add_argument("--echoes", type=int, default=1024)
-    parser.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir()) / "triobot-peers")
+    parser.add_argument("--peers", type=Path, default=default_folder())
+    parser.add_argument("--inbound", action="store_true", help="only post events, to bots that say nothing")
+    parser.add_argument("--rate", type=int, nargs="*", help="the time to the 200 at these events a second")
     given = parser.parse_args()
+    if given.rate is not None:
+        rates = given.rate or RATES
+        tables = acknowledge(ECHO, rounds=given.rounds, seconds=3, peers=given.peers, rates=rates)
+        for rate, table in tables.items():
+            tell(f"time to the 200 at {rate} events a second", table)
+        return
     for connections in given.connections:
-        trio.run(compare, given.rounds, connections, given.echoes, given.peers)
+        table = compare(
+            INBOUND if given.inbound else ECHO,
+            connections=connections,
+            rounds=given.rounds,
+            events=given.echoes,
+            peers=given.peers,
+            echo=not given.inbound,
+        )
+        tell(f"{connections} connections, {given.rounds} rounds of {given.echoes} events", table)
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,32 @@
+"""triobot: an echo, by a new conversation for each message or by one that goes on; or silence."""
+
+import sys
+
+from triobot import Bot, Chat, Secret, Settings
+from triobot.filters import text
+
+port, platform, secret, token, kind, store = sys.argv[1:]
+bot = Bot(
+    settings=Settings(
+        token=Secret(token), base_url=platform, store=store, port=int(port), webhook_secret=Secret(secret)
+    )
+)
+
+
+async def echo(chat: Chat) -> None:
+    await chat.send(chat.event.content)
+
+
+async def echoing(chat: Chat) -> None:
+    await chat.send(chat.event.content)
+    while True:
+        message = await chat.receive(text())
+        await chat.send(message.content)
+
+
+async def silent(chat: Chat) -> None:
+    pass
+
+
+bot.conversation({"new": echo, "one": echoing, "silent": silent}[kind])
+bot.run()

@@ -1,0 +1,86 @@
+"""The systems that are compared, each by its name in the tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from .installing import AIOGRAM, AIOHTTP, GRAMMY, PEERS, TELEGRAM, Environment, installed, program
+from .load import SECRET, TOKEN, Dialect, Load, gap_event, telegram_event
+from .processes import Running, free_port, running
+
+
+@attrs.frozen
+class System:
+    """A system under test.
+
+    Attributes:
+        program: its file among the peers.
+        arguments: behind the port, the platform, the secret and the token.
+        environment: what it needs; None: nothing besides triobot's own environment.
+        keeps: what outlives its process, in a few words.
+    """
+
+    name: str
+    program: str
+    arguments: tuple[str, ...]
+    event: Dialect
+    keeps: str
+    environment: Environment | None = None
+
+
+TRIOBOT: Final = System(
+    "triobot", "triobot_echo", ("new", "sqlite"), gap_event, "every event and conversation"
+)
+ONE: Final = attrs.evolve(TRIOBOT, name="triobot, one conversation", arguments=("one", "sqlite"))
+IN_MEMORY: Final = System("triobot, in memory", "triobot_echo", ("new", "memory"), gap_event, "nothing")
+FLOOR: Final = System("Trio and httptools alone", "floor_echo", ("echo",), gap_event, "nothing")
+BARE: Final = System("aiohttp alone", "aiohttp_echo", ("echo",), gap_event, "nothing", AIOHTTP)
+FRAMEWORK: Final = System("aiogram", "aiogram_echo", (), telegram_event, "nothing", AIOGRAM)
+PTB: Final = System(
+    "python-telegram-bot", "python_telegram_bot_echo", (), telegram_event, "nothing", TELEGRAM
+)
+NODE: Final = System("grammY (Node)", "grammy_echo", (), telegram_event, "nothing", GRAMMY)
+
+ECHO: Final = (TRIOBOT, ONE, IN_MEMORY, FRAMEWORK, PTB, NODE, BARE, FLOOR)
+INBOUND: Final = (
+    attrs.evolve(TRIOBOT, arguments=("silent", "sqlite")),
+    attrs.evolve(IN_MEMORY, arguments=("silent", "memory")),
+    attrs.evolve(BARE, arguments=("silent",)),
+    attrs.evolve(FLOOR, arguments=("silent",)),
+)
+
+
+@contextmanager
+def all_running(
+    systems: Sequence[System], load: Load, *, peers: Path, stores: Path, cores: set[int]
+) -> Generator[dict[System, Running]]:
+    """Start those that can be had, one after the other; they stop at the end."""
+    with ExitStack() as stack:
+        there: dict[System, Running] = {}
+        for system in systems:
+            command = command_of(system, peers)
+            if command is None:
+                continue
+            port = free_port()
+            extra = [_store(argument, stores, port) for argument in system.arguments]
+            whole = [*command, str(port), load.url, SECRET, TOKEN, *extra]
+            there[system] = stack.enter_context(running(system.name, whole, port, load, cores))
+        yield there
+
+
+def command_of(system: System, peers: Path) -> list[str] | None:
+    """How it is started, up to the arguments of all; None if it can't be installed."""
+    if system.environment is None:
+        return [sys.executable, str(PEERS / f"{system.program}.py")]
+    command = installed(system.environment, peers)
+    return None if command is None else program(command, system.program)
+
+
+def _store(argument: str, stores: Path, port: int) -> str:
+    return {"sqlite": f"sqlite:{stores}/{port}.db", "memory": "memory:"}.get(argument, argument)
