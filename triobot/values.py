@@ -43,6 +43,9 @@ _names: Final[dict[type, str]] = {}
 _classes: Final[dict[str, type]] = {}
 _expected: Final[list[object]] = []
 _explored: Final[set[type]] = set()
+# What was found out about a class: attrs' own answer is looked up anew each time.
+_fields: Final[dict[type, tuple[str, ...]]] = {}
+_quoted: Final = json.encoder.encode_basestring_ascii
 
 
 # --- classes by name
@@ -158,98 +161,135 @@ def encode_value(value: object) -> str:
     Raises:
         UnrecordableError: it holds something else; names the type and where it is.
     """
-    return json.dumps([_VERSION, _dump(value, "value", 0)], separators=(",", ":"), allow_nan=False)
+    try:
+        return f"[{_VERSION},{_text(value, 0)}]"
+    except _RefusedError as refused:
+        raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
 
 
-def _dump(value: object, path: str, depth: int) -> Node:
+class _RefusedError(Exception):
+    """A value can't be recorded; where it is becomes known on the way out."""
+
+    def __init__(self, value: object, rule: str) -> None:
+        super().__init__(rule)
+        self.value = value
+        self.rule = rule
+        self.path: list[str] = []
+
+
+# The text is put together at once, and not from a tree of nodes: each event and each answer passes here.
+def _text(value: object, depth: int) -> str:
     if depth > _DEPTH:
-        raise _refusal(value, path, f"values nest at most {_DEPTH} deep")
+        raise _RefusedError(value, f"values nest at most {_DEPTH} deep")
+    if value is None:
+        return "null"
     kind = type(value)
-    if value is None or kind is bool:
-        return cast("bool | None", value)
+    scalar = _SCALARS.get(kind)
+    if scalar is not None:
+        return scalar(value)
+    if kind in _CONTAINERS:
+        return _container_text(value, kind, depth)
+    if kind in _fields:
+        return _attrs_text(value, kind, depth)
     if isinstance(value, Enum):
-        return _dump_member(value)
-    if kind in _SCALARS:
-        return _SCALARS[kind](value, path)
+        return _member_text(value)
+    if attrs.has(kind):
+        if kind.__setattr__.__name__ != "_frozen_setattrs" or isinstance(value, BaseException):
+            raise _RefusedError(value, "an attrs class must be frozen")
+        _fields[kind] = _names_of_fields(kind)
+        return _attrs_text(value, kind, depth)
+    raise _RefusedError(value, "make it a frozen attrs class, or record what it is made of")
+
+
+def _container_text(value: object, kind: type, depth: int) -> str:
     if kind is list:
-        return _dump_all(cast("list[object]", value), path, depth)
+        return f"[{','.join(_texts(cast('list[object]', value), depth))}]"
     if kind is tuple:
-        return {"tuple": _dump_all(cast("tuple[object, ...]", value), path, depth)}
+        return f'{{"tuple":[{",".join(_texts(cast("tuple[object, ...]", value), depth))}]}}'
     if kind is dict:
         entries = cast("dict[object, object]", value)
-        keys = _dump_all(entries, path, depth)
-        return {"dict": [keys, _dump_all(entries.values(), path, depth)]}
-    if kind in (set, frozenset):
-        members = _dump_all(cast("Iterable[object]", value), path, depth)
-        # Their order differs between processes; the text of one value shouldn't.
-        return {kind.__name__: sorted(members, key=json.dumps)}
-    if attrs.has(kind):
-        return _dump_attrs(value, kind, path, depth)
-    raise _refusal(value, path, "make it a frozen attrs class, or record what it is made of")
+        keys, values = _texts(entries, depth), _texts(entries.values(), depth)
+        return f'{{"dict":[[{",".join(keys)}],[{",".join(values)}]]}}'
+    # The order of a set differs between processes; the text of one value shouldn't.
+    members = sorted(_texts(cast("Iterable[object]", value), depth))
+    return f'{{"{kind.__name__}":[{",".join(members)}]}}'
 
 
-def _dump_all(values: Iterable[object], path: str, depth: int) -> list[Node]:
-    return [_dump(value, f"{path}[{number}]", depth + 1) for number, value in enumerate(values)]
-
-
-def _dump_member(value: Enum) -> Node:
-    name = _name_of(type(value))
-    # Members joined by | have no name of their own.
-    return (
-        {"flag": [name, _dump_int(value.value, "")]}
-        if isinstance(value, Flag)
-        else {"enum": [name, value.name]}
-    )
-
-
-def _dump_attrs(value: object, kind: type[attrs.AttrsInstance], path: str, depth: int) -> Node:
-    if kind.__setattr__.__name__ != "_frozen_setattrs" or isinstance(value, BaseException):
-        raise _refusal(value, path, "an attrs class must be frozen")
-    fields: dict[str, Node] = {
-        field.name: _dump(getattr(value, field.name), f"{path}.{field.name}", depth + 1)
-        for field in attrs.fields(kind)
-    }
-    return {"class": [_name_of(kind), fields]}
-
-
-def _dump_str(value: str, path: str) -> Node:
+def _texts(values: Iterable[object], depth: int) -> list[str]:
+    done: list[str] = []
     try:
-        value.encode()
-    except UnicodeEncodeError:
-        # Two halves of a surrogate pair would come back from JSON as one character.
-        return {"halves": _base64(value.encode("utf-8", "surrogatepass"))}
-    return value
+        for value in values:
+            done.append(_text(value, depth + 1))
+    except _RefusedError as refused:
+        refused.path.append(f"[{len(done)}]")
+        raise
+    return done
 
 
-def _dump_int(value: int, path: str) -> Node:
-    return value if abs(value) <= _PLAIN_INTEGER else {"int": hex(value)}
+def _attrs_text(value: object, kind: type, depth: int) -> str:
+    fields = _fields[kind]
+    done: list[str] = []
+    try:
+        for field in fields:
+            done.append(f"{_quoted(field)}:{_text(getattr(value, field), depth + 1)}")
+    except _RefusedError as refused:
+        refused.path.append(f".{fields[len(done)]}")
+        raise
+    return f'{{"class":[{_quoted(_name_of(kind))},{{{",".join(done)}}}]}}'
 
 
-def _dump_float(value: float, path: str) -> Node:
+def _names_of_fields(cls: type[attrs.AttrsInstance]) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(cls))
+
+
+def _member_text(value: Enum) -> str:
+    name = _quoted(_name_of(type(value)))
+    # Members joined by | have no name of their own.
+    if isinstance(value, Flag):
+        return f'{{"flag":[{name},{_int_text(value.value)}]}}'
+    return f'{{"enum":[{name},{_quoted(value.name)}]}}'
+
+
+def _str_text(value: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            # Two halves of a surrogate pair would come back from JSON as one character.
+            return f'{{"halves":"{_base64(value.encode("utf-8", "surrogatepass"))}"}}'
+    return _quoted(value)
+
+
+def _int_text(value: int) -> str:
+    return int.__repr__(value) if abs(value) <= _PLAIN_INTEGER else f'{{"int":"{hex(value)}"}}'
+
+
+def _float_text(value: float) -> str:
     if not math.isfinite(value):
-        raise _refusal(value, path, "a float must be finite")
-    return value
+        raise _RefusedError(value, "a float must be finite")
+    return float.__repr__(value)
 
 
-def _dump_decimal(value: Decimal, path: str) -> Node:
+def _decimal_text(value: Decimal) -> str:
     if not value.is_finite():
-        raise _refusal(value, path, "a Decimal must be finite")
-    return {"decimal": str(value)}
+        raise _RefusedError(value, "a Decimal must be finite")
+    return f'{{"decimal":"{value}"}}'
 
 
-def _dump_datetime(value: dt.datetime, path: str) -> Node:
+def _datetime_text(value: dt.datetime) -> str:
     zone = value.tzinfo
     if isinstance(zone, zoneinfo.ZoneInfo) and zone.key:
-        return {"datetime": [value.replace(tzinfo=None).isoformat(), value.fold, zone.key]}
+        plain = value.replace(tzinfo=None).isoformat()
+        return f'{{"datetime":["{plain}",{value.fold},{_quoted(zone.key)}]}}'
     if not isinstance(zone, dt.timezone):
-        raise _refusal(value, path, "a datetime must be aware, by datetime.timezone or a ZoneInfo with a key")
-    return {"datetime": [value.isoformat(), value.fold, None]}
+        raise _RefusedError(value, "a datetime must be aware, by datetime.timezone or a ZoneInfo with a key")
+    return f'{{"datetime":["{value.isoformat()}",{value.fold},null]}}'
 
 
-def _dump_time(value: dt.time, path: str) -> Node:
+def _time_text(value: dt.time) -> str:
     if value.tzinfo is not None:
-        raise _refusal(value, path, "a time must be without a zone")
-    return {"time": [value.isoformat(), value.fold]}
+        raise _RefusedError(value, "a time must be without a zone")
+    return f'{{"time":["{value.isoformat()}",{value.fold}]}}'
 
 
 def _base64(data: bytes) -> str:
@@ -262,18 +302,21 @@ def _refusal(value: object, path: str, rule: str) -> UnrecordableError:
     return UnrecordableError(name, path, rule)
 
 
-_SCALARS: Final[Mapping[type, Callable[[Any, str], Node]]] = {
-    int: _dump_int,
-    float: _dump_float,
-    str: _dump_str,
-    bytes: lambda value, _: {"bytes": _base64(value)},
-    dt.datetime: _dump_datetime,
-    dt.date: lambda value, _: {"date": value.isoformat()},
-    dt.time: _dump_time,
-    dt.timedelta: lambda value, _: {"timedelta": [value.days, value.seconds, value.microseconds]},
-    Decimal: _dump_decimal,
-    uuid.UUID: lambda value, _: {"uuid": value.hex},
-    type(Path()): lambda value, path: {"path": _dump_str(str(value), path)},
+_CONTAINERS: Final = frozenset((list, tuple, dict, set, frozenset))
+
+_SCALARS: Final[Mapping[type, Callable[[Any], str]]] = {
+    str: _str_text,
+    int: _int_text,
+    bool: lambda value: "true" if value else "false",
+    float: _float_text,
+    bytes: lambda value: f'{{"bytes":"{_base64(value)}"}}',
+    dt.datetime: _datetime_text,
+    dt.date: lambda value: f'{{"date":"{value.isoformat()}"}}',
+    dt.time: _time_text,
+    dt.timedelta: lambda value: f'{{"timedelta":[{value.days},{value.seconds},{value.microseconds}]}}',
+    Decimal: _decimal_text,
+    uuid.UUID: lambda value: f'{{"uuid":"{value.hex}"}}',
+    type(Path()): lambda value: f'{{"path":{_str_text(str(value))}}}',
 }
 
 
@@ -356,20 +399,18 @@ def _load_flag(parts: Any) -> object:
 
 
 def _load_attrs(parts: Any) -> object:
-    name, fields = parts
+    name, stored = parts
     cls = cast("type[attrs.AttrsInstance]", _class_of(name))
-    known = attrs.fields(cls)
-    values = {field.name: _load(fields[field.name]) for field in known if field.name in fields}
-    if len(values) < len(known):
-        return _made_anew(
-            cls,
-            name,
-            {field.alias: values[field.name] for field in known if field.name in values and field.init},
-        )
+    names = _fields.get(cls) or _names_of_fields(cls)
+    try:
+        nodes = [stored[field] for field in names]
+    except KeyError:
+        known = [field for field in attrs.fields(cls) if field.init and field.name in stored]
+        return _made_anew(cls, name, {field.alias: _load(stored[field.name]) for field in known})
     # As it was: a converter need not give back what it is given back.
     made = cls.__new__(cls)
-    for field_name, value in values.items():
-        object.__setattr__(made, field_name, value)
+    for field, node in zip(names, nodes, strict=True):
+        object.__setattr__(made, field, _load(node))
     return made
 
 

@@ -26,7 +26,7 @@ from .branches import Branch, Nature, Place
 from .faults import Raises, record_error, record_value
 from .history import History
 from .nursery import Nursery, open_nursery
-from .operations import enter, park, perform, torn
+from .operations import TORN, enter, park, perform
 from .outline import Outline, outline
 from .records import Continued, Ended, Noted, OperationId, Record, Row, Start, Value
 from .scopes import Scope
@@ -116,7 +116,7 @@ class Incarnation:
         begun: Sequence[Write] | None = None,
     ) -> None:
         self._history = History(journal, rows)
-        self._turns = Turns(world, self._history, torn(), begun)
+        self._turns = Turns(world, self._history, TORN, begun)
         self._tasks: dict[trio.lowlevel.Task, Branch] = {}
         self._main = Branch()
         self._why = "interrupted"

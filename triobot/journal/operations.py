@@ -149,6 +149,5 @@ def _raise(error: BaseException) -> NoReturn:
     raise error
 
 
-def torn(id: str = "?") -> Failed:
-    """What an operation gets that a scope cancelled which isn't ours."""
-    return record_error(NonDurableCancelError(OperationId(id)))
+TORN: Final = record_error(NonDurableCancelError(OperationId("?")))
+"""What an operation gets that a scope cancelled which isn't ours."""
