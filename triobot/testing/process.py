@@ -17,6 +17,7 @@ from ..runtime import Intake, Surroundings
 from ..seams import Alarm, RaiseAlarm, WallClock
 from ..settings import Settings
 from ..store import MemoryRows, open_memory
+from ..values import forget_met
 from ..webhook.inbox import Taken, Unread, Unstorable
 from ..wire.encode import Body
 from .mortal import Mortal, MortalStore, MortalTransport
@@ -131,6 +132,8 @@ class BotProcess:
         finally:
             if self._mortal.dead:
                 self._rows.crashed()
+            # The next process knows nothing that this one has only met.
+            forget_met()
             self._intake = None
             self._stopped.set()
 
