@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from triobot.conversations.recorded import register_wire_values
 from triobot.errors import ConfigError, UnreadableRecordError, UnrecordableError
 from triobot.testing.strategies import events
-from triobot.values import decode_value, encode_value, expect, register
+from triobot.values import decode_value, encode_value, expect, forget_met, register
 
 T = TypeVar("T")
 
@@ -276,19 +276,24 @@ import sys
 if len(sys.argv) == 1:
     print(encode_value(Outer(Inner((Size.SMALL,)))))
 else:
-    try:
-        decode_value(sys.argv[1])
-    except UnreadableRecordError:
-        pass
-    else:
-        raise SystemExit("it was known before anybody named it")
-    expect(Annotated[Outer, "a mark"] | Other)
-    assert decode_value(sys.argv[1]) == Outer(Inner((Size.SMALL,)))
+    text = sys.argv[1]
+    if sys.argv[2] == "named":
+        main = sys.modules.pop("__main__")  # there is nowhere to look
+        try:
+            decode_value(text)
+        except UnreadableRecordError:
+            pass
+        else:
+            raise SystemExit("it was known before anybody named it")
+        sys.modules["__main__"] = main
+        expect(Annotated[Outer, "a mark"] | Other)
+    assert repr(decode_value(text)) == "Outer(inner=Inner(sizes=(<Size.SMALL: 1>,)))"
 """
 
 
-def test_another_process_reads_what_it_expects(tmp_path: Path) -> None:
-    """A class is found through what names it, with the classes of its fields, also under ``__main__``."""
+@pytest.mark.parametrize("how", ["named", "defined"])
+def test_another_process_reads_what_it_expects(tmp_path: Path, how: str) -> None:
+    """A class is found through what names it, or where it is defined, also under ``__main__``."""
     script = tmp_path / "fresh.py"
     script.write_text(FRESH)
 
@@ -300,7 +305,30 @@ def test_another_process_reads_what_it_expects(tmp_path: Path) -> None:
 
     text = run()
     assert "fresh.Outer" in text
-    run(text)
+    run(text, how)
+
+
+def test_a_new_process_forgets_what_it_has_only_met() -> None:
+    """What is defined at the top of a module is found again; what a function defines is not."""
+
+    @attrs.frozen
+    class Local:
+        number: int
+
+    top, local = encode_value(Order(Size.SMALL, 3)), encode_value(Local(3))
+    assert decode_value(local) == Local(3)
+    forget_met()
+
+    assert decode_value(top) == Order(Size.SMALL, 3)
+    with pytest.raises(UnreadableRecordError, match="at the top of a module"):
+        decode_value(local)
+
+
+def test_a_record_names_classes_only() -> None:
+    """Nothing is imported, and no other thing of a module is taken for a class."""
+    for name in ("os.path.Nothing", "os.environ", "json", "colorsys.Foo", "attrs.Factory"):
+        with pytest.raises(UnreadableRecordError):
+            decode_value(f'[1,{{"class":["{name}",{{}}]}}]')
 
 
 def test_a_type_that_is_no_class_is_no_harm() -> None:

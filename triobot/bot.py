@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, cast, final
+from weakref import WeakSet
 
 import attrs
 import httpx
@@ -118,6 +119,7 @@ class Bot(Router):
         self._work: Work | None = None
         self._around: Surroundings | None = None
         self._stop = trio.Event()
+        self._mounted = WeakSet[QuartTrio]()
 
     # --- declaring
 
@@ -324,8 +326,19 @@ class Bot(Router):
 
         The bot starts before the application serves, and comes to rest when it stops. Until then requests
         under `prefix` are answered 503.
+
+        Args:
+            prefix: such as ``/bot``.
+
+        Raises:
+            ConfigError: this is no quart-trio application or no prefix, or the bot is mounted there already.
         """
+        if not isinstance(app, QuartTrio):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError("bot.mount() takes a quart_trio.QuartTrio application, and a prefix such as '/bot'")
+        if app in self._mounted:
+            raise ConfigError("this bot is mounted into this application already")
         Mounted(self, app, prefix).declare()
+        self._mounted.add(app)
 
     # --- the door from outside
 

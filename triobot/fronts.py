@@ -119,7 +119,14 @@ class Mounted:
         self._app.after_serving(self._finish)
 
     async def _start(self) -> None:
-        await self._app.nursery.start(self._live)
+        try:
+            await self._app.nursery.start(self._live)
+        except BaseExceptionGroup as group:
+            # The application passes on the text of what it gets, and a group's says nothing.
+            failed, rest = group.split(Exception)
+            if failed is None or rest is not None:
+                raise
+            raise TriobotError(f"the mounted bot was not started: {_words(failed)}") from group
 
     async def _finish(self) -> None:
         # The application set a deadline on its nursery before it came here: the bot's own grace counts.

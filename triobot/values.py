@@ -3,7 +3,9 @@
 What comes back is equal to what went in, and has the same types: a tuple stays a tuple, and a date is not a
 text. A class is stored under a registered name and found again by it, never by importing what the data says.
 A class is registered when a value of it is first encoded, when a filter or a `Key` names it (`expect`), or by
-`register`; the latter also keeps a class readable that was renamed or moved.
+`register`; the latter also keeps a class readable that was renamed or moved. A new process finds the others
+where they are defined, in the modules that it has loaded; a class that is defined inside a function it does
+not find.
 
 The text is ASCII and JSON: ``[version, node]``. What JSON has stands for itself, a list is a list, and
 everything else is an object with one entry: the tag of its type, and its parts.
@@ -46,6 +48,7 @@ _explored: Final[set[type]] = set()
 # What was found out about a class: attrs' own answer is looked up anew each time.
 _fields: Final[dict[type, tuple[str, ...]]] = {}
 _quoted: Final = json.encoder.encode_basestring_ascii
+_met: Final[set[type]] = set()
 
 
 # --- classes by name
@@ -71,6 +74,7 @@ def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ())
     """
     if not (attrs.has(cls) or issubclass(cls, Enum)):
         raise ConfigError(f"{cls.__name__} is neither an attrs class nor an Enum")
+    _met.discard(cls)
     known = _names.get(cls)
     if known is None or name is not None:
         _names[cls] = _claim(name or _default_name(cls), cls)
@@ -85,6 +89,17 @@ def expect(annotation: object, /) -> None:
     The classes of their fields are found as well.
     """
     _expected.append(annotation)
+
+
+def forget_met() -> None:
+    """Forget the classes that are known only because a value of theirs was encoded: a new process has none.
+
+    For what plays a new process inside an old one.
+    """
+    for cls in _met:
+        if (name := _names.pop(cls, None)) is not None and _classes.get(name) is cls:
+            del _classes[name]
+    _met.clear()
 
 
 def lasting_module(module: str) -> str:
@@ -115,6 +130,7 @@ def _claim(name: str, cls: type) -> str:
 def _name_of(cls: type) -> str:
     if cls not in _names:
         register(cls)
+        _met.add(cls)
     return _names[cls]
 
 
@@ -124,9 +140,33 @@ def _class_of(name: Node) -> type:
             _explore()
         if name in _classes:
             return _classes[name]
+        if (found := _defined(name)) is not None:
+            return register(found)
     raise UnreadableRecordError(
-        f"this program knows no class {name!r}; import its module, or name it with register(cls, name=...)"
+        f"this program knows no class {name!r}; define it at the top of a module that the bot imports, or "
+        "name the one that it has become with register(cls, aliases=...)"
     )
+
+
+def _defined(name: str) -> type | None:
+    """The class of this name in a module that is loaded; none is imported, and no code runs."""
+    parts = name.split(".")
+    for number in range(len(parts) - 1, 0, -1):
+        found: object = _module(".".join(parts[:number]))
+        for part in parts[number:]:
+            found = getattr(found, "__dict__", {}).get(part)
+        if (
+            isinstance(found, type)
+            and (attrs.has(found) or issubclass(found, Enum))
+            and _default_name(found) == name
+        ):
+            return found
+    return None
+
+
+def _module(name: str) -> object:
+    main = "__main__" in sys.modules and lasting_module("__main__") == name
+    return sys.modules.get(name) or (sys.modules["__main__"] if main else None)
 
 
 def _explore() -> None:

@@ -18,7 +18,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ..errors import ConfigError
-from ..values import expect
+from ..values import expect, register
 from ..wire.content import CONTENT_CLASSES, Content, Media
 from ..wire.events import Event, Join, Leave, Message, Press, Sender
 from ..wire.ids import ChatId
@@ -184,6 +184,10 @@ class Command:
     sender: Sender | None = None
 
 
+# The second name is what records had before it had one that stays.
+register(Command, name="triobot.Command", aliases=["triobot.conversations.filters.Command"])
+
+
 def as_command(event: Event, setting: Setting) -> Command | None:
     """Read an event as a command for this bot, or None."""
     if not isinstance(event, Message) or not isinstance(event.content, str):
@@ -333,6 +337,7 @@ def pressed(kind: type[V]) -> Filter[Press[V]]:
         ...     await chat.answer(f"Order {chat.event.value.order} is yours.")
     """
     check_kind(kind)
+    expect(kind)
 
     def look(event: Event, setting: Setting) -> Press[V] | None:
         if not isinstance(event, Press) or not isinstance(event.value, str):

@@ -18,7 +18,12 @@ from typing import NoReturn, TypeAlias, TypeVar, cast, final
 import attrs
 import trio
 
-from ..errors import ConversationEndedError, ForeignTaskError, NondeterminismError
+from ..errors import (
+    ConversationEndedError,
+    ForeignTaskError,
+    NondeterminismError,
+    UnreadableRecordError,
+)
 from ..seams import Write
 from ..values import decode_value, encode_value
 from .between import ChatChannel, ChatEvent
@@ -404,7 +409,12 @@ class Incarnation:
         id = self.current().next_id()
         noted = self._history.notes.get(id)
         if noted is not None:
-            return decode_value(noted.value)
+            try:
+                return decode_value(noted.value)
+            except UnreadableRecordError as error:
+                # What the code makes of it has no effect any more.
+                self._turns.get_stuck(id, str(error))
+                raise
         value, moves = ask() if not self.replaying else (None, ())
         text = encode_value(value)
         if self.replaying:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, NoReturn, assert_never
+from typing import Final, NoReturn, TypeVar, assert_never
 
 import trio
 
-from ..errors import NonDurableCancelError
+from ..errors import NonDurableCancelError, UnreadableRecordError
 from ..values import decode_value
 from .branches import Branch, Felt, Given, Nature, Parked, Passed, RaiseCancel, Signal
 from .faults import Raises, record_error, record_value, recorded_error
@@ -21,6 +21,8 @@ from .records import CutShort, Failed, Intended, OperationId, Outcome, Value
 from .refusal import refuse
 from .turns import Turns
 from .world import Entry
+
+T = TypeVar("T")
 
 # A conversation that replays, or has everything at hand, must not keep the others from running.
 _BREATH: Final = 64
@@ -94,9 +96,9 @@ async def take(turns: Turns, parked: Parked, given: Given, raises: Raises = ()) 
     match given:
         case Value(text):
             # Decoded live as well: what comes back must not be the very object that was recorded.
-            return decode_value(text)
+            return await _read(turns, parked, partial(decode_value, text))
         case Failed():
-            raise recorded_error(given, raises)
+            raise await _read(turns, parked, partial(recorded_error, given, raises))
         case Felt(raise_cancel):
             return raise_cancel()
         case Passed(value):
@@ -105,6 +107,15 @@ async def take(turns: Turns, parked: Parked, given: Given, raises: Raises = ()) 
             return await refuse(turns, parked.branch)
         case _:
             assert_never(given)
+
+
+async def _read(turns: Turns, parked: Parked, read: Callable[[], T]) -> T:
+    """What is recorded; a conversation goes no further than what this program can read."""
+    try:
+        return read()
+    except UnreadableRecordError as error:
+        turns.get_stuck(parked.id, str(error))
+        await refuse(turns, parked.branch)
 
 
 async def _outcome(

@@ -12,6 +12,7 @@ from typing import Self, final
 
 import trio
 
+from ..errors import UnreadableRecordError
 from ..values import decode_value
 from .branches import Branch
 from .records import OperationId
@@ -86,7 +87,10 @@ class Scope:
 
     def _fired(self, event: int | None, value: str | None) -> None:
         self.event = event
-        self.value = None if value is None else decode_value(value)
+        try:
+            self.value = None if value is None else decode_value(value)
+        except UnreadableRecordError as error:
+            self._turns.get_stuck(self.id, str(error))
 
     def __exit__(
         self,

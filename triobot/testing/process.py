@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, MutableMapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, final
+from typing import Any, Final, TypeAlias, final
 
 import httpx
 import trio
 from quart_trio import QuartTrio
 
 from ..bot import Bot
+from ..errors import ConfigError
 from ..resources import Provided
 from ..runtime import Intake, Surroundings
 from ..seams import Alarm, RaiseAlarm, WallClock
 from ..settings import Settings
 from ..store import MemoryRows, open_memory
+from ..values import forget_met
 from ..webhook.inbox import Taken, Unread, Unstorable
 from ..wire.encode import Body
 from .mortal import Mortal, MortalStore, MortalTransport
+
+# The shape that ASGI itself gives.
+Message: TypeAlias = MutableMapping[str, Any]
 
 # The application's own shutdown has a deadline of its own; nothing in a test takes this long.
 _PATIENCE: Final = 3600.0
@@ -126,11 +131,15 @@ class BotProcess:
                 )
                 with self._scope, self._bot.within(around):
                     async with self._bot.running() if self._app is None else _served(self._app):
+                        if self._intake is None:
+                            raise ConfigError("the bot isn't mounted into this application: bot.mount(app, '/bot')")
                         task_status.started()
                         await self._stop.wait()
         finally:
             if self._mortal.dead:
                 self._rows.crashed()
+            # The next process knows nothing that this one has only met.
+            forget_met()
             self._intake = None
             self._stopped.set()
 
@@ -144,6 +153,24 @@ class BotProcess:
 
 @asynccontextmanager
 async def _served(app: QuartTrio) -> AsyncGenerator[None]:
-    """An application that is up, as a server would have it, without a server."""
-    async with app.test_app():
+    """An application that is up, as a server would have it, without a server.
+
+    Raises:
+        ConfigError: it did not start, or came to no good end; with its own words.
+    """
+    # Not by the application's own test_app(): that corrupts Trio's nurseries when it is cancelled or fails.
+    asked, heard = trio.open_memory_channel[Message](2)
+    said, told = trio.open_memory_channel[Message](4)
+
+    async def settled(what: str) -> None:
+        await asked.send({"type": f"lifespan.{what}"})
+        if (answer := await told.receive())["type"] != f"lifespan.{what}.complete":
+            raise ConfigError(f"the application's {what} failed: {answer.get('message', '')}")
+
+    scope: Message = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(app, scope, heard.receive, said.send)
+        await settled("startup")
         yield
+        await settled("shutdown")
+        nursery.cancel_scope.cancel()
