@@ -160,6 +160,33 @@ async def test_what_runs_is_ended_before_a_chat_is_forgotten(store: Store, place
     assert [row.id for row in await store.all_conversations(after=0, limit=9)] == [2]
 
 
+async def test_a_chat_with_open_money_is_not_forgotten(store: Store, place: Path) -> None:
+    """What is owed is looked for before anything is ended; what may still be paid, once nothing runs."""
+    await begin(store, 1, 7)
+    done: list[str] = []
+    refuses = 1
+
+    async def end(chat_id: ChatId) -> None:
+        done.append("ended")
+
+    async def payments(question: Told) -> Told:
+        done.append("owed?" if question.get("captured") else "payable?")
+        if len(done) == refuses:
+            raise ConfigError("money is open")
+        return {}
+
+    async with behind(place, Desk(store, Clock(), end=end, payments=payments)):
+        for refuses, wanted in ((1, ["owed?"]), (3, ["owed?", "ended", "payable?"])):
+            with pytest.raises(ConfigError, match="money is open"):
+                await answer(place, Forget(ChatId(7)))
+            assert done == wanted
+            assert len(await store.all_conversations(after=0, limit=9)) == 1
+            done.clear()
+        refuses = 0
+        await answer(place, Forget(ChatId(7)))
+    assert await store.all_conversations(after=0, limit=9) == []
+
+
 # --- who gets in
 
 

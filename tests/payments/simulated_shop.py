@@ -529,7 +529,9 @@ class Shop:
                 name = self.chance.choice(("operator_redeliver", "operator_settled", "operator_resolved"))
             case "mismatch" | "closing":
                 name = "operator_resolved"
-            case "settled" | "resolved" | "prepared" | "sending":
+            case "settled" | "resolved":
+                name = "forgotten"
+            case "prepared" | "sending":
                 return
             case _:
                 name = "operator_verify"

@@ -111,10 +111,7 @@ class Desk:
                     )
                 await _show(journal, tell)
             case Forget(chat_id):
-                if self._end is not None:
-                    await self._end(chat_id)
-                told = await self._store.forget(chat_id)
-                await tell(attrs.asdict(told))
+                await tell(await self._forget(chat_id))
             case Backup(path):
                 await self._store.backup(path)
             case AboutBroadcasts(fields):
@@ -166,6 +163,17 @@ class Desk:
                 ],
             }
         return told
+
+    async def _forget(self, chat_id: ChatId) -> Told:
+        """Delete everything of a chat, unless money is open in it."""
+        if self._payments is not None:
+            # Before anything is ended: whoever has the money shall give the goods.
+            await self._payments({"ask": "payments.forget", "chat": chat_id, "captured": True})
+        if self._end is not None:
+            await self._end(chat_id)
+        if self._payments is not None:
+            await self._payments({"ask": "payments.forget", "chat": chat_id})
+        return attrs.asdict(await self._store.forget(chat_id))
 
     async def _list(self, request: ListJournals, tell: Tell) -> None:
         if request.chat_id is not None:
