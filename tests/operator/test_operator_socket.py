@@ -17,6 +17,7 @@ import trio.testing
 
 from triobot.errors import ConfigError, StoreError
 from triobot.journals import AppendRecords, BeginConversation, ConversationId, KeepResult
+from triobot.money import RaiseAlarm
 from triobot.operator import (
     Backup,
     Desk,
@@ -97,7 +98,9 @@ async def test_the_status_joins_the_store_and_the_running_bot(store: Store, plac
     await store.accept(Arrival(ChatId(7), None, NOON - 5_000, "text/plain", b"x"), quota=Quota())
     await begin(store, 1)
     rung = Rung(Alarm("store_unwritable", "k", "free some space"), 3, 2.5)
-    desk = Desk(store, Clock(), pulse=lambda: Pulse(True, 4, {"started": 9}, {"held": False}, [rung]))
+    pulse = Pulse(True, 4, {"started": 9}, {"held": False}, [rung], {"verify_ok": 2})
+    await store.commit(RaiseAlarm("amount_mismatch", "77", "text", NOON))
+    desk = Desk(store, Clock(), pulse=lambda: pulse)
 
     async with behind(place, desk):
         (told,) = await answer(place, Status())
@@ -108,6 +111,7 @@ async def test_the_status_joins_the_store_and_the_running_bot(store: Store, plac
     assert told["alarms"] == [
         {"kind": "store_unwritable", "key": "k", "text": "free some space", "times": 3, "at": NOON - 2_500}
     ]
+    assert (told["payments"], told["payment_facts"], told["open_alarms"]) == ({}, {"verify_ok": 2}, 1)
     json.dumps(told)
 
 

@@ -24,6 +24,7 @@ from .requests import (
 )
 
 _PAGE: Final = 100
+_MOST_ALARMS: Final = 1_000
 
 Tell = Callable[[Told], Awaitable[None]]
 
@@ -53,6 +54,7 @@ class Pulse:
         live: conversations in memory.
         counts: what happened so far, by word.
         outbox: where it stands, number by number.
+        payments: what happened to payments so far, by the ledger's word.
         alarms: of this run, oldest first.
     """
 
@@ -61,6 +63,7 @@ class Pulse:
     counts: Mapping[str, int]
     outbox: Mapping[str, object]
     alarms: Sequence[Rung]
+    payments: Mapping[str, int] = attrs.field(factory=dict[str, int])
 
 
 @final
@@ -143,6 +146,8 @@ class Desk:
             "oldest_event_at": oldest[0].at if oldest else None,
             "intents": statistics.intents,
             "raw": statistics.raw,
+            "payments": dict(await self._store.payments.counts()),
+            "open_alarms": len(await self._store.alarms.open(limit=_MOST_ALARMS)),
         }
         if self._pulse is not None:
             pulse = self._pulse()
@@ -151,6 +156,7 @@ class Desk:
                 "live": pulse.live,
                 "counts": dict(pulse.counts),
                 "outbox": dict(pulse.outbox),
+                "payment_facts": dict(pulse.payments),
                 "alarms": [
                     {
                         "kind": rung.alarm.kind,
