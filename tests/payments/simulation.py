@@ -35,7 +35,7 @@ SHARED = ("sweep_blind", "unwatched", "token_or_chat_refused", "foreign_payment"
 
 @attrs.define
 class Seen:
-    """What a run showed."""
+    """What a run showed; `outages` are those that last longer than the platform waits for a verify."""
 
     payments: int = 0
     granted: int = 0
@@ -44,6 +44,7 @@ class Seen:
     crashes: int = 0
     restored: int = 0
     exchanged: int = 0
+    outages: int = 0
     asked: int = 0
     reached: Counter[tuple[str, str]] = attrs.field(factory=lambda: Counter[tuple[str, str]]())
     wrong: list[str] = attrs.field(factory=list[str])
@@ -57,6 +58,7 @@ class Seen:
             "crashes",
             "restored",
             "exchanged",
+            "outages",
             "asked",
         ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -94,6 +96,7 @@ def _run(seed: int, *, history: bool) -> Seen:
     seen.payments = len(shop.last_refs)
     seen.asked = platform.asked
     seen.exchanged = shop.exchanged
+    seen.outages = sum(until - since > HOUR for since, until in platform.outages)
     seen.reached = store.reached
     seen.wrong = [f"seed {seed}: {what}" for what in _wrong(simulator, platform, shop, seen)]
     if history:
@@ -316,6 +319,7 @@ def main() -> int:
         f"{len(seeds)} worlds, {total.payments} payments, {total.captured} captured, "
         f"{total.granted} granted, {total.refunded} refunded, {total.crashes} crashes, "
         f"{total.restored} restored backups, {total.exchanged} exchanged buttons, "
+        f"{total.outages} outages of 70 minutes, "
         f"{total.asked} requests, {time.perf_counter() - began:.0f} s"
     )
     pairs = sum(1 for pair in INDEX if total.reached[pair])

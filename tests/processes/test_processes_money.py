@@ -88,8 +88,8 @@ async def test_killed_inside_the_aside(tmp_path: Path) -> None:
 
 def forgeries(numbers: list[str], chats: list[int]) -> Iterator[bytes]:
     """Every kind of callback, about these payments, as if from these chats."""
-    for kind in ("payCallback", "paycallback", "PAYCALLBACK"):
-        for chat, number, status in product(chats, numbers, ("success", "verified", "error", "")):
+    for kind in ("payCallback", "paycallback"):
+        for chat, number, status in product(chats, numbers, ("success", "error")):
             for code in (None, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 0, -1, "1000"):
                 given = {"ref_id": number, "message_id": 1, "status": status, "code": code}
                 given["charge_url"] = "https://evil.example/charge"
