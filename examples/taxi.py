@@ -8,6 +8,7 @@ import attrs
 import trio
 
 from triobot import Bot, Chat, ChatId, Location
+from triobot.errors import PaymentError
 from triobot.filters import command, join, signal
 
 PATIENCE = 5 * 60.0  # seconds
@@ -89,7 +90,7 @@ async def taxi(chat: Chat) -> None:
                 paid = await chat.charge(rials, "Taxi", item=key, late="refund")
                 await paid.settle()  # the ride is on: what follows no longer decides about the money
             driver = found
-    except (trio.TooSlowError, NoCar):
+    except (trio.TooSlowError, NoCar, PaymentError):
         pass
     if driver is None:
         # By key: a step that was cut short may have reached the fleet all the same.

@@ -142,6 +142,7 @@ class Intake:
             counts={} if work is None else work.dispatcher.counts,
             outbox={} if work is None else attrs.asdict(work.outbox.statistics()),
             alarms=[Rung(*recent) for recent in self.bell.recent()],
+            payments={} if work is None else dict(work.cashier.books.counts),
         )
 
     def chats(self, limit: int) -> Iterable[Mapping[str, object]]:

@@ -61,6 +61,9 @@ def test_without_a_bot(command: Command) -> None:
     assert "settled" in command("payments", "settle", REF).out
     assert "operator_settled" in command("payments", "show", REF).out
     assert "1 mismatch" in command("payments", "counts").out
+    status = command("status").out
+    assert "payments: mismatch 1, settled 1" in status
+    assert "alarms that nobody has acknowledged: 1; `triobot payments alarms`" in status
     assert "\x1b" not in command("payments", "alarms").out
     assert "resolved" in command("payments", "resolve", "77").out
     assert "no alarm is open" in command("payments", "alarms").out
@@ -69,6 +72,19 @@ def test_without_a_bot(command: Command) -> None:
     assert "button coin" in totals
     rows = list(csv.DictReader(io.StringIO(command("payments", "export").out)))
     assert {row["ref"]: row["currency"] for row in rows} == {REF: "IRR", "77": "coin"}
+
+
+def test_an_exported_table_holds_no_formula(command: Command) -> None:
+    """An invoice's number is whatever the platform says."""
+
+    async def keep_one() -> None:
+        entry = attrs.evolve(after(button(), "send_begun"), revision=1, kind="invoice", invoice_id="=1+1")
+        async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
+            await store.commit(PutPayment(row_of(entry), "made", START))
+
+    trio.run(keep_one)
+    (row,) = csv.DictReader(io.StringIO(command("payments", "export").out))
+    assert row["invoice"] == "'=1+1"
 
 
 @pytest.mark.parametrize(

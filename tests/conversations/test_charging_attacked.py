@@ -18,11 +18,11 @@ from triobot.conversations.filters import text
 from triobot.conversations.paid import Paid, paid
 from triobot.conversations.routes import Router
 from triobot.conversations.top_up import is_trusted
-from triobot.errors import StoreFullError
+from triobot.errors import BadRequestError, StoreFullError
 from triobot.money import PutPayment
 from triobot.runtime import own_hosts
 from triobot.seams import Write
-from triobot.wire.operations import InquirePayment, Operation, VerifyPayment
+from triobot.wire.operations import EditMessage, InquirePayment, Operation, VerifyPayment
 from triobot.wire.results import PaymentState
 
 # --- links
@@ -128,14 +128,17 @@ async def test_a_callback_of_another_number_touches_nothing(code: int | None) ->
         assert town.store.rows == {}
 
 
-@pytest.mark.parametrize("code", [None, 1001, 1003, 1005])
+@pytest.mark.parametrize("code", [None, 1000, 1001, 1003, 1004, 1005])
 async def test_a_callback_from_another_chat_is_checked_where_it_was_asked(code: int | None) -> None:
     """The platform is asked about our chat, and knows that nothing was paid."""
     shop = Shop()
     async with open_town(shop.bot) as town:
         await town.says("buy")
-        await town.pays(6, ref_id=town.pay_button().ref_id, code=code)
-        assert not any(isinstance(outcome, Paid) for outcome in shop.outcomes)
+        for _ in range(2):
+            await town.pays(6, ref_id=town.pay_button().ref_id, code=code, charge_url="https://pay.example")
+        assert shop.outcomes == []
+        assert town.sent() == ["Pizza"]
+        assert town.edits() == []
         assert {op.chat_id for op in town.operations(None) if verifies(op)} == {CHAT}
 
 
@@ -183,6 +186,37 @@ class FullLater(FakeStore):
             await trio.lowlevel.checkpoint()
             raise StoreFullError("no room")
         await super().commit(*writes)
+
+
+async def test_a_button_that_can_not_be_exchanged_is_still_watched(autojump_clock: MockClock) -> None:
+    """The user sees the old one: it was never given up for the other, which nobody ever saw."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        old = town.pay_button().ref_id
+        town.outbox.fail(BadRequestError("editMessage", 400), lambda op: isinstance(op, EditMessage))
+        await town.pays(code=1003)
+        assert isinstance(shop.outcomes[0], BadRequestError)
+        states = {row.id: row.state for row in await town.store.payments.find(limit=9)}
+        (new,) = states.keys() - {old}
+        assert states[new] == "refused"
+        assert states[old] in ("closing", "check")
+        await trio.sleep(2 * 3600)
+        assert "button_still_live" in await alarms(town)
+        town.outbox.reply(YES, verifies)
+        await town.pays(ref_id=old)
+        assert [money.key for money in shop.late] == [f"button-{old}"]
+
+
+async def test_many_noes_are_one_word() -> None:
+    """Whoever can forge callbacks can't have us talk without end in the time of one look."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        for _ in range(20):
+            await town.pays(code=1000, wait=False)
+        await town.rest()
+        assert 1 <= town.sent().count(TEXTS.top_up) < 20
 
 
 async def test_a_full_disk_does_not_take_verified_money_from_the_author() -> None:

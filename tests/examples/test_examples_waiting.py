@@ -68,6 +68,29 @@ async def test_a_taxi_that_falls_through_is_given_back(
         assert fleet.booked == {}
 
 
+async def test_a_declined_ride_gives_the_car_back(example: Example, autojump_clock: object) -> None:
+    taxi = example("taxi")
+    fleet = taxi.Fleet()
+    async with drive(taxi.bot, provide(taxi.fleet, fleet)) as world:
+        sara = world.user("Sara", wallet=100_000)
+        await sara.joins()
+        await sara.sees("Where are you?")
+        await sara.shares_location()
+        await sara.sees("Where to?")
+        await sara.shares_location()
+        await sara.sees("80,000 rials")
+        await sara.presses("Pay now")
+        await sara.says("Hurry!")
+        await sara.sees("Looking for a driver...")
+        await taxi.tell(sara.chat_id, taxi.Driver("Reza", "12-345"), "driver-1")
+        await sara.sees("Taxi")
+        await sara.pays(code=1002)
+        await sara.sees("Cancelled, or no car was found.")
+        world.alarms.clear()
+
+        assert fleet.booked == {}
+
+
 async def test_a_survey_branches_and_goes_back(example: Example, autojump_clock: object) -> None:
     """Back leads over the branch that a new answer took away, and the owner gets a table."""
     survey = example("survey")
@@ -262,6 +285,25 @@ async def test_a_subscription_goes_on_while_it_is_paid(example: Example, autojum
         await sara.sees_buttons()
 
         assert (await sara.wallet())["IRR"] == 20_000
+
+
+async def test_a_month_that_is_declined_is_the_last(example: Example, autojump_clock: object) -> None:
+    """Nobody stays a member because their payment failed."""
+    async with drive(example("subscription").bot) as world:
+        sara = world.user("Sara", wallet=200_000)
+        await sara.joins()
+        await sara.sees("A month of news")
+        await sara.pays()
+        await sara.sees("Welcome!")
+        await world.waits(days=27)
+        await sara.sees("Your month ends in three days. Another one?")
+        await sara.presses("Yes")
+        await sara.sees("A month of news")
+        await sara.pays(code=1001)
+        await sara.sees("A pity.")
+        await world.waits(days=3)
+        await sara.sees("Your subscription is over.")
+        world.alarms.clear()
 
 
 async def test_a_subscription_can_be_stopped(example: Example, autojump_clock: object) -> None:

@@ -17,6 +17,7 @@ import trio.testing
 
 from triobot.errors import ConfigError, StoreError
 from triobot.journals import AppendRecords, BeginConversation, ConversationId, KeepResult
+from triobot.money import RaiseAlarm
 from triobot.operator import (
     Backup,
     Desk,
@@ -97,7 +98,9 @@ async def test_the_status_joins_the_store_and_the_running_bot(store: Store, plac
     await store.accept(Arrival(ChatId(7), None, NOON - 5_000, "text/plain", b"x"), quota=Quota())
     await begin(store, 1)
     rung = Rung(Alarm("store_unwritable", "k", "free some space"), 3, 2.5)
-    desk = Desk(store, Clock(), pulse=lambda: Pulse(True, 4, {"started": 9}, {"held": False}, [rung]))
+    pulse = Pulse(True, 4, {"started": 9}, {"held": False}, [rung], {"verify_ok": 2})
+    await store.commit(RaiseAlarm("amount_mismatch", "77", "text", NOON))
+    desk = Desk(store, Clock(), pulse=lambda: pulse)
 
     async with behind(place, desk):
         (told,) = await answer(place, Status())
@@ -108,6 +111,7 @@ async def test_the_status_joins_the_store_and_the_running_bot(store: Store, plac
     assert told["alarms"] == [
         {"kind": "store_unwritable", "key": "k", "text": "free some space", "times": 3, "at": NOON - 2_500}
     ]
+    assert (told["payments"], told["payment_facts"], told["open_alarms"]) == ({}, {"verify_ok": 2}, 1)
     json.dumps(told)
 
 
@@ -158,6 +162,33 @@ async def test_what_runs_is_ended_before_a_chat_is_forgotten(store: Store, place
 
     assert (ended, told["conversations"], told["records"]) == ([7], 1, 2)
     assert [row.id for row in await store.all_conversations(after=0, limit=9)] == [2]
+
+
+async def test_a_chat_with_open_money_is_not_forgotten(store: Store, place: Path) -> None:
+    """What is owed is looked for before anything is ended; what may still be paid, once nothing runs."""
+    await begin(store, 1, 7)
+    done: list[str] = []
+    refuses = 1
+
+    async def end(chat_id: ChatId) -> None:
+        done.append("ended")
+
+    async def payments(question: Told) -> Told:
+        done.append("owed?" if question.get("captured") else "payable?")
+        if len(done) == refuses:
+            raise ConfigError("money is open")
+        return {}
+
+    async with behind(place, Desk(store, Clock(), end=end, payments=payments)):
+        for refuses in (1, 3):
+            with pytest.raises(ConfigError, match="money is open"):
+                await answer(place, Forget(ChatId(7)))
+            assert done == ["owed?", "ended", "payable?"][:refuses]
+            assert len(await store.all_conversations(after=0, limit=9)) == 1
+            done.clear()
+        refuses = 0
+        await answer(place, Forget(ChatId(7)))
+    assert await store.all_conversations(after=0, limit=9) == []
 
 
 # --- who gets in

@@ -84,5 +84,6 @@ ANY_FACT = st.sampled_from(
         *("removed", "remove_failed", "taker_gone", "delivered", "settled", "handler_failed", "no_handler"),
         *("parked_10min", "hint_age_30min", "unchecked_20min", "unsettled_1day", "life_over", "restart"),
         *("restored", "operator_verify", "operator_redeliver", "operator_settled", "operator_resolved"),
+        "forgotten",
     ]
 ).map(fact) | st.just(Adopted(InvoiceId("i-9")))

@@ -5,9 +5,7 @@ What decides is the real thing: books, examiner, desk and table. What waits is s
 
 from __future__ import annotations
 
-import copy
 import random
-from collections import Counter
 from typing import Any, Literal
 
 import attrs
@@ -22,9 +20,10 @@ from tests.payments.simulated_platform import (
     Platform,
     StatusError,
 )
+from tests.payments.simulated_store import Grant, Plan, Store, Talk
 from tests.payments.simulated_time import Pause, Signal, Simulator
 from triobot.emulator.people import User
-from triobot.money import PutPayment, RaiseAlarm
+from triobot.money import RaiseAlarm
 from triobot.payments import examiner
 from triobot.payments.books import Books, Planned
 from triobot.payments.desk import Desk
@@ -33,8 +32,6 @@ from triobot.payments.facts import Answer, Fact, Plain, SendOk
 from triobot.payments.ledger import Moved, Notice
 from triobot.payments.records import entry_of
 from triobot.seams import Consume
-from triobot.store.memory_money import MemoryMoney
-from triobot.store.reading import ReadAlarms, ReadPayments
 from triobot.wire.ids import ChatId, InvoiceId, RefId
 from triobot.wire.markup import InlineKeyboard, PayButton
 from triobot.wire.operations import (
@@ -48,111 +45,6 @@ from triobot.wire.operations import (
 )
 
 DAY = 24 * HOUR
-
-
-@attrs.frozen
-class Plan:
-    """What a conversation will do, decided when it starts."""
-
-    kind: Literal["button", "invoice"]
-    chat_id: ChatId
-    amount: int
-    currency: Literal["IRR", "coin"]
-    late: Literal["handler", "nobody"]
-    durable: bool
-    has_aside: bool
-    patience: int
-    impatient: bool
-    dies: bool
-    forgets: bool
-    parks: bool
-    resends: bool
-    hasty: bool
-    twice: bool
-
-
-@attrs.frozen
-class Talk:
-    """A line of the journal: this conversation is alive, and has this payment."""
-
-    owner: str
-    plan: Plan | None
-    id: RefId | None = None
-
-
-class Store:
-    """Money rows, an inbox and a journal, committed together; keeps what no crash may take."""
-
-    def __init__(self, simulator: Simulator, chance: random.Random) -> None:
-        self._simulator = simulator
-        self._chance = chance
-        self.money = MemoryMoney()
-        self.inbox: dict[int, Callback] = {}
-        self.talks: dict[str, tuple[Plan, RefId]] = {}
-        self.alarms: list[RaiseAlarm] = []
-        self.reached: Counter[tuple[str, str]] = Counter()
-        self.settled: Counter[RefId] = Counter()
-        self.beat = simulator.time
-        self.crash_at: dict[int, str] = {}
-        self.commits = 0
-        self.crash: Any = None
-        self.backup_at = 0
-        self.backup_made: Any = None
-        self.rows = ReadPayments(self._ask)
-        self.read_alarms = ReadAlarms(self._ask)
-
-    async def _ask(self, work: Any) -> Any:
-        return work(self.money)
-
-    async def commit(self, *writes: Any) -> None:
-        self.commits += 1
-        crash = self.crash_at.pop(self.commits, "")
-        await Pause(self._chance.randrange(0, 5))
-        if crash == "before":
-            await self._crash()
-        self.money.check(writes)
-        for write in writes:
-            self._apply(write)
-        if self.commits >= self.backup_at > 0 and self.backup_made is None:
-            self.backup_made = self.backup()
-        if crash == "after":
-            await self._crash()
-        await Pause(self._chance.randrange(0, 3))
-
-    async def _crash(self) -> None:
-        self.crash()
-        await Pause(float("inf"))
-
-    def _apply(self, write: Any) -> None:
-        match write:
-            case Consume(seqs):
-                for seq in seqs:
-                    self.inbox.pop(seq, None)
-            case Talk(owner, None):
-                self.talks.pop(owner, None)
-            case Talk(owner, plan, id_):
-                self.talks[owner] = (plan, id_)
-            case _:
-                if isinstance(write, PutPayment) and write.fact == "settled" and write.row.state == "settled":
-                    before = self.money.get(write.row.id)
-                    self.settled[write.row.id] += before is not None and before.state != "settled"
-                if isinstance(write, RaiseAlarm):
-                    self.alarms.append(write)
-                self.money.apply(write)
-
-    def backup(self) -> Any:
-        self.beat = self._simulator.now()
-        return copy.deepcopy((self.money, self.inbox, self.talks, self.beat))
-
-    def restore(self, backup: Any) -> None:
-        self.money, self.inbox, self.talks, self.beat = copy.deepcopy(backup)
-
-
-@attrs.frozen
-class Grant:
-    key: str
-    at: int
-    marked: bool
 
 
 class Shop:
@@ -172,6 +64,7 @@ class Shop:
         self.numbers = 0
         self.intends = True
         self.restored_at = 0
+        self.exchanged = 0
         self.restored = False
         self.last_refs: list[str] = []
         store.crash = self.crash
@@ -208,10 +101,10 @@ class Shop:
         self.simulator.spawn(coroutine, self.process)
 
     async def _start(self, restored: bool) -> None:
-        talks = list(self.store.talks.items())
-        for _, (plan, id_) in talks:
-            if plan.durable and not plan.parks:
-                self.waiters[id_] = ([], Signal())
+        talks = list(self.store.talks.values())
+        for talk in talks:
+            if talk.plan is not None and talk.plan.durable and not talk.plan.parks:
+                self.waiters[talk.id] = ([], Signal())
         rows = self.store.money.find((), None, None, None, 10_000)
         now = self.simulator.now()
         watched = now - self.store.beat <= 20 * MINUTE
@@ -219,11 +112,14 @@ class Shop:
             await self.store.commit(RaiseAlarm("unwatched", "start", f"since {self.store.beat}", now))
         for row in rows:
             await self.books.move(row.id, Plain("restored" if restored else "restart"))
-        for owner, (plan, id_) in talks:
-            if not plan.durable:
-                await self.books.move(id_, Plain("taker_gone"), also=(Talk(owner, None),))
-            elif not plan.parks:
-                self._spawn(self._goes_on(owner, plan, id_))
+        for talk in talks:
+            assert talk.plan is not None
+            if not talk.plan.durable:
+                if talk.before is not None:
+                    await self._mine("conversation", talk.before, "taker_gone")
+                await self.books.move(talk.id, Plain("taker_gone"), also=(Talk(talk.owner, None),))
+            elif not talk.plan.parks:
+                self._spawn(self._goes_on(talk.owner, talk.plan, talk.id, talk.before))
         self.ready = True
         self.restored = False
         self._spawn(self._verifier())
@@ -404,7 +300,9 @@ class Shop:
             entry = await self.books.add(entry, Plain("send_begun"), also=also)
         await self._goes_on(owner, plan, entry.id)
 
-    async def _goes_on(self, owner: str, plan: Plan, id_: RefId) -> None:
+    async def _goes_on(self, owner: str, plan: Plan, id_: RefId, before: RefId | None = None) -> None:
+        if before is not None:
+            return await self._replaces(owner, plan, id_, before)
         entry = await self.books.read(id_)
         if entry is None:
             return None  # a backup was restored meanwhile
@@ -477,6 +375,9 @@ class Shop:
         over = (Talk(owner, None),)
         deadline = self.simulator.now() + plan.patience
         entry = await self.books.read(id_)
+        said = None if entry is None else entry.said
+        if said is not None and all(notice.revision != said.revision for notice in notices):
+            notices.insert(0, said)  # it came while nobody listened
         while entry is not None and entry.state not in ("verified", "delivered"):
             if entry.taker != "conversation":
                 return await self.store.commit(*over)
@@ -489,6 +390,8 @@ class Shop:
                     return await self.store.commit(*over)
                 case Notice("mismatch"):
                     ends = True
+                case Notice("declined", 1003) if "/" not in entry.owner and entry.message_id is not None:
+                    return await self._exchanges(owner, plan, entry)
                 case Notice("declined"):
                     ends = True
                 case Notice("retry"):
@@ -508,6 +411,56 @@ class Shop:
             return await Pause(float("inf"))
         await Pause(self.chance.randrange(0, 5_000))
         return await self._settles("conversation", entry, *over)
+
+    async def _exchanges(self, owner: str, plan: Plan, entry: Entry) -> None:
+        """Put a button with another number into the place of the one that was declined as a duplicate."""
+        id_ = RefId(str(10**15 + self.chance.randrange(8 * 10**15)))
+        again = Entry(
+            id=id_,
+            kind=entry.kind,
+            chat_id=entry.chat_id,
+            amount=entry.amount,
+            currency=entry.currency,
+            item=entry.item,
+            text=entry.text,
+            owner=f"{owner}/2",
+            taker="conversation",
+            late=entry.late,
+            made_at=self.simulator.now(),
+            expires_at=entry.expires_at,
+        )
+        self.asides[id_] = plan.has_aside
+        self.last_refs.append(id_)
+        self.waiters[id_] = ([], Signal())
+        await self.books.add(again, Plain("send_begun"), also=(Talk(owner, plan, id_, entry.id),))
+        self.exchanged += 1
+        await self._replaces(owner, plan, id_, entry.id)
+
+    async def _replaces(self, owner: str, plan: Plan, id_: RefId, before: RefId) -> None:
+        entry, old = await self.books.read(id_), await self.books.read(before)
+        if entry is None or old is None:
+            return None  # a backup was restored meanwhile
+        button = PayButton("Pay", entry.amount, entry.id, entry.currency, entry.text)
+        keyboard = InlineKeyboard(((button,),))
+        assert old.message_id is not None
+        edit = EditMessage(entry.chat_id, old.message_id, entry.text, keyboard)
+        while entry.taker == "conversation" and entry.state in ("prepared", "sending", "unsure"):
+            if entry.state != "sending" and not await self._mine("conversation", id_, "send_begun"):
+                break
+            try:
+                await self.platform.perform(edit)
+            except (LostError, NeverLeftError, StatusError):
+                await Pause(2 * SECOND)  # an edit is repeated as often as it takes
+            else:
+                await self.books.move(id_, SendOk(message_id=old.message_id))
+            entry = await self.books.read(id_)
+            assert entry is not None
+        gone = (Plain("taker_gone"), Plain("removed"))
+        also = (Talk(owner, plan, id_),)
+        planned = await self.books.move(before, *gone, also=also, may_fail=True, taker="conversation")
+        if planned is None or not planned.moved:
+            await self.store.commit(*also)
+        return await self._goes_on(owner, plan, id_)
 
     # --- an operator
 
@@ -529,7 +482,9 @@ class Shop:
                 name = self.chance.choice(("operator_redeliver", "operator_settled", "operator_resolved"))
             case "mismatch" | "closing":
                 name = "operator_resolved"
-            case "settled" | "resolved" | "prepared" | "sending":
+            case "settled" | "resolved":
+                name = "forgotten"
+            case "prepared" | "sending":
                 return
             case _:
                 name = "operator_verify"

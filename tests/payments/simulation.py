@@ -21,7 +21,8 @@ import attrs
 
 from tests.payments.planted_faults import FAULTS, Fault, planted
 from tests.payments.simulated_platform import HOUR, MINUTE, Platform
-from tests.payments.simulated_shop import DAY, Shop, Store
+from tests.payments.simulated_shop import DAY, Shop
+from tests.payments.simulated_store import Store
 from tests.payments.simulated_time import Pause, Simulator
 from triobot.emulator.bills import Bill
 from triobot.payments.entry import Entry
@@ -34,7 +35,7 @@ SHARED = ("sweep_blind", "unwatched", "token_or_chat_refused", "foreign_payment"
 
 @attrs.define
 class Seen:
-    """What a run showed."""
+    """What a run showed; `outages` are those that last longer than the platform waits for a verify."""
 
     payments: int = 0
     granted: int = 0
@@ -42,12 +43,24 @@ class Seen:
     refunded: int = 0
     crashes: int = 0
     restored: int = 0
+    exchanged: int = 0
+    outages: int = 0
     asked: int = 0
     reached: Counter[tuple[str, str]] = attrs.field(factory=lambda: Counter[tuple[str, str]]())
     wrong: list[str] = attrs.field(factory=list[str])
 
     def add(self, other: Seen) -> None:
-        for name in ("payments", "granted", "captured", "refunded", "crashes", "restored", "asked"):
+        for name in (
+            "payments",
+            "granted",
+            "captured",
+            "refunded",
+            "crashes",
+            "restored",
+            "exchanged",
+            "outages",
+            "asked",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.reached += other.reached
         self.wrong += other.wrong
@@ -82,6 +95,8 @@ def _run(seed: int, *, history: bool) -> Seen:
     simulator.run(START + TROUBLE + 2 * DAY)
     seen.payments = len(shop.last_refs)
     seen.asked = platform.asked
+    seen.exchanged = shop.exchanged
+    seen.outages = sum(until - since > HOUR for since, until in platform.outages)
     seen.reached = store.reached
     seen.wrong = [f"seed {seed}: {what}" for what in _wrong(simulator, platform, shop, seen)]
     if history:
@@ -303,7 +318,9 @@ def main() -> int:
     print(
         f"{len(seeds)} worlds, {total.payments} payments, {total.captured} captured, "
         f"{total.granted} granted, {total.refunded} refunded, {total.crashes} crashes, "
-        f"{total.restored} restored backups, {total.asked} requests, {time.perf_counter() - began:.0f} s"
+        f"{total.restored} restored backups, {total.exchanged} exchanged buttons, "
+        f"{total.outages} outages of 70 minutes, "
+        f"{total.asked} requests, {time.perf_counter() - began:.0f} s"
     )
     pairs = sum(1 for pair in INDEX if total.reached[pair])
     rows = len(TABLE) - len(unreached(total.reached))

@@ -11,6 +11,9 @@ from trio.testing import MockClock
 
 from triobot.errors import ConfigError
 from triobot.payments.clerk import Clerk
+from triobot.payments.entry import NOTHING
+from triobot.wire.events import PayCallback
+from triobot.wire.operations import VerifyPayment
 
 
 def clerk(till: Till) -> Clerk:
@@ -154,3 +157,59 @@ async def test_alarms_are_acknowledged(autojump_clock: MockClock) -> None:
         assert (await ask(till, "acknowledge", kind="amount_mismatch", key=ticket.id))["alarms"] == []
         with pytest.raises(ConfigError):
             await ask(till, "acknowledge", kind="nonsense")
+
+
+async def test_a_chat_is_forgotten_once_its_money_is_dealt_with(autojump_clock: MockClock) -> None:
+    """Numbers and amounts stay, for the books; what was bought and said goes, and so does who paid."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        chat = till.user.chat_id
+        event = till.pays()
+        refused = str(await failing(till, "forget", chat=chat))
+        assert f"payment {ticket.id} is closing" in refused
+        assert "was ended. Forget it 75 minutes after its button is gone" in refused
+        till.line.fault = lambda operation: "lost" if isinstance(operation, VerifyPayment) else None
+        await trio.sleep(1)
+        assert "Forget it after 2023-11-14 23:29 UTC" in str(await failing(till, "forget", chat=chat))
+        till.line.fault = lambda operation: None
+        await till.posts(event)
+        await trio.sleep(400)
+        assert await till.state(ticket.id) == "verified"
+        for captured in (True, False):
+            assert "may not have got" in str(await failing(till, "forget", chat=chat, captured=captured))
+        await ask(till, "settle", ref=ticket.id)
+        lapses = await till.charges("2")
+        await lapses.give_up()
+        await trio.sleep(2 * 3600)
+        assert await ask(till, "forget", chat=chat, captured=True) == {}
+        assert await ask(till, "forget", chat=chat) == {"payments": 2}
+        assert await ask(till, "forget", chat=chat) == {"payments": 0}
+
+        for number in (ticket.id, lapses.id):
+            row = await till.store.payments.get(number)
+            assert row is not None
+            assert "Pizza" not in row.record
+            assert "Sara" not in row.record
+            entry = await till.entry(number)
+            assert (entry.item, entry.amount, entry.payer) == (NOTHING, PRICE, None)
+        # Paid all the same: nobody knows what for, and so an operator is told.
+        await till.posts(PayCallback(chat, lapses.id))
+        await trio.sleep(1)
+        assert "callback_after_end" in await till.alarms()
+
+
+async def test_without_a_bot_no_button_is_taken_away(autojump_clock: MockClock) -> None:
+    """Nobody could watch it; so nothing is done."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        alone = Clerk(till.store, till.cashier.books, till.clock.now)
+        with pytest.raises(ConfigError, match=r"75 minutes after its button is gone") as caught:
+            await alone.answer({"ask": "payments.forget", "chat": till.user.chat_id})
+        assert "was ended" not in str(caught.value)
+        assert await till.state(ticket.id) == "open"
+
+
+async def failing(till: Till, what: str, **fields: Any) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        await ask(till, what, **fields)
+    return caught.value

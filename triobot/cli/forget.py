@@ -14,6 +14,10 @@ Conversations and their journals, waiting events, what the chat keeps, who wrote
 what runs there is ended without a word. The places in the file are overwritten. What was accepted once is
 known by its digest for at most a week. Backups keep what they hold.
 
+Of payments the numbers, amounts and times stay, for the books; what was bought, and who paid, goes. While
+money is open in the chat nothing is deleted: what was paid is given or settled first, and a button that
+somebody could still press is taken away by a running bot, and watched for 75 minutes.
+
 examples:
   triobot forget 1234
   triobot forget 1234 --yes --bot pizza:bot

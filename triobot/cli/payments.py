@@ -199,8 +199,14 @@ def _export(payments: Iterator[Answer]) -> None:
     writer.writerow(_COLUMNS)
     for payment in payments:
         writer.writerow(
-            instant(payment[name]) if name.endswith(("_at", "_by")) else payment[name] for name in _COLUMNS
+            instant(payment[name]) if name.endswith(("_at", "_by")) else _cell(payment[name])
+            for name in _COLUMNS
         )
+
+
+def _cell(value: object) -> object:
+    """As it is, unless a spreadsheet would take it for a formula: an invoice's number is the platform's."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
 
 
 def _totals(settings: Settings, days: int) -> Iterator[str]:

@@ -64,8 +64,14 @@ def _lines(told: Told) -> Iterator[str]:
     if "outbox" in told:
         yield f"outbox: {_numbers(told['outbox'])}"
         yield f"since the start: {_numbers(told['counts'])}"
+    yield f"payments: {_numbers(told['payments'])}"
+    if told.get("payment_facts"):
+        yield f"of them since the start: {_numbers(told['payment_facts'])}"
+    if told["open_alarms"]:
+        yield f"alarms that nobody has acknowledged: {told['open_alarms']}; `triobot payments alarms`"
     alarms = cast("list[Told]", told.get("alarms", []))
-    yield f"alarms: {len(alarms) or 'none'}" if told["running"] else "alarms: only a running bot knows"
+    if told["running"]:
+        yield f"alarms: {len(alarms) or 'none'}"
     for alarm in alarms:
         yield f"  {instant(alarm['at'])} {alarm['kind']} x{alarm['times']}: {alarm['text']}"
 

@@ -248,11 +248,11 @@ class Till:
         while ticket.has_news and not _is_decided(found):
             notice = await ticket.wait_notice()
             if notice is not None:
-                found.append(notice)
+                found = _and(found, notice)
                 continue
             # What doesn't end the charge is said later: a timeout doesn't wait for that.
             while not _is_decided(found) and (notice := await ticket.wait_decided()) is not None:
-                found.append(notice)
+                found = _and(found, notice)
         return found
 
     async def _deal_with(self, notice: PaymentNotice) -> Paid[Any] | None:
@@ -345,6 +345,11 @@ class _Sending:
             log.error(  # noqa: TRY400  # a store's traceback says nothing more
                 "payment %s: how its send ended is not stored: %s", self._ticket.id, type(failure).__name__
             )
+
+
+def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentNotice]:
+    """The user hears "try again" once, however often it was said to us."""
+    return [*(one for one in found if one.outcome != notice.outcome), notice]
 
 
 def _is_decided(found: Sequence[PaymentNotice]) -> bool:

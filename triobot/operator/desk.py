@@ -25,6 +25,7 @@ from .requests import (
 )
 
 _PAGE: Final = 100
+_MOST_ALARMS: Final = 1_000
 
 Tell = Callable[[Told], Awaitable[None]]
 
@@ -54,6 +55,7 @@ class Pulse:
         live: conversations in memory.
         counts: what happened so far, by word.
         outbox: where it stands, number by number.
+        payments: what happened to payments so far, by the ledger's word.
         alarms: of this run, oldest first.
     """
 
@@ -62,6 +64,7 @@ class Pulse:
     counts: Mapping[str, int]
     outbox: Mapping[str, object]
     alarms: Sequence[Rung]
+    payments: Mapping[str, int] = attrs.field(factory=dict[str, int])
 
 
 @final
@@ -120,10 +123,7 @@ class Desk:
                 for chat in self._chats(limit):
                     await tell(chat)
             case Forget(chat_id):
-                if self._end is not None:
-                    await self._end(chat_id)
-                told = await self._store.forget(chat_id)
-                await tell(attrs.asdict(told))
+                await tell(await self._forget(chat_id))
             case Backup(path):
                 await self._store.backup(path)
             case AboutBroadcasts(fields):
@@ -155,6 +155,8 @@ class Desk:
             "oldest_event_at": oldest[0].at if oldest else None,
             "intents": statistics.intents,
             "raw": statistics.raw,
+            "payments": dict(await self._store.payments.counts()),
+            "open_alarms": len(await self._store.alarms.open(limit=_MOST_ALARMS)),
         }
         if self._pulse is not None:
             pulse = self._pulse()
@@ -163,6 +165,7 @@ class Desk:
                 "live": pulse.live,
                 "counts": dict(pulse.counts),
                 "outbox": dict(pulse.outbox),
+                "payment_facts": dict(pulse.payments),
                 "alarms": [
                     {
                         "kind": rung.alarm.kind,
@@ -175,6 +178,17 @@ class Desk:
                 ],
             }
         return told
+
+    async def _forget(self, chat_id: ChatId) -> Told:
+        """Delete everything of a chat, unless money is open in it."""
+        if self._payments is not None:
+            # Before anything is ended: whoever has the money shall give the goods.
+            await self._payments({"ask": "payments.forget", "chat": chat_id, "captured": True})
+        if self._end is not None:
+            await self._end(chat_id)
+        if self._payments is not None:
+            await self._payments({"ask": "payments.forget", "chat": chat_id})
+        return attrs.asdict(await self._store.forget(chat_id))
 
     async def _list(self, request: ListJournals, tell: Tell) -> None:
         if request.chat_id is not None:

@@ -13,6 +13,8 @@
 ``payments.counts``           ``{"counts": {...}}`` by state
 ``payments.alarms``           ``{"alarms": [...]}`` that nobody has acknowledged
 ``payments.acknowledge``      ``kind``, ``key``, or neither for all
+``payments.forget``           ``chat``: what was bought and said is deleted, amounts and numbers stay; refused
+                              while money is open; with ``captured``, only looks for what is owed
 ============================  =========================================================================
 
 No answer holds what a message says, or what was bought.
@@ -20,7 +22,8 @@ No answer holds what a message says, or what was bought.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import datetime as dt
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias, cast, final, get_args
 
 import attrs
@@ -29,14 +32,14 @@ from ..alarm_kinds import AlarmKind
 from ..errors import ConfigError, StaleRowError
 from ..money import AcknowledgeAlarms
 from ..seams import Store
-from ..wire.ids import RefId, as_chat_id, as_invoice_id, as_ref_id
+from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
 from ..wire.rules import check_integer
 from .books import Books
-from .entry import STATES, Entry, Kind
+from .entry import ENDED, NOTHING, STATES, Entry, Kind, State
 from .facts import Adopted, Answer, Plain, PlainName, SendOk
 from .records import entry_of
 from .references import new_ref_id
-from .schedule import INVOICE_LIFE, verify_by
+from .schedule import INVOICE_LIFE, verify_by, watched_until
 
 Question: TypeAlias = Mapping[str, object]
 Inquire: TypeAlias = Callable[[Entry], Awaitable[Answer]]
@@ -47,7 +50,17 @@ _ACTS: Final[Mapping[str, PlainName]] = {
     "payments.settle": "operator_settled",
     "payments.resolve": "operator_resolved",
 }
+_PAYABLE: Final[tuple[State, ...]] = (
+    "prepared",
+    "sending",
+    "unsure",
+    "open",
+    "check",
+    "verifying",
+    "closing",
+)
 _MOST: Final = 1_000
+_PAGE: Final = 200
 _HIDDEN: Final = frozenset({"item", "text", "payer", "said"})
 
 
@@ -93,6 +106,8 @@ class Clerk:
             case "payments.alarms":
                 alarms = await self._store.alarms.open(limit=_MOST)
                 return {"alarms": [attrs.asdict(alarm) for alarm in alarms]}
+            case "payments.forget":
+                return await self._forget(as_chat_id(cast("int", question.get("chat"))), question)
             case "payments.acknowledge":
                 return await self._acknowledge(question)
             case str() if ask in _ACTS:
@@ -160,7 +175,7 @@ class Clerk:
             chat_id=chat_id,
             amount=amount,
             currency="coin" if question.get("currency") == "coin" else "IRR",
-            item="[1,null]",
+            item=NOTHING,
             text="-",
             owner="operator",
             taker="conversation",
@@ -174,6 +189,43 @@ class Clerk:
         except StaleRowError as error:
             raise ConfigError(f"{number} has come into the books meanwhile") from error
         return {"payment": _summary(added)}
+
+    async def _forget(self, chat_id: ChatId, question: Question) -> dict[str, object]:
+        for entry in await self._of_chat(chat_id, ("verified", "delivered", "mismatch")):
+            raise ConfigError(
+                f"chat {chat_id} has paid for what it may not have got: payment {entry.id} is {entry.state}: "
+                f"{STATES[entry.state]}. Nothing was deleted; look after `triobot payments show {entry.id}`"
+            )
+        if question.get("captured"):
+            return {}
+        running = self._inquire is not None
+        for entry in await self._of_chat(chat_id, _PAYABLE):
+            if running and entry.taker == "conversation":
+                # It has been ended a moment ago, and may not have said so yet.
+                await self._books.move(entry.id, Plain("taker_gone"), may_fail=True, taker="conversation")
+        for entry in await self._of_chat(chat_id, _PAYABLE):
+            over = watched_until(entry)
+            ended = " What ran in the chat was ended." if running else ""
+            after = f"after {_clock_time(over)} UTC" if over else "75 minutes after its button is gone"
+            raise ConfigError(
+                f"chat {chat_id} may still pay: payment {entry.id} is {entry.state}: {STATES[entry.state]}. "
+                f"Nothing was deleted.{ended} Forget it {after}; `triobot payments list --chat {chat_id}`"
+            )
+        forgotten = 0
+        for entry in await self._of_chat(chat_id, ("settled", *ENDED)):
+            if (entry.item, entry.text) != (NOTHING, "-"):
+                await self._books.move(entry.id, Plain("forgotten"), may_fail=True)
+                forgotten += 1
+        return {"payments": forgotten}
+
+    async def _of_chat(self, chat_id: ChatId, states: Sequence[State]) -> list[Entry]:
+        found: list[Entry] = []
+        after: RefId | None = None
+        find = self._store.payments.find
+        while page := await find(states=states, chat_id=chat_id, after=after, limit=_PAGE):
+            after = page[-1].id
+            found += map(entry_of, page)
+        return found
 
     async def _acknowledge(self, question: Question) -> dict[str, object]:
         kind, key = question.get("kind"), question.get("key")
@@ -196,6 +248,11 @@ def _integer(question: Question, name: str, *, least: int = 0) -> int:
     value = question.get(name)
     check_integer(name, value, least=least)
     return cast("int", value)
+
+
+def _clock_time(at: int) -> str:
+    # Rounded up: what is said at that minute is late enough.
+    return dt.datetime.fromtimestamp(at / 1000 + 60, dt.UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _summary(entry: Entry) -> dict[str, object]:

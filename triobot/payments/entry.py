@@ -60,6 +60,9 @@ Taker: TypeAlias = Literal["conversation", "handler", "nobody"]
 """Who gets the money's goods: the conversation that waits, the aside for its item, or nobody, and then it is
 never verified: not verifying is the only refund there is."""
 
+NOTHING: Final = "[1,null]"
+"""The record of an item that nobody knows."""
+
 Said: TypeAlias = Literal["error", "unknown"]
 
 

@@ -57,6 +57,7 @@ FactName: TypeAlias = Literal[
     "operator_redeliver",
     "operator_settled",
     "operator_resolved",
+    "forgotten",
 ]
 
 FACTS: Final[dict[FactName, str]] = {
@@ -102,6 +103,7 @@ FACTS: Final[dict[FactName, str]] = {
     "operator_redeliver": "an operator wants it delivered to the aside for its item",
     "operator_settled": "an operator says that the goods were given",
     "operator_resolved": "an operator says that nothing is owed any more",
+    "forgotten": "its chat is forgotten: what was bought and said, and by whom",
 }
 
 PlainName: TypeAlias = Literal[
@@ -128,6 +130,7 @@ PlainName: TypeAlias = Literal[
     "operator_redeliver",
     "operator_settled",
     "operator_resolved",
+    "forgotten",
 ]
 
 

@@ -13,7 +13,7 @@ import attrs
 from ..alarm_kinds import AlarmKind
 from ..money import PaymentNotice as Notice
 from . import schedule
-from .entry import CAPTURED, Entry, Said, Taker
+from .entry import CAPTURED, NOTHING, Entry, Said, Taker
 from .facts import Adopted, Answer, Fact, FactName, Hint, SendOk, name_of
 from .table import Duty, Row, When, find
 
@@ -150,6 +150,8 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
     )
     if name == "declined_retry":
         return hinted
+    if name == "declined_final" and _elsewhere(entry, hint):
+        return hinted
     if name == "declined_final":
         return attrs.evolve(hinted, decline=hint.code)
     claims = entry.claims + 1
@@ -196,6 +198,8 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
             return attrs.evolve(entry, uncertain=True, sent_at=entry.sent_at or entry.made_at)
         case "delivered":
             return attrs.evolve(entry, delivered_at=now, deliver_at=None)
+        case "forgotten":
+            return attrs.evolve(entry, item=NOTHING, text="-", payer=None)
         case "no_handler":
             return attrs.evolve(entry, deliver_at=None)
         case _:
@@ -322,7 +326,7 @@ def _told(before: Entry, after: Entry, row: Row, fact: Fact) -> tuple[Entry, Not
             return after, None
         return attrs.evolve(after, decline=None), Notice("declined", after.decline)
     if isinstance(fact, Hint):
-        return after, Notice(outcome, fact.code, fact.charge_url)
+        return after, None if _elsewhere(before, fact) else Notice(outcome, fact.code, fact.charge_url)
     return after, Notice(outcome, captured=after.captured)
 
 
@@ -365,6 +369,15 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
             return after.kind == "button" and after.message_id is None
         case _:
             assert_never(when)
+
+
+def _elsewhere(entry: Entry, hint: Hint) -> bool:
+    """Whether a "no" isn't about our button: it was forwarded, or somebody only knows its number.
+
+    What was sent twice is on the screen twice; a callback that names no message is taken for ours.
+    """
+    known = None not in (hint.message_id, entry.message_id) and not entry.lost
+    return hint.chat_id != entry.chat_id or (known and hint.message_id != entry.message_id)
 
 
 def _is_another(entry: Entry, hint: Hint, now: int) -> bool:

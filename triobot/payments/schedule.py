@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+import attrs
+
 from .entry import Entry, State
 from .facts import AFTERLIFE
 
@@ -71,6 +73,12 @@ def unpaid_until(entry: Entry) -> int:
 def verify_by(entry: Entry) -> int:
     """Before this a verify captures whatever may have been paid."""
     return unpaid_until(entry) + WINDOW
+
+
+def watched_until(entry: Entry) -> int | None:
+    """When it can't be paid any more; None while somebody waits for it, or its button is still there."""
+    over = _life(attrs.evolve(entry, state="closing"))
+    return None if over is None else over[0]
 
 
 def due(entry: Entry) -> tuple[int, Clock] | None:

@@ -347,6 +347,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(("verified", "delivered"), ("operator_settled",), "settled", outcome="handed_over"),
     Row(("verified", "delivered", "mismatch"), ("operator_resolved",), "resolved", outcome="handed_over"),
     Row(("closing", "check"), ("operator_resolved",), "resolved"),
+    Row(("settled", *ENDED), ("forgotten",)),
 )
 
 

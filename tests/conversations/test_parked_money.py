@@ -1,0 +1,96 @@
+"""Money of a conversation that can't go on with new code: not locked up with it."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+from doubles import FakeOutbox, FakeStore
+from town import TEXTS, open_town
+from trio.testing import MockClock
+
+from triobot.conversations.chat import Chat
+from triobot.conversations.filters import command, text
+from triobot.conversations.paid import Paid, paid
+from triobot.conversations.routes import Router
+from triobot.errors import PaymentHandedOverError
+from triobot.wire.operations import InquirePayment, VerifyPayment
+from triobot.wire.results import PaymentState
+
+PRICE = 250_000
+YES = PaymentState(True, PRICE)
+
+
+@attrs.frozen
+class Pizza:
+    """What is bought."""
+
+
+def shop(*, mended: bool, late: list[str], had: list[object]) -> Router:
+    """Its code asks for money; or, by mistake, for something else in its place."""
+    bot = Router()
+
+    @bot.conversation(text("buy"))
+    async def buy(chat: Chat) -> None:
+        if not mended:
+            await chat.ask("How many?")
+        try:
+            had.append(await chat.charge(PRICE, "Pizza", item=Pizza()))
+        except PaymentHandedOverError as error:
+            had.append(error)
+
+    @bot.interrupt(command("cancel"))
+    async def cancel(chat: Chat) -> None:
+        await chat.send("Cancelled.")
+
+    @bot.aside(paid(Pizza))
+    async def delivers(chat: Chat[Paid[Pizza]]) -> None:
+        late.append(chat.event.key)
+        await chat.send("Late, but here.")
+
+    return bot
+
+
+async def test_what_is_paid_to_a_parked_conversation_goes_to_the_aside(autojump_clock: MockClock) -> None:
+    """After ten minutes; and the conversation, mended later, is told that somebody else has it."""
+    store, outbox = FakeStore(), FakeOutbox()
+    late: list[str] = []
+    had: list[object] = []
+    async with open_town(shop(mended=True, late=late, had=had), store=store, outbox=outbox) as town:
+        await town.says("buy")
+    async with open_town(shop(mended=False, late=late, had=had), store=store, outbox=outbox) as town:
+        (before,) = await store.payments.find(limit=9)
+        outbox.reply(YES, lambda op: isinstance(op, VerifyPayment | InquirePayment))
+        await town.pays(ref_id=before.id)
+        (row,) = await store.payments.find(limit=9)
+        assert row.state == "verified"
+        assert {alarm.kind for alarm in town.alarms} == {"conversation_parked"}
+        await trio.sleep(9 * 60)
+        assert late == []
+        await trio.sleep(2 * 60)
+        assert late == [f"button-{row.id}"]
+        (row,) = await store.payments.find(limit=9)
+        assert row.state == "settled"
+        assert "captured_but_parked" in {alarm.kind for alarm in await store.alarms.all(limit=9)}
+        assert TEXTS.parked in town.sent()
+    async with open_town(shop(mended=True, late=late, had=had), store=store, outbox=outbox) as town:
+        await town.says("hello")
+        await town.rest()
+        assert [type(one) for one in had] == [PaymentHandedOverError]
+        assert len(late) == 1
+
+
+async def test_an_interrupt_hands_the_money_over_at_once(autojump_clock: MockClock) -> None:
+    """Nobody has to wait for the ten minutes, nor for the mended code."""
+    store, outbox = FakeStore(), FakeOutbox()
+    late: list[str] = []
+    had: list[object] = []
+    async with open_town(shop(mended=True, late=late, had=had), store=store, outbox=outbox) as town:
+        await town.says("buy")
+    async with open_town(shop(mended=False, late=late, had=had), store=store, outbox=outbox) as town:
+        (row,) = await store.payments.find(limit=9)
+        outbox.reply(YES, lambda op: isinstance(op, VerifyPayment | InquirePayment))
+        await town.pays(ref_id=row.id)
+        await town.says("/cancel")
+        await trio.sleep(1)
+        assert late == [f"button-{row.id}"]
+        assert had == []

@@ -1,0 +1,174 @@
+"""The emulated platform as a process of its own, a bot that sells on it, and the wire between the two."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import trio
+
+from tests.loopback import Line, Users
+from tests.processes.process import ROOT, SECRET, TOKEN, BotProcess, environment, listen, start_process
+from triobot.emulator.person import App, connect
+from triobot.operator import Request, Status, ask, socket_path
+from triobot.operator.requests import AboutPayments, Told
+
+SELLING = Path(__file__).parent / "selling.py"
+
+
+@attrs.define
+class Wire:
+    """Carries operations to the platform and answers back, unless it is told to hold them.
+
+    Attributes:
+        port: where the bot connects to.
+        platform: the port of the platform.
+        held: operations whose answers stay here.
+        stopped: answers that came and were not passed on, as often as they came.
+    """
+
+    port: int
+    platform: int
+    held: set[str] = attrs.Factory(lambda: set[str]())
+    stopped: dict[str, list[bytes]] = attrs.Factory(lambda: dict[str, list[bytes]]())
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Carry one connection's operations, one after another."""
+        bot = Line(stream)
+        try:
+            async with stream, await trio.open_tcp_stream("127.0.0.1", self.platform) as far:
+                platform = Line(far)
+                while True:
+                    head, body = await bot.message()
+                    if not head:
+                        return
+                    path = head.split(b" ")[1].decode().partition("/")[2]
+                    head = head.replace(b":%d" % self.port, b":%d" % self.platform)
+                    await far.send_all(head + b"\r\n\r\n" + body)
+                    head, body = await platform.message()
+                    if path in self.held:
+                        self.stopped.setdefault(path, []).append(body)
+                        await trio.sleep_forever()
+                    await stream.send_all(head + b"\r\n\r\n" + body)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return  # the bot was killed
+
+
+@attrs.define
+class Market:
+    """Everything that a test touches.
+
+    Attributes:
+        app: the people, and the machine room of the platform.
+        oven: where the bot writes which payment it gave the goods for.
+    """
+
+    app: App
+    wire: Wire
+    users: Users
+    store: Path
+    oven: Path
+    start: Callable[[], Awaitable[BotProcess]]
+    process: BotProcess | None = None
+
+    @property
+    def baked(self) -> list[str]:
+        """The keys under which goods were given."""
+        return self.oven.read_text().split() if self.oven.exists() else []
+
+    async def states(self) -> list[str]:
+        """The payments' states, as an operator sees them."""
+        counts = (await self._asked(AboutPayments({"ask": "payments.counts"})))["counts"]
+        assert isinstance(counts, dict)
+        return sorted(state for state, count in counts.items() for _ in range(count))
+
+    async def waiting(self) -> object:
+        """Events that nobody has dealt with yet."""
+        return (await self._asked(Status()))["inbox"]
+
+    async def _asked(self, request: Request) -> Told:
+        answers: list[Told] = []
+        place = socket_path(f"sqlite:{self.store}")
+
+        async def tell(told: Told) -> None:
+            answers.append(told)
+
+        assert place is not None
+        assert await ask(place, request, tell)
+        return answers[0]
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until another process has done something."""
+    with trio.fail_after(60):
+        while not await condition():
+            await trio.sleep(0.02)
+
+
+@asynccontextmanager
+async def open_market(folder: Path) -> AsyncGenerator[Market]:
+    """A platform, and a running bot on it; both are killed at the end."""
+    with listen() as bot_socket:
+        port = bot_socket.getsockname()[1]
+        platform = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "triobot.cli", "emulate", "--port", "0", "--token", TOKEN),
+                *("--bot-url", f"http://127.0.0.1:{port}/{SECRET}"),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert platform.stdout is not None
+        told = dict[str, str]()
+        try:
+            for line in platform.stdout:
+                name, _, value = line.strip().partition("  ")
+                told[name] = value.strip()
+                if name == "page":
+                    break
+            listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            own = listeners[0].socket.getsockname()[1]
+            wire = Wire(own, int(told["base_url"].rpartition(":")[2]))
+            store, oven = folder / "bot.db", folder / "oven"
+
+            async def start() -> BotProcess:
+                market.process = await start_process(
+                    [
+                        *(sys.executable, "-m", "triobot.cli", "run", f"{SELLING}:bot"),
+                        *("--fd", str(bot_socket.fileno())),
+                    ],
+                    sock=bot_socket,
+                    environ=environment(
+                        TRIOBOT_BASE_URL=f"http://127.0.0.1:{own}",
+                        TRIOBOT_STORE=f"sqlite:{store}",
+                        OVEN=str(oven),
+                    ),
+                    log=folder / "log",
+                )
+                return market.process
+
+            async with (
+                connect(told["control"], told["control token"]) as app,
+                trio.open_nursery() as nursery,
+            ):
+                nursery.start_soon(trio.serve_listeners, wire.serve, listeners)
+                market = Market(app, wire, Users(port, f"/{SECRET}"), store, oven, start)
+                try:
+                    await start()
+                    yield market
+                finally:
+                    if market.process is not None:
+                        market.process.popen.kill()
+                        market.process.popen.wait()
+                    nursery.cancel_scope.cancel()
+        finally:
+            platform.kill()
+            platform.wait()
+            platform.stdout.close()
