@@ -1,6 +1,7 @@
 """What an echo costs here and elsewhere: ``python -m tests.benchmarks.echo [--rounds N]``.
 
-Each connection posts an event, waits for its 200 and for the echo at the platform, and goes on: a closed loop.
+Each connection posts an event, waits for its 200 and for the echo at the platform, and goes on: a closed
+loop.
 What is compared is the CPU time of the system's process for an echo, as the kernel counts it. Rounds are
 interleaved, and ratios are taken round by round, because machines are noisy and ratios much less so. `load`
 is the share of a core that the platform and the users took meanwhile: near 100 % it would be what limits the
@@ -30,7 +31,13 @@ Table = dict[str, Figures]
 
 
 def compare(
-    systems: Sequence[System], *, connections: int, rounds: int, events: int, peers: Path, echo: bool = True
+    systems: Sequence[System],
+    *,
+    connections: int,
+    rounds: int,
+    events: int,
+    peers: Path | None,
+    echo: bool = True,
 ) -> Table:
     """Run systems side by side, round by round."""
     cores, load = take_sides(), Load()
@@ -71,7 +78,12 @@ def compare(
 
 
 def acknowledge(
-    systems: Sequence[System], *, rounds: int, seconds: float, peers: Path, rates: Sequence[int] = RATES
+    systems: Sequence[System],
+    *,
+    rounds: int,
+    seconds: float,
+    peers: Path | None,
+    rates: Sequence[int] = RATES,
 ) -> dict[str, Table]:
     """How long an event waits for its 200 at a rate, while echoes are made of those before it."""
     cores, load = take_sides(), Load()
@@ -111,7 +123,7 @@ def tell(title: str, table: Table) -> None:
     """Print what was measured."""
     base = baseline(table, ("aiogram", "aiohttp alone"))
     print(title)
-    print(f"{'':26} {'CPU us':>7} {'in ' + base:>14} {'':11} {'per s':>7} {'p50 ms':>7} {'p99 ms':>7} {'load':>5}")
+    print(f"{'':26} {'CPU us':>7} {'in ' + base:>14} {'':11} {'per s':>7} {'p50 ms':>7} {'p99 ms':>7}  load")
     for name, figures in table.items():
         inside = ratio(figures["cpu"], table[base]["cpu"])
         cpu, rate, p50, p99, load = (

@@ -213,6 +213,13 @@ class Load:
 
             self._add(made, perform)
 
+    def close(self) -> None:
+        """Close every connection, and the platform."""
+        for line in list(self._lines.values()):
+            self.drop(line)
+        self._listener.close()
+        self._epoll.close()
+
     def until(self, condition: Callable[[], bool], seconds: float = _PATIENCE) -> None:
         """Go on until a condition holds.
 

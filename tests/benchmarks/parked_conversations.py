@@ -1,6 +1,6 @@
 """What an event costs among 1,000 and among 1,000,000 parked conversations, and what those cost on the disk.
 
-    python tests/benchmarks/parked_conversations.py [PARKED] [SECONDS] [FOLDER]
+    python -m tests.benchmarks.parked_conversations [PARKED] [SECONDS] [FOLDER]
 
 Both are measured in turns in one run, so that the ratio means something on a busy machine. Point FOLDER at
 the disk that matters.
@@ -25,6 +25,8 @@ from triobot.journals import AppendRecords, ConversationId, Lease, PutStanding
 from triobot.seams import Accepted, Arrival, Consume, InboxRow, Quota, Store, Write
 from triobot.store import Stamp, open_sqlite
 from triobot.wire.ids import ChatId
+
+from .figures import Figures
 
 FEW: Final = 1_000
 ROUNDS: Final = 5
@@ -160,7 +162,9 @@ async def reads(store: Store, parked: int) -> str:
     return ", ".join(told)
 
 
-async def main(many: int, seconds: float, folder: Path) -> None:
+async def measure(many: int, seconds: float, folder: Path) -> dict[str, dict[str, Figures]]:
+    """Print what was measured, and return the microseconds of an event: by callers, and by parked ones."""
+    table: dict[str, dict[str, Figures]] = {}
     sizes = {FEW: folder / "few.db", many: folder / "many.db"}
     for parked, path in sizes.items():
         async with open_sqlite(path, stamp=STAMP, clock=_Now()):
@@ -181,6 +185,7 @@ async def main(many: int, seconds: float, folder: Path) -> None:
                 for _ in range(ROUNDS):
                     for parked, store in stores.items():
                         took[parked].append(await events(store, parked, callers, seconds, positions[parked]))
+                table[str(callers)] = {f"{parked:,}": {"event": took[parked]} for parked in stores}
                 few, lots = (median(took[parked]) for parked in stores)
                 print(
                     f"{callers:3} callers: an event costs {few:6.0f} us among {FEW:,},"
@@ -190,10 +195,11 @@ async def main(many: int, seconds: float, folder: Path) -> None:
             for parked, store in stores.items():
                 print(f"{parked:9,} parked: {await appends(store, parked, 256, seconds):7.0f} appends/s")
                 print(f"{parked:9,} parked: ms: {await reads(store, parked)}")
+    return table
 
 
 if __name__ == "__main__":
     how_many = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     duration = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
     with tempfile.TemporaryDirectory(dir=sys.argv[3] if len(sys.argv) > 3 else None) as where:
-        trio.run(main, how_many, duration, Path(where))
+        trio.run(measure, how_many, duration, Path(where))

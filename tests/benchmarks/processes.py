@@ -76,9 +76,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(
-    name: str, command: Sequence[str], port: int, load: Load, cores: set[int]
-) -> Generator[Running]:
+def running(name: str, command: Sequence[str], port: int, load: Load, cores: set[int]) -> Generator[Running]:
     """Start a system, wait until it listens, and stop it at the end.
 
     Raises:
@@ -96,7 +94,9 @@ def running(
                 load.turn(0.02)  # a framework may ask its platform something before it listens
                 if process.poll() is not None or time.monotonic() > deadline:
                     said.seek(0)
-                    raise RuntimeError(f"{name} did not start: {said.read()[-2000:].decode(errors='replace')}")
+                    raise RuntimeError(
+                        f"{name} did not start: {said.read()[-2000:].decode(errors='replace')}"
+                    )
             yield Running(process.pid, port, cpu_of(process.pid), time.monotonic() - began)
         finally:
             process.terminate()

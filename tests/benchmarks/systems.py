@@ -48,9 +48,11 @@ PTB: Final = System(
 NODE: Final = System("grammY (Node)", "grammy_echo", (), telegram_event, "nothing", GRAMMY)
 
 ECHO: Final = (TRIOBOT, ONE, IN_MEMORY, FRAMEWORK, PTB, NODE, BARE, FLOOR)
+ACKNOWLEDGING: Final = (TRIOBOT, FRAMEWORK, NODE, BARE, FLOOR)
 INBOUND: Final = (
-    attrs.evolve(TRIOBOT, arguments=("silent", "sqlite")),
-    attrs.evolve(IN_MEMORY, arguments=("silent", "memory")),
+    attrs.evolve(TRIOBOT, name="triobot, stored and answered", arguments=("nobody", "sqlite")),
+    attrs.evolve(TRIOBOT, name="triobot, and a conversation", arguments=("silent", "sqlite")),
+    attrs.evolve(IN_MEMORY, name="triobot, in memory", arguments=("nobody", "memory")),
     attrs.evolve(BARE, arguments=("silent",)),
     attrs.evolve(FLOOR, arguments=("silent",)),
 )
@@ -58,7 +60,7 @@ INBOUND: Final = (
 
 @contextmanager
 def all_running(
-    systems: Sequence[System], load: Load, *, peers: Path, stores: Path, cores: set[int]
+    systems: Sequence[System], load: Load, *, peers: Path | None, stores: Path, cores: set[int]
 ) -> Generator[dict[System, Running]]:
     """Start those that can be had, one after the other; they stop at the end."""
     with ExitStack() as stack:
@@ -74,11 +76,11 @@ def all_running(
         yield there
 
 
-def command_of(system: System, peers: Path) -> list[str] | None:
-    """How it is started, up to the arguments of all; None if it can't be installed."""
+def command_of(system: System, peers: Path | None) -> list[str] | None:
+    """How it is started, up to the arguments of all; None if it can't be had. Without `peers` none can."""
     if system.environment is None:
         return [sys.executable, str(PEERS / f"{system.program}.py")]
-    command = installed(system.environment, peers)
+    command = None if peers is None else installed(system.environment, peers)
     return None if command is None else program(command, system.program)
 
 

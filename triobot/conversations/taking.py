@@ -41,7 +41,7 @@ def open_wait(
 def reopen_wait(there: Conversation, wait: Wait) -> None:
     """Take events again: another one than the last is wanted."""
     if wait.hints:
-        wait.answer = wait.hints.popleft()
+        wait.answer = wait.hints.pop(0)
     there.life.offer_queued(there, wait)
 
 

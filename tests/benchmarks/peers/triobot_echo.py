@@ -1,9 +1,12 @@
-"""triobot: an echo, by a new conversation for each message or by one that goes on; or silence."""
+"""triobot: an echo, by a new conversation for each message or by one that goes on; or silence.
+
+What "nobody" takes is stored, answered and dropped: the way in alone.
+"""
 
 import sys
 
 from triobot import Bot, Chat, Secret, Settings
-from triobot.filters import text
+from triobot.filters import command, text
 
 port, platform, secret, token, kind, store = sys.argv[1:]
 bot = Bot(
@@ -28,5 +31,8 @@ async def silent(chat: Chat) -> None:
     pass
 
 
-bot.conversation({"new": echo, "one": echoing, "silent": silent}[kind])
+if kind == "nobody":
+    bot.conversation(command("never"))(silent)
+else:
+    bot.conversation({"new": echo, "one": echoing, "silent": silent}[kind])
 bot.run()

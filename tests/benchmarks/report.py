@@ -1,0 +1,295 @@
+"""What was measured, as tables in the README and in docs/speed.md, and as a plot.
+
+A table stands between two comments that name it; the words around it are written by hand, and stay. Figures
+are medians of the rounds; what is in brackets is the range.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from .drawing import Bar, Panel, draw
+from .figures import Figures, Spread, baseline, ratio
+from .systems import ECHO, INBOUND
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = (ROOT / "README.md", ROOT / "docs" / "speed.md")
+PLOT: Final = ROOT / "docs" / "images" / "speed.svg"
+
+Results: TypeAlias = Mapping[str, Any]
+"""What tests/benchmarks/results.json holds."""
+
+_PEER: Final = "aiogram"
+
+
+def write(results: Results) -> None:
+    """Fill the tables of all pages, and draw the plot."""
+    tables = tables_of(results)
+    for page in PAGES:
+        page.write_text(fill(page.read_text(), tables))
+    PLOT.write_text(plot_of(results))
+
+
+def fill(page: str, tables: Mapping[str, str]) -> str:
+    """Put tables in their places.
+
+    Raises:
+        KeyError: the page wants a table that there is not.
+    """
+
+    def put(found: re.Match[str]) -> str:
+        name = found["name"]
+        return f"<!-- measured: {name} -->\n{tables[name]}\n<!-- end of {name} -->"
+
+    return re.sub(
+        r"<!-- measured: (?P<name>[a-z-]+) -->.*?<!-- end of (?P=name) -->", put, page, flags=re.DOTALL
+    )
+
+
+def tables_of(results: Results) -> dict[str, str]:
+    """Every table, by its name."""
+    parts = results["parts"]
+    return {
+        "echo": _echo(results),
+        "where": f"On {results['machine']}, {results['when']}.",
+        "cold": _cold(parts["echo"]),
+        "inbound": _by_connections(parts["inbound"], [system.name for system in INBOUND], "aiohttp alone"),
+        "ack": _ack(parts["ack"]),
+        "outbound": _outbound(parts["outbound"]["connections"], "connections"),
+        "idle": _outbound(parts["outbound"]["idle"], "open, four used"),
+        "commits": _commits(parts["commits"]),
+        "answers": _answers(parts["answers"]),
+        "revival": _revival(parts["revival"]),
+        "starting": _starting(parts["starting"]),
+        "memory": _memory(parts["memory"]),
+        "parked": _parked(parts["parked"]),
+    }
+
+
+def plot_of(results: Results) -> str:
+    """CPU of an echo, of all systems."""
+    panels = [
+        Panel(
+            f"{connections} connections at once" if connections != "1" else "one connection",
+            [
+                Bar(name, Spread.of(table[name]["cpu"]), name.startswith("triobot"))
+                for name in sorted(table, key=lambda name: Spread.of(table[name]["cpu"]).median)
+            ],
+        )
+        for connections, table in sorted(results["parts"]["echo"].items(), key=lambda pair: -int(pair[0]))
+    ]
+    return draw("CPU time of an echo", "microseconds", panels)
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; all columns but the first are numbers."""
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def _spread(spread: Spread, digits: int = 2) -> str:
+    return f"{spread.median:,.{digits}f} ({spread.least:,.{digits}f} to {spread.most:,.{digits}f})"
+
+
+def _middle(values: Sequence[float], digits: int = 0) -> str:
+    return f"{Spread.of(values).median:,.{digits}f}"
+
+
+def _echo(results: Results) -> str:
+    echo: dict[str, dict[str, Figures]] = results["parts"]["echo"]
+    keeps = {system.name: system.keeps for system in ECHO}
+    many, one = echo["64"], echo["1"]
+    base = baseline(many, (_PEER,))
+    rows = [
+        [
+            name,
+            keeps[name],
+            _spread(ratio(many[name]["cpu"], many[base]["cpu"])),
+            _middle(many[name]["cpu"]),
+            _spread(ratio(one[name]["cpu"], one[base]["cpu"])),
+            _middle(one[name]["cpu"]),
+            _middle(one[name]["p50"], 1),
+        ]
+        for name in keeps
+        if name in many
+    ]
+    head = [
+        "",
+        "what outlives the process",
+        f"64 connections: CPU of an echo, in {base}'s",
+        "in µs",
+        f"1 connection: in {base}'s",
+        "in µs",
+        "p50 ms",
+    ]
+    return markdown(head, rows)
+
+
+def _by_connections(parts: Mapping[str, Mapping[str, Figures]], names: Sequence[str], wished: str) -> str:
+    rows: list[list[str]] = []
+    base = wished
+    for connections, table in parts.items():
+        base = baseline(table, (wished,))
+        rows += [
+            [
+                connections,
+                name,
+                _middle(table[name]["cpu"]),
+                _spread(ratio(table[name]["cpu"], table[base]["cpu"])),
+                _middle(table[name]["rate"]),
+                _middle(table[name]["p50"], 2),
+                _middle(table[name]["p99"], 2),
+                _middle(table[name]["load"]),
+            ]
+            for name in names
+            if name in table
+        ]
+    head = ["connections", "", "CPU µs", f"in that of {base}", "a second", "p50 ms", "p99 ms", "load %"]
+    return markdown(head, rows)
+
+
+def _cold(parts: Mapping[str, Mapping[str, Figures]]) -> str:
+    whole = _by_connections(parts, [system.name for system in ECHO], _PEER)
+    rows = [
+        [
+            name,
+            _middle([s * 1e3 for s in figures["start_cpu"]]),
+            _middle(figures["first_ms"], 1),
+            _middle(figures["cold_cpu"]),
+            _middle(figures["cpu"]),
+            _middle(figures["megabytes"]),
+        ]
+        for name, figures in parts["64"].items()
+    ]
+    head = [
+        "64 connections",
+        "CPU ms until it listens",
+        "first echo, ms",
+        "µs CPU of the first 256",
+        "warm",
+        "MB at the end",
+    ]
+    return whole + "\n\n" + markdown(head, rows)
+
+
+def _ack(parts: Mapping[str, Mapping[str, Figures]]) -> str:
+    rows = [
+        [
+            rate,
+            name,
+            _middle(figures["p50"], 2),
+            _middle(figures["p99"], 2),
+            _middle(figures["cpu"]),
+            _middle(figures["load"]),
+        ]
+        for rate, table in parts.items()
+        for name, figures in table.items()
+    ]
+    return markdown(["events a second", "", "p50 ms", "p99 ms", "CPU µs", "load %"], rows)
+
+
+def _outbound(parts: Mapping[str, Mapping[str, Figures]], what: str) -> str:
+    rows: list[list[str]] = []
+    for many, table in parts.items():
+        base = baseline(table, ("aiohttp's client",))
+        rows += [
+            [
+                f"{int(many):,}",
+                name,
+                _middle(figures["cpu"]),
+                _spread(ratio(figures["cpu"], table[base]["cpu"])),
+                _middle(figures["rate"]),
+                _middle(figures["p50"], 2),
+                _middle(figures["p99"], 2),
+            ]
+            for name, figures in table.items()
+        ]
+    return markdown([what, "", "CPU µs", "in aiohttp's", "a second", "p50 ms", "p99 ms"], rows)
+
+
+def _commits(parts: Mapping[str, Figures]) -> str:
+    rows = [
+        [
+            many,
+            *(
+                _middle(figures[name], digits)
+                for name, digits in (("rate", 0), ("cpu", 0), ("p50", 2), ("p99", 2))
+            ),
+        ]
+        for many, figures in parts.items()
+    ]
+    return markdown(["producers at once", "commits a second", "CPU µs", "p50 ms", "p99 ms"], rows)
+
+
+def _answers(parts: Mapping[str, Figures]) -> str:
+    first = next(iter(parts.values()))["cpu"]
+    rows = [
+        [
+            f"answer {int(many):,}",
+            _spread(Spread.of(figures["cpu"]), 0),
+            _spread(ratio(figures["cpu"], first)),
+        ]
+        for many, figures in parts.items()
+    ]
+    return markdown(["", "CPU µs", "in that of the first row"], rows)
+
+
+def _revival(parts: Mapping[str, Figures]) -> str:
+    rows = [
+        [
+            f"{int(many):,}",
+            _spread(Spread.of(figures["cpu"]), 1),
+            _middle(figures["wall"], 1),
+            _middle([value * 1e3 / int(many) for value in figures["cpu"]]),
+        ]
+        for many, figures in parts.items()
+    ]
+    return markdown(["operations in the journal", "CPU ms", "ms", "CPU µs an operation"], rows)
+
+
+def _starting(parts: Mapping[str, Figures]) -> str:
+    def of(figures: Figures, name: str, digits: int = 0) -> str:
+        return _middle(figures[name], digits) if name in figures else ""
+
+    rows = [
+        [
+            f"{int(many):,}",
+            of(figures, "cpu"),
+            of(figures, "seconds", 1),
+            *(of(figures, name, 1) for name in ("p50", "p99", "longest")),
+        ]
+        for many, figures in parts.items()
+    ]
+    head = [
+        "due at the start",
+        "CPU µs each",
+        "s until all have spoken",
+        "others: p50 ms",
+        "p99 ms",
+        "longest ms",
+    ]
+    return markdown(head, rows)
+
+
+def _memory(figures: Figures) -> str:
+    rows = [
+        ["a chat in memory that waits for an answer", f"{_middle(figures['live'])} bytes"],
+        ["a chat that has left memory", f"{_middle(figures['evicted'])} bytes"],
+        ["either on the disk, with one question asked", f"{_middle(figures['disk'])} bytes"],
+        ["a full garbage collection at 10,000 in memory", f"{_middle(figures['collection'])} ms"],
+    ]
+    return markdown(["", ""], rows)
+
+
+def _parked(parts: Mapping[str, Mapping[str, Figures]]) -> str:
+    rows: list[list[str]] = []
+    for callers, table in parts.items():
+        first = next(iter(table.values()))["event"]
+        rows += [
+            [callers, known, _middle(figures["event"]), _spread(ratio(figures["event"], first))]
+            for known, figures in table.items()
+        ]
+    return markdown(["at once", "conversations known", "µs an event", "ratio"], rows)
