@@ -1,4 +1,4 @@
-"""What whoever looks on sees of a chat: tasks and their lines, deadlines, what waits; and no text of a message."""
+"""What an onlooker sees of a chat: tasks and their lines, deadlines, what waits; and no text of a message."""
 
 from __future__ import annotations
 
@@ -131,15 +131,17 @@ class Silent:
 
 
 async def test_a_lane_tells_what_waits_in_it() -> None:
-    async with trio.open_nursery() as nursery:
-        async with open_outbox(Silent(), raise_alarm=lambda alarm: None) as outbox:  # type: ignore[arg-type]
-            assert outbox.lane(CHAT) == LaneReport((), 0, 0, 0, 0.0, suspended=False)
-            for number in range(30):
-                nursery.start_soon(outbox.perform, SendMessage(CHAT, f"{SECRET} {number}"))
-            await trio.testing.wait_all_tasks_blocked()
-            lane = outbox.lane(CHAT)
-            assert (lane.queued, lane.in_flight, lane.attempts, lane.suspended) == (30, 1, 1, False)
-            assert set(lane.operations) == {"sendMessage"} and len(lane.operations) == 20
-            assert outbox.lane(ChatId(6)).queued == 0
-            nursery.cancel_scope.cancel()
-            await trio.lowlevel.checkpoint()
+    async with (
+        trio.open_nursery() as nursery,
+        open_outbox(Silent(), raise_alarm=lambda alarm: None) as outbox,  # type: ignore[arg-type]
+    ):
+        assert outbox.lane(CHAT) == LaneReport((), 0, 0, 0, 0.0, suspended=False)
+        for number in range(30):
+            nursery.start_soon(outbox.perform, SendMessage(CHAT, f"{SECRET} {number}"))
+        await trio.testing.wait_all_tasks_blocked()
+        lane = outbox.lane(CHAT)
+        assert (lane.queued, lane.in_flight, lane.attempts, lane.suspended) == (30, 1, 1, False)
+        assert set(lane.operations) == {"sendMessage"} and len(lane.operations) == 20
+        assert outbox.lane(ChatId(6)).queued == 0
+        nursery.cancel_scope.cancel()
+        await trio.lowlevel.checkpoint()
