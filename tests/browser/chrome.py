@@ -57,9 +57,10 @@ class PageError(AssertionError):
 class Page:
     """One tab. What it logs as errors is in `errors`, and every address that it asked for in `requested`."""
 
-    def __init__(self, browser: Browser, session: str) -> None:
+    def __init__(self, browser: Browser, session: str, context: str) -> None:
         self._browser = browser
         self._session = session
+        self.context = context
         self.errors: list[str] = []
         self.requested: list[str] = []
 
@@ -237,18 +238,21 @@ class Browser:
     @asynccontextmanager
     async def page(self, address: str = "about:blank") -> AsyncGenerator[Page]:
         """A tab while the block runs, with a profile of its own: it shares nothing with others."""
-        context = await self.call("Target.createBrowserContext", disposeOnDetach=True)
-        target = await self.call(
-            "Target.createTarget", url="about:blank", browserContextId=context["browserContextId"]
-        )
+        made = await self.call("Target.createBrowserContext", disposeOnDetach=True)
+        page = await self.tab(made["browserContextId"], address)
+        yield page
+        await self.call("Target.disposeBrowserContext", browserContextId=page.context)
+
+    async def tab(self, context: str, address: str) -> Page:
+        """One more tab of a profile; it ends with that."""
+        target = await self.call("Target.createTarget", url="about:blank", browserContextId=context)
         attached = await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-        page = self._pages[attached["sessionId"]] = Page(self, attached["sessionId"])
+        page = self._pages[attached["sessionId"]] = Page(self, attached["sessionId"], context)
         for domain in ("Page", "Runtime", "Log", "Network"):
             await page.call(f"{domain}.enable")
         await page.resize(1280, 800)
         await page.open(address)
-        yield page
-        await self.call("Target.disposeBrowserContext", browserContextId=context["browserContextId"])
+        return page
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from typing import Any
 
 import attrs
 import pytest
-from contract import SettableClock
 
 from triobot.seams import Store
 from triobot.store import Stamp, open_sqlite
+from triobot.testing.stores.contract import SettableClock
 
 STAMP = Stamp("https://platform.test/api", "token-one")
 

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from contract import NOON, SettableClock
-from money_contract import ROW, MoneyContract, put
-
 from triobot.money import RaiseAlarm
-from triobot.seams import Store
-from triobot.store import Stamp, open_memory, open_store
+from triobot.store import Stamp, open_store
+from triobot.testing.stores.contract import NOON, SettableClock
+from triobot.testing.stores.money import ROW, put
 
 STAMP = Stamp("https://platform.test", "t")
-
-
-class TestMemory(MoneyContract):
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        return open_memory(clock=clock)
-
-
-class TestSqlite(MoneyContract):
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        return open_store(f"sqlite:{folder}/bot.db", stamp=STAMP, clock=clock)
 
 
 async def test_a_restart_forgets_no_payment(tmp_path: Path) -> None:

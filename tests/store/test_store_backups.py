@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from contract import MINUTE, NOON, SettableClock, accepted, arrival
-from journal_contract import append, begin, lease_of, records_of, row_of, standing
 from sqlite_rig import STAMP, as_a_crash_leaves_it, opened
 
 from triobot.errors import ConfigError, StoreCorruptError, StoreFullError, StoreLockedError
@@ -26,6 +24,8 @@ from triobot.jobs import (
 from triobot.journals import ConversationId, EndConversation
 from triobot.seams import Consume, PutSetting
 from triobot.store import Stamp, back_up_sqlite, backups, examine_sqlite, restore_sqlite
+from triobot.testing.stores.contract import MINUTE, NOON, SettableClock, accepted, arrival
+from triobot.testing.stores.journals import append, begin, lease_of, records_of, row_of, standing
 from triobot.wire.ids import ChatId
 
 CLOCK = SettableClock()

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from broadcast_contract import BroadcastContract, captured, status, waiting
-from contract import SettableClock
 from sqlite_rig import opened
 
 from triobot.jobs import AdvanceBroadcast, BroadcastStatus, Outcome
-from triobot.seams import Store
-from triobot.store import open_memory
 from triobot.store.schema import MIGRATIONS
-
-
-class TestMemoryBroadcasts(BroadcastContract):
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        return open_memory(clock=clock)
-
-
-class TestSqliteBroadcasts(BroadcastContract):
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        return opened(folder / "bot.db", clock=clock)
+from triobot.testing.stores.broadcasts import captured, status, waiting
 
 
 async def test_a_file_keeps_a_broadcast(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
-from contract import accepted, arrival
 from sqlite_rig import opened
 
 from triobot.seams import Consume, PutSetting
 from triobot.store.writer import MOST_IN_A_BATCH
+from triobot.testing.stores.contract import accepted, arrival
 
 
 @pytest.mark.parametrize("lazy", [1, MOST_IN_A_BATCH, MOST_IN_A_BATCH + 10])

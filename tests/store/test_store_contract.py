@@ -6,11 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import ClassVar
 
-from contract import SettableClock, StoreContract
-from journal_contract import JournalContract
-
 from triobot.seams import Store
 from triobot.store import MemoryRows, Stamp, open_memory, open_store
+from triobot.testing.stores import SettableClock, StoreContract
 
 
 class Memory:
@@ -32,12 +30,4 @@ class TestMemory(Memory, StoreContract):
 
 
 class TestSqlite(Sqlite, StoreContract):
-    pass
-
-
-class TestMemoryJournals(Memory, JournalContract):
-    pass
-
-
-class TestSqliteJournals(Sqlite, JournalContract):
     pass

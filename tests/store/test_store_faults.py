@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import trio
-from contract import ROOMY, accepted, arrival
 from sqlite_rig import Disk, fallible_disk, opened
 
 from triobot.errors import StoreCorruptError, StoreFullError, TriobotError
 from triobot.seams import Accepted, InboxRow, PutSetting, Store
+from triobot.testing.stores.contract import ROOMY, accepted, arrival
 from triobot.wire.ids import ChatId
 
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any
 
 import attrs
-from contract import NOON
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +37,7 @@ from triobot.store.memory_journals import MemoryJournals
 from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
 from triobot.store.tally import Tally
+from triobot.testing.stores.contract import NOON
 from triobot.wire.ids import ChatId
 
 LEASE = Lease(0, 0)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from contract import NOON, arrival
 
 from triobot.journals import (
     AppendRecords,
@@ -28,6 +27,7 @@ from triobot.journals import (
 from triobot.seams import Consume, Quota
 from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
+from triobot.testing.stores.contract import NOON, arrival
 from triobot.wire.ids import ChatId
 
 LEASE = Lease(0, 0)

@@ -10,8 +10,6 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
-from contract import ALI, DAY, NOON, ROOMY, SARA, SECOND, SettableClock, accepted, arrival
-from journal_contract import begin, lease_of
 from sqlite_rig import STAMP, as_a_crash_leaves_it, fallible_disk, opened
 
 from triobot.errors import (
@@ -38,6 +36,18 @@ from triobot.seams import (
 from triobot.store import Stamp, open_store, rebind_sqlite, restore_sqlite, writer
 from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration
 from triobot.store.stamp import sealed
+from triobot.testing.stores.contract import (
+    ALI,
+    DAY,
+    NOON,
+    ROOMY,
+    SARA,
+    SECOND,
+    SettableClock,
+    accepted,
+    arrival,
+)
+from triobot.testing.stores.journals import begin, lease_of
 from triobot.wire.ids import ChatId
 
 

@@ -36,7 +36,7 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``GET  bot/journal``                  ``?conversation=``: what happened in it, record by record
 ``POST bot/kill``, ``bot/restart``    what may be done to it
 ``GET  stream``                       everything, and then whatever is new, as server-sent events: see
-                                      `page.follower`
+                                      `page.follower`; or as a WebSocket's texts, an empty one each second
 ====================================  ===================================================================
 
 Acts take ``chat`` (a group's id) everywhere, and answer ``{"seq": number of the newest change, "events":

@@ -1,8 +1,8 @@
 """The ASGI door in front of everything: who may come in, and what goes wrong on demand.
 
 Any web page that a developer has open can post to a loopback port, and a name that resolves to 127.0.0.1
-makes it look like its own. So `Host` is checked before anything else, then `Origin` and the control token.
-No answer carries a CORS header.
+makes it look like its own. So `Host` is checked before anything else, then `Origin` and the control token;
+for a WebSocket, too, to which no rule of the browser applies. No answer carries a CORS header.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ Record: TypeAlias = Callable[[Message, Receive, Send, AsgiApp, str], Awaitable[N
 """Serves a request by the application, and notes it, with what is made to go wrong."""
 
 CONTROL_HEADER: Final = "X-Triobot-Control"
+PROTOCOL: Final = "triobot"
+"""The first subprotocol of a WebSocket; the second is the token in hexadecimal: a page can send no header."""
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _CONTROL: Final = "/control/"
 
@@ -63,7 +65,10 @@ class Door:
                 await self._http(scope, receive, send)
             case "lifespan":
                 await _lifespan(receive, send)
+            case "websocket" if self._stopped_socket(scope) is None:
+                await self._inner(scope, receive, send)
             case _:
+                # Before it was accepted, this is a 403.
                 await send({"type": "websocket.close", "code": 1008})
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -83,14 +88,12 @@ class Door:
             await self._record(scope, receive, send, serve, in_words(fault))
 
     def _stopped(self, path: str, method: str, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        hosts = _values(headers, b"host")
-        if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self.authorities:
-            return "this host name is not served here"
+        if (reason := self._elsewhere(headers)) is not None:
+            return reason
         if not path.startswith(_CONTROL):
             return None
-        origins = {f"http://{authority}".encode() for authority in self.authorities}
-        if any(origin not in origins for origin in _values(headers, b"origin")):
-            return "this origin may not control the emulator"
+        if (reason := self._foreign(headers)) is not None:
+            return reason
         tokens = _values(headers, CONTROL_HEADER.lower().encode())
         if len(tokens) != 1 or not hmac.compare_digest(tokens[0], self._control_token):
             return f"the header {CONTROL_HEADER} doesn't hold this run's control token"
@@ -98,6 +101,29 @@ class Door:
         # A page can post a form without asking first; it can't post JSON.
         if method != "GET" and [kind.partition(b";")[0].strip() for kind in kinds] != [b"application/json"]:
             return "the control API takes JSON only"
+        return None
+
+    def _stopped_socket(self, scope: Message) -> str | None:
+        """No CORS rule keeps other pages from opening one: the origin and the token are all there is."""
+        headers = cast("list[tuple[bytes, bytes]]", list(scope["headers"]))
+        if (reason := self._elsewhere(headers) or self._foreign(headers)) is not None:
+            return reason
+        match scope.get("subprotocols"):
+            case [first, second] if first == PROTOCOL and _same(second, self._control_token):
+                return None
+            case _:
+                return f"the subprotocols aren't {PROTOCOL} and this run's control token"
+
+    def _elsewhere(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        hosts = _values(headers, b"host")
+        if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self.authorities:
+            return "this host name is not served here"
+        return None
+
+    def _foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        origins = {f"http://{authority}".encode() for authority in self.authorities}
+        if any(origin not in origins for origin in _values(headers, b"origin")):
+            return "this origin may not control the emulator"
         return None
 
     async def _faulty(self, fault: Fault, scope: Message, receive: Receive, send: Send) -> None:
@@ -113,6 +139,10 @@ class Door:
             await _cut(send)
         else:
             await self._inner(scope, receive, send)
+
+
+def _same(in_hex: str, token: bytes) -> bool:
+    return hmac.compare_digest(in_hex.encode("utf-8", "replace"), token.hex().encode())
 
 
 def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:

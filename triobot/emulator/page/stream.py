@@ -1,7 +1,11 @@
-"""The page's view of all that happens: server-sent events, behind the control token.
+"""The page's view of all that happens, behind the control token: over a WebSocket, or as server-sent events.
 
-A page reads them with `fetch`, not with `EventSource`: that one can't send a header, and a token in an
-address would end up in logs and histories.
+A page uses the WebSocket. A browser has six connections to one host for all of its tabs together, and an
+answer that never ends holds one: from the seventh tab on nothing would be shown, and nobody could act in any.
+WebSockets are counted by themselves, in hundreds. The events are for programs, and for ``curl -N``.
+
+The browser's own `EventSource` is of no use here: it can't send a header, and a token in an address would end
+up in logs and histories.
 """
 
 from __future__ import annotations
@@ -10,9 +14,10 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import trio
-from quart import Blueprint, Response
+from quart import Blueprint, Response, websocket
 
 from ...wire.rules import compact_json
+from ..door import PROTOCOL
 from ..exchange import Exchange
 from .follower import Follower
 
@@ -23,7 +28,7 @@ _BEAT: Final = 1.0
 
 
 def stream_blueprint(exchange: Exchange) -> Blueprint:
-    """The route of the stream."""
+    """The routes of the stream."""
     blueprint = Blueprint("stream", __name__, url_prefix="/control")
 
     async def stream() -> Response:
@@ -33,23 +38,43 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
         response.timeout = None
         return response
 
+    async def line() -> None:
+        await websocket.accept(subprotocol=PROTOCOL)  # pyright: ignore[reportUnknownMemberType]
+        async with trio.open_nursery() as nursery:
+
+            async def hear() -> None:
+                # A page says nothing here; but only who listens notices that it has gone.
+                while True:
+                    await websocket.receive()
+
+            nursery.start_soon(hear)
+            async for news in told(exchange):
+                # A surrogate that stands alone can be said in JSON only, and no text frame could carry it.
+                await websocket.send(news.encode("utf-8", "replace").decode())
+
     blueprint.add_url_rule("/stream", view_func=stream, methods=["GET"])
+    blueprint.add_websocket("/stream", "line", line)
     return blueprint
 
 
-async def events(exchange: Exchange) -> AsyncIterator[bytes]:
-    """What one page is told, for as long as it listens; what it reads too slowly comes together."""
+async def told(exchange: Exchange) -> AsyncIterator[str]:
+    """What one page is told, for as long as it listens; what it reads too slowly comes together.
+
+    Nothing (an empty text) is a beat.
+    """
     follower = Follower(exchange)
-    yield _event(compact_json(follower.everything()))
+    yield compact_json(follower.everything())
     heard = 0
     while True:
         with trio.move_on_after(_BEAT):
             heard = await exchange.wait_news(heard)
         await trio.sleep(_TOGETHER)
         news = follower.news()
-        yield b":\n\n" if news is None else _event(compact_json(news))
+        yield "" if news is None else compact_json(news)
 
 
-def _event(data: str) -> bytes:
-    # JSON has no line ends outside its escapes, so one line holds it.
-    return b"data: " + data.encode("utf-8", "replace") + b"\n\n"
+async def events(exchange: Exchange) -> AsyncIterator[bytes]:
+    """The same as server-sent events."""
+    async for news in told(exchange):
+        # JSON has no line ends outside its escapes, so one line holds it.
+        yield b"data: " + news.encode("utf-8", "replace") + b"\n\n" if news else b":\n\n"

@@ -97,27 +97,29 @@ export async function follow(onNews, onState) {
   }
 }
 
+// A stream over HTTP would hold one of the six connections that a browser has for all tabs of a host.
 async function hear(onNews) {
-  const cut = new AbortController();
-  let silence = setTimeout(() => cut.abort(), SILENCE);
-  try {
-    const answer = await fetch("/control/stream", { headers: headers(), signal: cut.signal });
-    if (answer.status === 403) return true;
-    if (!answer.ok) return false;
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return false;
+  const line = new WebSocket(`${location.origin.replace(/^http/, "ws")}/control/stream`, ["triobot", inHex(token)]);
+  let silence = setTimeout(() => line.close(), SILENCE);
+  let heard = false;
+  await new Promise((resolve, reject) => {
+    line.onclose = resolve;
+    line.onmessage = ({ data }) => {
+      heard = true;
       clearTimeout(silence);
-      silence = setTimeout(() => cut.abort(), SILENCE);
-      const blocks = (rest + value).split("\n\n");
-      rest = blocks.pop();
-      for (const block of blocks) if (block.startsWith("data: ")) onNews(JSON.parse(block.slice(6)));
-    }
-  } finally {
-    clearTimeout(silence);
-    // A line that is left for an error of ours would stay, and a browser has six of them.
-    cut.abort();
-  }
+      silence = setTimeout(() => line.close(), SILENCE);
+      try {
+        if (data) onNews(JSON.parse(data));
+      } catch (error) {
+        line.close();
+        reject(error);
+      }
+    };
+  });
+  clearTimeout(silence);
+  // A browser doesn't say why a line was refused.
+  return !heard && (await fetch("/control/bot", { headers: headers() })).status === 403;
 }
+
+const inHex = (text) =>
+  [...new TextEncoder().encode(text)].map((byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,17 +1,15 @@
-"""What every store must do with payments and alarms, as one suite; see `contract`."""
+"""What every store must do with payments and alarms, as one suite."""
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import attrs
 import pytest
 import trio
-from contract import NOON, ROOMY, SettableClock, accepted, arrival
 
-from triobot.errors import LocalProtocolError, StaleRowError
-from triobot.money import (
+from ...errors import LocalProtocolError, StaleRowError
+from ...money import (
     AcknowledgeAlarms,
     AlarmTold,
     PaymentMove,
@@ -20,27 +18,20 @@ from triobot.money import (
     PutPayment,
     RaiseAlarm,
 )
-from triobot.seams import Consume, PutSetting, Store
-from triobot.wire.ids import ChatId, InvoiceId, RefId
+from ...seams import Consume, PutSetting
+from ...wire.ids import ChatId, InvoiceId, RefId
+from .contract import DAY, NOON, ROOMY, Contract, SettableClock, accepted, arrival
 
-DAY = 24 * 3600 * 1000
 ROW = PaymentRow(RefId("1111"), 1, "open", "button IRR", ChatId(7), 500, NOON, "{}")
 
 
-def put(row: PaymentRow = ROW, **changes: object) -> PutPayment:
+def put(row: PaymentRow = ROW, /, **changes: object) -> PutPayment:
+    """A move of a payment."""
     return PutPayment(attrs.evolve(row, **changes), "send_ok", NOON)  # type: ignore[arg-type]
 
 
-class MoneyContract:
-    """The suite."""
-
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        """An empty store; `folder` is there for engines that need one."""
-        raise NotImplementedError
-
-    @pytest.fixture
-    def clock(self) -> SettableClock:
-        return SettableClock()
+class MoneyContract(Contract):
+    """Payments and alarms."""
 
     async def test_a_payment_moves_from_the_revision_that_was_read(
         self, clock: SettableClock, tmp_path: Path

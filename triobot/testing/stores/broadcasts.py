@@ -1,4 +1,4 @@
-"""What every store must do with broadcasts, as one suite; see `contract`."""
+"""What every store must do with broadcasts, as one suite."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from contract import NOON, SettableClock
 
-from triobot.errors import LocalProtocolError
-from triobot.jobs import (
+from ...errors import LocalProtocolError
+from ...jobs import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastJob,
@@ -20,8 +19,9 @@ from triobot.jobs import (
     Receiver,
     TurnBroadcast,
 )
-from triobot.seams import Store, Write
-from triobot.wire.ids import ChatId
+from ...seams import Store, Write
+from ...wire.ids import ChatId
+from .contract import NOON, SettableClock
 
 
 def chats(*numbers: int) -> tuple[ChatId, ...]:

@@ -1,0 +1,61 @@
+"""Many tabs of one browser: each of them shows what happens, and in each one can act."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+from chrome import PageError, connect_browser
+from window import needs_browser
+
+from triobot.emulator.pusher import PushSettings
+from triobot.emulator.server import Emulator, serve_emulator
+from triobot.wire.operations import SendMessage
+
+pytestmark = [needs_browser, pytest.mark.processes]
+
+# A browser has six connections to a host, for all tabs together.
+TABS = 8
+
+
+async def test_eight_tabs_show_and_act(browser: str) -> None:
+    async with trio.open_nursery() as nursery:
+        platform: Emulator = await nursery.start(
+            partial(
+                serve_emulator,
+                port=0,
+                bot_url=None,
+                token="token",
+                control_token="a token",
+                push=PushSettings(attempts=1),
+            )
+        )
+        world = platform.world
+        sara = world.add_user("Sara")
+        async with connect_browser(browser) as connected, connected.page(platform.page_address) as first:
+            tabs = [first]
+            while len(tabs) < TABS:
+                tabs.append(await connected.tab(first.context, platform.page_address))
+            for tab in tabs:
+                await tab.call("Page.bringToFront")
+                await tab.wait("document.querySelector('.thread')")
+            await first.call("Page.bringToFront")
+            await first.click(".join")
+            await first.sees("joined", within=".messages")
+            platform.exchange.perform(SendMessage(sara.chat_id, "to all of you"))
+            for number, tab in enumerate(tabs):
+                await tab.call("Page.bringToFront")
+                await tab.sees("to all of you", within=".bubble")
+                await tab.type(f"from tab {number}", selector=".compose")
+                await tab.press("Enter")
+                await tab.sees(f"from tab {number}", within=".mine .bubble")
+            await first.sees(f"from tab {TABS - 1}", within=".mine .bubble")
+            assert [tab.errors for tab in tabs] == [[]] * TABS
+
+            # Whoever can't say the token hears nothing.
+            await first.run("sessionStorage.setItem('triobot-control', 'wrong'); location.reload()")
+            await first.sees("Open the address", within=".gate")
+            with pytest.raises(PageError):
+                await first.wait("document.querySelector('.bubble')", seconds=0.5)
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,76 @@
+"""What all parts of the suite share: the store under test, its clock, and what is written most."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from ...seams import (
+    Accepted,
+    Arrival,
+    InboxRow,
+    Quota,
+    Store,
+)
+from ...wire.ids import ChatId, SenderId
+
+NOON = 1_800_000_000_000
+SECOND = 1000
+MINUTE = 60 * SECOND
+DAY = 24 * 60 * MINUTE
+
+ROOMY = Quota()
+ALI, SARA = SenderId(501), SenderId(502)
+
+
+@attrs.define
+class SettableClock:
+    """A wall clock that stands where it is put."""
+
+    time: int = NOON
+
+    def now(self) -> int:
+        return self.time
+
+
+def arrival(chat: int = 1, **changes: Any) -> Arrival:
+    """An arrival, with what the test cares about changed."""
+    plain = Arrival(
+        chat_id=ChatId(chat),
+        sender_id=None,
+        at=NOON,
+        content_type="application/json",
+        body=b'{"type":"message"}',
+    )
+    return attrs.evolve(plain, **changes)
+
+
+async def accepted(store: Store, an_arrival: Arrival, **rest: Any) -> InboxRow:
+    """Accept, and insist that it was."""
+    answer = await store.accept(an_arrival, quota=ROOMY, **rest)
+    assert isinstance(answer, Accepted)
+    return answer.row
+
+
+class Contract:
+    """A part of the suite. `clock` is the time of day for the store under test."""
+
+    pytestmark = pytest.mark.trio
+
+    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
+        """An empty store; `folder` is there for engines that need one."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def clock(self) -> SettableClock:
+        return SettableClock()
+
+    @pytest.fixture
+    async def store(self, clock: SettableClock, tmp_path: Path) -> AsyncIterator[Store]:
+        async with self.opened(clock, tmp_path) as store:
+            yield store
