@@ -267,15 +267,22 @@ class Size(Enum):
 class Inner:
     sizes: "tuple[Size, ...]"
 @attrs.frozen
-class Outer:
-    inner: Inner | None
-@attrs.frozen
 class Other:
     pass
+def defined():
+    @attrs.frozen
+    class Outer:
+        inner: Inner | None
+    return Outer
 import sys
+Outer = defined()
+value = Outer(Inner((Size.SMALL,)))
 if len(sys.argv) == 1:
-    print(encode_value(Outer(Inner((Size.SMALL,)))))
+    print(encode_value(value))
+    print(encode_value(value.inner))
 else:
+    # A module shows this one.
+    assert decode_value(sys.argv[2]) == value.inner
     try:
         decode_value(sys.argv[1])
     except UnreadableRecordError:
@@ -283,12 +290,12 @@ else:
     else:
         raise SystemExit("it was known before anybody named it")
     expect(Annotated[Outer, "a mark"] | Other)
-    assert decode_value(sys.argv[1]) == Outer(Inner((Size.SMALL,)))
+    assert decode_value(sys.argv[1]) == value
 """
 
 
 def test_another_process_reads_what_it_expects(tmp_path: Path) -> None:
-    """A class is found through what names it, with the classes of its fields, also under ``__main__``."""
+    """A class is found in its module, also ``__main__``, or through what names it, with its fields."""
     script = tmp_path / "fresh.py"
     script.write_text(FRESH)
 
@@ -298,9 +305,9 @@ def test_another_process_reads_what_it_expects(tmp_path: Path) -> None:
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
         return done.stdout.strip()
 
-    text = run()
-    assert "fresh.Outer" in text
-    run(text)
+    texts = run().split()
+    assert "fresh.defined.<locals>.Outer" in texts[0]
+    run(*texts)
 
 
 def test_a_type_that_is_no_class_is_no_harm() -> None:

@@ -119,6 +119,8 @@ def _class_of(name: Node) -> type:
     if isinstance(name, str):
         if name not in _classes:
             _explore()
+        if name not in _classes:
+            _find(name)
         if name in _classes:
             return _classes[name]
     raise UnreadableRecordError(
@@ -137,6 +139,21 @@ def _explore() -> None:
             with suppress(ConfigError):
                 register(cls)
             _expected.extend(_field_types(cls))
+
+
+def _find(name: str) -> None:
+    """Register the class that a loaded module has under this name: this process has not stored one yet."""
+    main = lasting_module("__main__")
+    module, dot, _ = name.rpartition(".")
+    while dot:
+        cls: object = sys.modules.get("__main__" if module == main else module)
+        for part in name.removeprefix(f"{module}.").split("."):
+            cls = getattr(cls, part, None)
+        able = isinstance(cls, type) and (attrs.has(cls) or issubclass(cls, Enum))
+        if isinstance(cls, type) and able and _default_name(cls) == name:
+            register(cls)
+            return
+        module, dot, _ = module.rpartition(".")
 
 
 def _field_types(cls: type) -> Iterable[object]:

@@ -18,7 +18,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ..errors import ConfigError
-from ..values import expect
+from ..values import expect, register
 from ..wire.content import CONTENT_CLASSES, Content, Media
 from ..wire.events import Event, Join, Leave, Message, Press, Sender
 from ..wire.ids import ChatId
@@ -182,6 +182,10 @@ class Command:
     name: str
     rest: str = attrs.field(default="", repr=False)
     sender: Sender | None = None
+
+
+# Older journals name the module that it was in.
+register(Command, name="triobot.Command", aliases=("triobot.conversations.filters.Command",))
 
 
 def as_command(event: Event, setting: Setting) -> Command | None:
