@@ -82,7 +82,7 @@ class Care:
             f"the program died {opening.unclean} times in a row, the last time soon after its start; it "
             "revives one conversation at a time until it knows which one does it; look at the log's end"
         )
-        self._services.raise_alarm(Alarm("crash_loop", "", text))
+        self._services.raise_alarm(Alarm("crash_loop", "start", text))
 
     async def live_on(self) -> None:
         """Once the program has lived for a while, nobody in it is to blame for what may come."""

@@ -1,0 +1,142 @@
+"""Conversations that kill the process itself, under a supervisor that starts it again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from tests.loopback import Platform, Users, open_platform
+from tests.processes.process import ROOT, SECRET, BotProcess, environment, get, listen
+
+pytestmark = pytest.mark.processes
+
+FATAL = Path(__file__).parent / "fatal.py"
+STANDS = "neither returns nor awaits"
+
+
+@attrs.define
+class Supervisor:
+    """Starts the bot whenever it isn't there, and kills it when it doesn't answer.
+
+    Attributes:
+        starts: how often it was started.
+        output: of all its processes so far.
+    """
+
+    platform: Platform
+    folder: Path
+    sock: socket.socket
+    starts: int = 0
+    hung: int = 0
+    process: BotProcess | None = None
+    output: str = ""
+
+    async def keep_it_running(self) -> None:
+        """Until cancelled."""
+        while True:
+            self.process = process = self._start()
+            try:
+                while process.popen.poll() is None:
+                    if not await self._is_healthy():
+                        self.hung += 1
+                        process.popen.kill()
+                        await process.wait()
+                    await trio.sleep(0.1)
+            finally:
+                process.popen.kill()
+                process.popen.wait()
+                self.output += process.output
+
+    def _start(self) -> BotProcess:
+        self.starts += 1
+        log, run = self.folder / "log", [sys.executable, "-m", "triobot.cli", "run"]
+        command = [*run, f"{FATAL}:bot", "--fd", str(self.sock.fileno())]
+        more = environment(
+            TRIOBOT_BASE_URL=self.platform.url, TRIOBOT_STORE=f"sqlite:{self.folder / 'bot.db'}"
+        )
+        with log.open("wb") as output:
+            popen = subprocess.Popen(
+                command, cwd=ROOT, pass_fds=[self.sock.fileno()], env=more, stdout=output, stderr=output
+            )
+        return BotProcess(popen, log)
+
+    async def _is_healthy(self) -> bool:
+        """A process that starts or ends isn't ill; one that doesn't answer, and knows of it, is."""
+        assert self.process is not None
+        with trio.move_on_after(1), contextlib.suppress(OSError, trio.BrokenResourceError):
+            if b" 200 " in await get(self.sock.getsockname()[1], "/healthz"):
+                return True
+        return self.process.popen.poll() is not None or STANDS not in self.process.output
+
+
+async def test_who_kills_the_process_is_parked_and_the_others_are_served(tmp_path: Path) -> None:
+    """By an abort in an aside, by a loop without an await, by eating all memory: three in one bot."""
+    async with open_platform() as platform:
+        with listen() as sock:
+            users = Users(sock.getsockname()[1], f"/{SECRET}")
+            there = Supervisor(platform, tmp_path, sock)
+
+            async def say(chat: int, *words: str) -> None:
+                for word in words:
+                    while await _post(users, chat, word) != 200:
+                        await trio.sleep(0.1)
+
+            def saw(chats: Sequence[int], *texts: str) -> bool:
+                return all(list(dict.fromkeys(platform.texts[chat])) == list(texts) for chat in chats)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(there.keep_it_running)
+                innocent = range(10, 20)
+                for chat in innocent:
+                    await say(chat, "hi", "one")
+                await say(4, "greedy")
+                await platform.wait_until(lambda: saw(innocent, "1") and len(platform.texts[4]) == 2)
+                assert there.starts == 1
+                await say(1, "hi", "/abort", "one")
+                await say(2, "spin", "long")
+                await say(3, "eat")
+                for chat in innocent:
+                    await say(chat, "two")
+                await platform.wait_until(lambda: saw([1], "1"), within=120)
+                await platform.wait_until(lambda: saw(innocent, "1", "2"), within=120)
+                await _until(lambda: there.output.count(" is parked: ") + _parked_now(there) >= 3)
+                starts = there.starts
+                for chat in innocent:
+                    await say(chat, "three")
+                await platform.wait_until(lambda: saw(innocent, "1", "2", "3"), within=30)
+                assert there.starts == starts
+                nursery.cancel_scope.cancel()
+    for name in ("abort", "spin", "hungry"):
+        assert f"fatal.{name} was in hand each time the program died" in there.output
+    for name in ("count", "greedy"):
+        assert f"fatal.{name} was in hand" not in there.output
+    assert there.hung >= 1
+    assert re.search(r"the code at \S*fatal.py:(38|39) " + STANDS, there.output)
+    assert there.starts <= 14
+
+
+def _parked_now(there: Supervisor) -> int:
+    return 0 if there.process is None else there.process.output.count(" is parked: ")
+
+
+async def _until(condition: object) -> None:
+    assert callable(condition)
+    with trio.fail_after(120):
+        while not condition():
+            await trio.sleep(0.1)
+
+
+async def _post(users: Users, chat: int, text: str) -> int:
+    with trio.move_on_after(3), contextlib.suppress(OSError, trio.BrokenResourceError):
+        async with users.connect() as line:
+            return await users.say(line, chat, text, close=True)
+    return 0
