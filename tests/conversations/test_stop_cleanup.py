@@ -153,3 +153,38 @@ async def test_a_wait_that_is_cancelled_already_leaves_the_mailbox_alone(autojum
         await trio.sleep(11)
         assert answers == ["Sara"]
         assert town.store.rows == {}
+
+
+@pytest.mark.parametrize("where", ["conversation", "branch"])
+async def test_code_that_swallows_everything_does_not_hold_a_stop(
+    where: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is named with its line, and waited for no more; it goes on where it was after the next start."""
+    bot, heard = Router(), list[str]()
+
+    async def swallow(chat: Chat) -> None:
+        while True:
+            try:  # noqa: SIM105
+                heard.append((await chat.receive(text())).content)
+            except BaseException:  # as bare as they come
+                pass
+
+    @bot.conversation
+    async def bad(chat: Chat) -> None:
+        if where == "conversation":
+            await swallow(chat)
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(swallow, chat)
+
+    store = FakeStore()
+    with trio.fail_after(5):
+        async with open_town(bot, store=store) as town:
+            await town.says("hi")
+            await town.says("one")
+    assert "test_stop_cleanup.py" in caplog.text
+    assert town.counts["swallowed_cancellation"] >= 1
+    assert town.dispatcher.live == 0
+    with trio.fail_after(5):
+        async with open_town(bot, store=store) as town:
+            await town.says("two")
+    assert heard[-1] == "two"

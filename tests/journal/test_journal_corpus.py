@@ -19,6 +19,7 @@ from triobot.journal.records import (
     Fired,
     Intended,
     Interrupted,
+    Noted,
     OperationId,
     Patched,
     Result,
@@ -72,6 +73,14 @@ def test_what_is_beside_a_journal_of_format_1() -> None:
     assert [decode_record(line) for line in lines("format1-beside.jsonl")] == [
         Intended(OperationId("1"), "send", "a1b2"),
         Result(OperationId("1"), 1700000000200, Value(encode_value(1))),
+    ]
+
+
+def test_what_is_noted_of_the_world() -> None:
+    """What was queued, and whether something may have happened twice."""
+    assert [decode_record(line) for line in lines("format1-noted.jsonl")] == [
+        Noted(1700000005000, OperationId("7"), "drain", encode_value([])),
+        Noted(1700000006000, OperationId("8/1.2"), "in_doubt", encode_value(True)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Care: whoever was in hand when the program died is counted, and parked before the third time.
+"""Care: whoever was in hand when the program died is counted, and parked after the third time.
 
 What kills the whole process (a crash in C, all memory eaten, a loop without an ``await``) kills it again when
 it is revived. So a conversation that may have done it is counted *before* it runs, and no longer once it has
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("triobot.conversations")
 
 CRASHES: Final = 3
-"""A conversation is parked instead of being taken in hand so often without having come to rest."""
+"""A conversation that was in hand at so many unclean ends, without having come to rest, is parked."""
 LIVED: Final = 300.0
 """A process that lives so many seconds is no crash loop, and whoever is in hand then is not to blame."""
 PATIENCE: Final = 64.0
@@ -132,7 +132,7 @@ class Care:
         """Whether this conversation is to be parked rather than to be taken in hand once more."""
         # After a clean stop it has another chance, if it isn't the very code that died.
         tried = self._opening.unclean or row.error == build.current_build()
-        return bool(tried) and row.in_hand + 1 >= CRASHES
+        return bool(tried) and row.in_hand >= CRASHES
 
     async def revives(self, there: Conversation, row: ConversationRow) -> bool:
         """Count a conversation that is about to be replayed, before it may kill the process once more."""
@@ -220,7 +220,7 @@ class Care:
         """Count the event while filters look at it; False if that has killed too often."""
         seq, _, count = self._routing.partition(" ")
         before = int(count) if seq == str(row.seq) else 0
-        if before + 1 >= CRASHES:
+        if before >= CRASHES:
             self._put_away(row)
             return False
         self._house.write([PutSetting(_ROUTING, f"{row.seq} {before + 1}")], None)

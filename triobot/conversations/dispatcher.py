@@ -328,9 +328,13 @@ class Dispatcher:
         try:
             await conversation.run(Chat(conversation))
         finally:
-            self._running.discard(conversation)
-            self._timers.wake_at(conversation, None)
-            self._fewer_running.unpark_all()
+            self.given_up(conversation)
+
+    def given_up(self, conversation: Conversation) -> None:
+        """It doesn't run any more, or its coroutine doesn't end: it is waited for no more."""
+        self._running.discard(conversation)
+        self._timers.wake_at(conversation, None)
+        self._fewer_running.unpark_all()
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
         """What goes on in a chat."""

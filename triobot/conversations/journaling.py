@@ -38,6 +38,7 @@ from ..journals import (
 )
 from ..seams import PutData, Write
 from . import taking
+from .lines import calling_line
 from .waits import Wait
 
 if TYPE_CHECKING:
@@ -183,11 +184,13 @@ class ConversationWorld:
         self._house.count("swallowed_cancellation")
         log.error(
             "conversation %s of chat %s catches every cancellation (BaseException) near operation %s, "
-            "and can't be put to rest",
+            "and can't be put to rest: it is given up at %s",
             self._there.route.name,
             self._there.life.chat_id,
             id,
+            calling_line(),
         )
+        self._house.given_up(self._there)
 
 
 def _failure(records: Sequence[Record]) -> str | None:

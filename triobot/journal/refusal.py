@@ -7,8 +7,10 @@ scopes and shields, and leaves no trace in the journal, since nothing in it happ
 
 from __future__ import annotations
 
+import ctypes
 from typing import Final, NoReturn
 
+import outcome
 import trio
 
 from .branches import Branch
@@ -18,14 +20,25 @@ PATIENCE: Final = 50
 """Refusals before a branch is given up: some code catches everything, and goes on for ever."""
 
 
+async def _give_up(turns: Turns, branch: Branch) -> None:
+    """End the task without its coroutine, which would catch every way to end it."""
+    task = trio.lowlevel.current_task()
+    if task.child_nurseries:
+        # Trio lets go of no coroutine that has a nursery open. It sleeps: it must at least take no processor.
+        await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+    # Nor may the collector try: it would throw GeneratorExit into it, which it would catch as well.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.coro))
+    turns.branch_over(branch)
+    await trio.lowlevel.permanently_detach_coroutine_object(outcome.Value(None))
+
+
 async def refuse(turns: Turns, branch: Branch) -> NoReturn:
     """Raise a cancellation that ends at the root."""
     branch.refused += 1
     if branch.refused == PATIENCE:
         turns.world.swallowed(branch.turn)
     while branch.refused >= PATIENCE:
-        # Python can't end it. It sleeps: what is dead must at least not take the processor.
-        await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+        await _give_up(turns, branch)
     # `while True: try ... except BaseException` would otherwise block everybody.
     await trio.lowlevel.cancel_shielded_checkpoint()
     cancelled: trio.Cancelled | None = None
