@@ -43,16 +43,15 @@ class Size:
 
 
 def measure_echo(size: Size) -> object:
-    systems = (TRIOBOT, FLOOR) if size.small else ECHO
     return {
         str(connections): echo.compare(
-            systems,
+            (TRIOBOT, FLOOR) if size.small else ECHO,
             connections=connections,
             rounds=size.rounds,
-            events=64 if size.small else events,
+            events=events,
             peers=size.peers,
         )
-        for connections, events in ((1, 512), (64, 1024))
+        for connections, events in (((8, 64),) if size.small else ((1, 512), (64, 1024)))
     }
 
 
@@ -66,18 +65,18 @@ def measure_inbound(size: Size) -> object:
             peers=size.peers,
             echo=False,
         )
-        for connections in ((64,) if size.small else (1, 64))
+        for connections in ((8,) if size.small else (1, 64))
     }
 
 
 def measure_ack(size: Size) -> object:
-    systems, seconds = ((TRIOBOT,), 0.3) if size.small else (ACKNOWLEDGING, 2.0)
+    systems, seconds = ((FLOOR,), 0.2) if size.small else (ACKNOWLEDGING, 2.0)
     return echo.acknowledge(systems, rounds=size.rounds, seconds=seconds, peers=size.peers)
 
 
 def measure_outbound(size: Size) -> object:
     if size.small:
-        few = outbound.compare(rounds=1, requests=50, peers=None, connections=(1, 50), idle=(4, 50))
+        few = outbound.compare(rounds=1, requests=50, peers=None, connections=(), idle=(4, 50))
         return {"connections": few[0], "idle": few[1]}
     many = outbound.compare(rounds=size.rounds, requests=2_000, peers=size.peers)
     return {"connections": many[0], "idle": many[1]}
@@ -93,7 +92,7 @@ async def measure_answers(size: Size) -> object:
 
 
 async def measure_revival(size: Size) -> object:
-    lengths = (10, 40) if size.small else revival.LENGTHS
+    lengths = (10, 20) if size.small else revival.LENGTHS
     return await revival.measure(rounds=size.rounds, lengths=lengths)
 
 
@@ -103,7 +102,7 @@ async def measure_starting(size: Size) -> object:
 
 
 async def measure_memory(size: Size) -> object:
-    return await (memory.measure(chats=520, extra=20) if size.small else memory.measure())
+    return await (memory.measure(chats=40, extra=10) if size.small else memory.measure())
 
 
 def measure_parked(size: Size) -> object:
@@ -182,6 +181,7 @@ def main() -> None:
         print(f"{part}: measured in {seconds:.0f} s", flush=True)
         if not given.small:
             results["parts"][part] = figures
+            results.setdefault("loads", {})[part] = os.getloadavg()[2]
             results["when"], results["machine"] = f"{began:%Y-%m-%d}", machine()
             # Each part as it comes: what takes minutes is not lost by what fails after it.
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")

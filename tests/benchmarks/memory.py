@@ -59,17 +59,18 @@ async def measure(
     """Bytes of a live chat, of one that has left memory, and on the disk; and what a collection takes."""
     figures: Figures = {}
     extra = chats if extra is None else extra
+    first = min(500, chats // 2)  # what any run needs is not a chat's
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.db"
         async with open_box(asking, path) as box:
-            await _ask(box, range(1, 501))  # what any run needs is not a chat's
+            await _ask(box, range(1, first + 1))
             if profile:
                 tracemalloc.start(12)
             empty = _memory()
-            await _ask(box, range(501, chats + 1))
+            await _ask(box, range(first + 1, chats + 1))
             full = _memory()
             if profile:
-                _tell_profile(chats - 500)
+                _tell_profile(chats - first)
                 tracemalloc.stop()
             began = time.perf_counter()
             gc.collect()
@@ -80,7 +81,7 @@ async def measure(
         size = path.stat().st_size
     note(
         figures,
-        live=(full - empty) / (chats - 500),
+        live=(full - empty) / (chats - first),
         evicted=(fuller - full) / extra,
         left=float(evicted),
         disk=size / (chats + extra),

@@ -97,13 +97,14 @@ def compare(
     cores, load = take_sides(), Load()
     by_connections: dict[str, Table] = {str(many): {} for many in connections}
     by_idle: dict[str, Table] = {str(many): {} for many in idle}
-    with _clients(load, peers, cores) as there:
-        for number in range(rounds + 1):
-            for many in connections:
-                for name, client in there.items():
-                    told = client.post(many, max(requests, many * 2))
-                    if number:
-                        note(by_connections[str(many)].setdefault(name, {}), **told)
+    if connections:
+        with _clients(load, peers, cores) as there:
+            for number in range(rounds + 1):
+                for many in connections:
+                    for name, client in there.items():
+                        told = client.post(many, max(requests, many * 2))
+                        if number:
+                            note(by_connections[str(many)].setdefault(name, {}), **told)
     # Processes of their own again: they start with no connection, and `idle` grows.
     with _clients(load, peers, cores) as there:
         for client in there.values():

@@ -108,7 +108,7 @@ async def events(store: Store, parked: int, callers: int, seconds: float, positi
 
     async def call(first: int) -> None:
         nonlocal done
-        while time.perf_counter() < begun + seconds:
+        while not done or time.perf_counter() < begun + seconds:
             # Each caller has chats of its own: of one chat, events come one after the other.
             id_ = chance.randrange(parked // callers) * callers + first + 1
             await one_event(store, id_, positions, chance)

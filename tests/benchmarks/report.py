@@ -54,7 +54,7 @@ def tables_of(results: Results) -> dict[str, str]:
     parts = results["parts"]
     return {
         "echo": _echo(results),
-        "where": f"On {results['machine']}, {results['when']}.",
+        "where": f"On {results['machine']}, {results['when']}; load average {_loads(results)}.",
         "cold": _cold(parts["echo"]),
         "inbound": _by_connections(parts["inbound"], [system.name for system in INBOUND], "aiohttp alone"),
         "ack": _ack(parts["ack"]),
@@ -82,6 +82,11 @@ def plot_of(results: Results) -> str:
         for connections, table in sorted(results["parts"]["echo"].items(), key=lambda pair: -int(pair[0]))
     ]
     return draw("CPU time of an echo", "microseconds", panels)
+
+
+def _loads(results: Results) -> str:
+    loads = results["loads"].values()
+    return f"{min(loads):.0f} to {max(loads):.0f}"
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -279,7 +284,7 @@ def _memory(figures: Figures) -> str:
         ["a chat in memory that waits for an answer", f"{_middle(figures['live'])} bytes"],
         ["a chat that has left memory", f"{_middle(figures['evicted'])} bytes"],
         ["either on the disk, with one question asked", f"{_middle(figures['disk'])} bytes"],
-        ["a full garbage collection at 10,000 in memory", f"{_middle(figures['collection'])} ms"],
+        ["a full garbage collection at 10,000 in memory, wall time", f"{_middle(figures['collection'])} ms"],
     ]
     return markdown(["", ""], rows)
 
