@@ -334,7 +334,9 @@ class Bot(Router):
             ConfigError: this is no quart-trio application or no prefix, or the bot is mounted there already.
         """
         if not isinstance(app, QuartTrio):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError("bot.mount() takes a quart_trio.QuartTrio application, and a prefix such as '/bot'")
+            raise ConfigError(
+                "bot.mount() takes a quart_trio.QuartTrio application, and a prefix such as '/bot'"
+            )
         if app in self._mounted:
             raise ConfigError("this bot is mounted into this application already")
         Mounted(self, app, prefix).declare()
