@@ -170,6 +170,9 @@ def test_a_no_from_elsewhere_is_only_looked_into(code: int) -> None:
         assert "verify" in hinted.due
         told_ = told(after(hinted.entry, "verify_begun", "verify_error"), "inquire_error")
         assert bool(hinted.notice or told_.notice) is heard
+    unsure = after(button(), "send_begun", "send_unknown")
+    assert after(unsure, other).message_id is None
+    assert after(unsure, same).message_id == MessageId(5)
     # The answer to the first send was lost, and it was sent again: two buttons, one number.
     twice = attrs.evolve(entry, lost=True)
     hinted = move(twice, Hint(1000, ChatId(1001), MessageId(4)), START)

@@ -220,8 +220,9 @@ class Till:
                 await before.replaced()
             return ticket.id
 
-        self.replaced, self._heard = True, 0
+        self.replaced = True
         self.id = await self._conversation.effect(OperationKind.CHARGE, body)
+        self._heard = 0
 
     # --- waiting
 

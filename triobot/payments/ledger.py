@@ -137,6 +137,7 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
     if entry.state in CAPTURED:
         return entry
     warned = tuple(kind for kind in entry.warned if kind != "hint_age_30min")
+    there = hint.message_id if hint.chat_id == entry.chat_id else None
     hinted = attrs.evolve(
         entry,
         hinted_at=now,
@@ -145,7 +146,7 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
         # It was on the screen after all.
         gone_at=None if entry.state in ("refused", "void") else entry.gone_at,
         # Where the button is, if the answer to our send was lost.
-        message_id=entry.message_id or hint.message_id,
+        message_id=entry.message_id or there,
         payer=hint.payer or entry.payer,
     )
     if name == "declined_retry":
