@@ -248,3 +248,28 @@ async def test_what_a_conversation_had_that_does_not_survive_is_for_the_aside(au
         await ali.sees("Late, but here.")
         assert pizzeria.baked == had
         assert pizzeria.redelivered == [True]
+
+
+async def test_a_button_that_was_sent_slowly_ends_with_its_life(autojump_clock: object) -> None:
+    """The ledger takes a payment from who waits longer: a restart then would say that it was handed over."""
+    bot, ends = Bot(), list[tuple[str, float]]()
+
+    @bot.aside(paid(Pizza))
+    async def late(chat: Chat[Paid[Pizza]]) -> None:
+        """Nobody pays."""
+
+    @bot.conversation
+    async def sells(chat: Chat) -> None:
+        try:
+            await chat.charge(PRICE, "Pizza", item=Pizza())
+        except Exception as error:
+            ends.append((type(error).__name__, round(trio.current_time())))
+
+    async with drive(bot) as world:
+        sara = world.user("Sara", wallet=PRICE)
+        world.refuses(seconds=600)
+        await sara.joins()
+        await sara.sees("Pizza", within=1200)
+        await world.waits(hours=25)
+
+    assert ends == [("TooSlowError", 24 * 3600)]

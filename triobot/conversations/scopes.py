@@ -140,8 +140,8 @@ def _is_failure(error: BaseException | None) -> bool:
 class FailScope:
     """A block that must be done in time: else `trio.TooSlowError`. Made by `Chat.fail_after`."""
 
-    def __init__(self, conversation: Conversation, seconds: float) -> None:
-        self._scope: Scope[None] = Scope(conversation, seconds)
+    def __init__(self, conversation: Conversation, seconds: float, *, at: int | None = None) -> None:
+        self._scope: Scope[None] = Scope(conversation, seconds, at=at)
 
     def __enter__(self) -> Scope[None]:
         return self._scope.__enter__()
