@@ -198,18 +198,17 @@ async def live(seed: int, bursts: Sequence[Burst], kills: Sequence[Kill], *, wil
             await world.waits(days=3)
             if wild:
                 problems += await _look(bot, world, person, inside=inside)
-            shown = await world.transcript()
             problems += [f"{alarm.kind}: {alarm.text}" for alarm in world.alarms if not _expected(alarm.kind)]
             world.alarms.clear()
-            said = _said(shown)
+            said = _said(world)
             problems += _captured(world, given)
             nursery.cancel_scope.cancel()
     return Seen(said, deaths.kills, deaths.writes, problems)
 
 
 def _expected(kind: str) -> bool:
-    # Somebody may pay for what nobody wants any more, and an author's reply to who has left fails.
-    return kind in ("button_still_live",)
+    # Whoever has left can be told nothing, and where nobody else is, that looks like a refused token.
+    return kind in ("button_still_live", "outbox_held")
 
 
 async def _do(bot: Bot, world: DrivenWorld, person: Person, act: Act, *, inside: bool, number: int) -> bool:
@@ -251,7 +250,7 @@ async def _look(bot: Bot, world: DrivenWorld, person: Person, *, inside: bool) -
         await world.waits(minutes=1)
     await person.says("/clear")
     await world.waits(days=3)
-    last = [line for line in _said(await world.transcript()) if line == "cleared"]
+    last = [line for line in _said(world) if line == "cleared"]
     if not last:
         found.append("/clear was not heard")
     statistics = bot.statistics()
@@ -261,10 +260,11 @@ async def _look(bot: Bot, world: DrivenWorld, person: Person, *, inside: bool) -
     return found
 
 
-def _said(transcript: str) -> Sequence[str]:
-    """What the bot said, without what could be pressed beside it."""
-    lines = [line.split(" <")[0] for line in transcript.splitlines()]
-    return [match[1] for line in lines if (match := re.match(r"^bot #[0-9]+ (.*)$", line))]
+def _said(world: DrivenWorld) -> Sequence[str]:
+    """All that the bot said; a screen, and so a transcript, shows only the last of it."""
+    chats = world.exchange.world.chats()
+    entries = [entry for chat in chats for entry in chat.entries.values() if entry.author is None]
+    return [entry.content for entry in entries if isinstance(entry.content, str)]
 
 
 def _captured(world: DrivenWorld, given: Collection[str]) -> Sequence[str]:
