@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 import attrs
+import trio
 
 from triobot import Bot, Buttons, Chat, Message, Paid, Press
 from triobot.filters import command, flooding, paid, pressed, text
@@ -46,7 +47,11 @@ def found(words: str) -> Sequence[Item]:
 
 async def pay(chat: Chat, cart: Sequence[Item]) -> None:
     names, price = ", ".join(item.name for item in cart), sum(item.price for item in cart)
-    bought = await chat.charge(price, names, item=Repeat(tuple(item.id for item in cart)))
+    try:
+        bought = await chat.charge(price, names, item=Repeat(tuple(item.id for item in cart)))
+    except trio.TooSlowError:  # a payment button lives for a day
+        await chat.send("The offer has ended. Come back any time.")
+        return
     await thank(chat, bought.item)
 
 

@@ -215,6 +215,32 @@ async def test_a_start_is_durable_when_it_has_been_said() -> None:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("key", ["", "a\0b", "\ud800", 7])
+async def test_a_key_that_no_store_can_hold_is_refused_at_the_door(key: Any) -> None:
+    """It would be found out by the writer, which writes for everybody."""
+    errors = list[Exception]()
+    router = Router()
+
+    @router.conversation
+    async def starts(chat: Chat) -> None:
+        for ask in (chat.start, chat.stop):
+            try:
+                await ask(remind, key=key)
+            except LocalProtocolError as error:
+                errors.append(error)
+
+    @router.aside(command("remind"))
+    async def remind(chat: Chat) -> None:
+        """Runs nowhere."""
+
+    async with open_town(router) as town:
+        await town.joins()
+        with pytest.raises(LocalProtocolError):
+            await call(town, remind, key=key)
+
+    assert len(errors) >= 1
+
+
 async def test_a_started_conversation_waits_until_its_place_is_free() -> None:
     """No filter of the live one takes it, nor does anybody drain it."""
     router, seen = Router(), list[object]()

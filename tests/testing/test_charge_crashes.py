@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 from crash_scenes import PRICE, Pizza, Pizzeria, play
 
-from triobot import Chat
+from triobot import Bot, Chat
+from triobot.conversations.paid import Paid, paid
 from triobot.emulator.faults import Fault
 from triobot.filters import text
 from triobot.testing import DrivenWorld, drive
@@ -182,3 +184,28 @@ async def test_what_a_conversation_had_that_does_not_survive_is_for_the_aside(au
         await ali.sees("Late, but here.")
         assert pizzeria.baked == had
         assert pizzeria.redelivered == [True]
+
+
+async def test_a_button_that_was_sent_slowly_ends_with_its_life(autojump_clock: object) -> None:
+    """The ledger takes a payment from who waits longer: a restart then would say that it was handed over."""
+    bot, ends = Bot(), list[tuple[str, float]]()
+
+    @bot.aside(paid(Pizza))
+    async def late(chat: Chat[Paid[Pizza]]) -> None:
+        """Nobody pays."""
+
+    @bot.conversation
+    async def sells(chat: Chat) -> None:
+        try:
+            await chat.charge(PRICE, "Pizza", item=Pizza())
+        except Exception as error:
+            ends.append((type(error).__name__, round(trio.current_time())))
+
+    async with drive(bot) as world:
+        sara = world.user("Sara", wallet=PRICE)
+        world.refuses(seconds=600)
+        await sara.joins()
+        await sara.sees("Pizza", within=1200)
+        await world.waits(hours=25)
+
+    assert ends == [("PaymentExpiredError", 24 * 3600)]

@@ -161,7 +161,7 @@ class Address:
         Raises:
             ConfigError: `fn` is no route, or doesn't take these arguments.
             UnrecordableError: an argument can't be recorded.
-            LocalProtocolError: the chat is not named by its id.
+            LocalProtocolError: the chat is not named by its id, or the key is empty or no text.
             StoreFullError: too much waits in this chat; nothing was stored.
 
         Cancellation: *ambiguous*; with a `key` it may simply be repeated.

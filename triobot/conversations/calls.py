@@ -11,11 +11,12 @@ from typing import Final, cast, final
 
 import attrs
 
-from ..errors import RecordError
+from ..errors import LocalProtocolError, RecordError
 from ..seams import Arrival, InboxRow
 from ..values import decode_value, encode_value, register
 from ..wire.events import Event, Sender
 from ..wire.ids import ChatId
+from ..wire.rules import check_text
 
 # No header of a request can hold a line feed: nothing from the web passes for a call.
 CALL: Final = "triobot/call\n"
@@ -78,6 +79,16 @@ for _cls in (Place, Call, Halt):
     register(_cls, name=f"triobot.{_cls.__name__}")
 
 
+def check_key(key: str | None) -> None:
+    """Refuse a key that no store can hold, at the door: behind it, the writer would fail for everybody.
+
+    Raises:
+        LocalProtocolError: it is empty, no text, or holds what can't be stored.
+    """
+    if key is not None and "\0" in check_text("key", key):
+        raise LocalProtocolError("key", "must not hold U+0000")
+
+
 def call_arrival(asked: Call | Halt, once: str | None, now: int) -> Arrival:
     """A call on its way into the inbox.
 
@@ -85,8 +96,11 @@ def call_arrival(asked: Call | Halt, once: str | None, now: int) -> Arrival:
         once: a second call with this key is dropped.
 
     Raises:
+        LocalProtocolError: the run's key, or `once`, can't be stored.
         UnrecordableError: an argument can't be recorded.
     """
+    check_key(asked.key)
+    check_key(once)
     body = encode_value(asked).encode()
     whole = None if once is None else f"call:{asked.chat_id}:{asked.name}:{once}"
     return Arrival(asked.chat_id, None, now, CALL, body, whole, once=once is not None)

@@ -9,6 +9,7 @@ Callbacks never come here: they are the ledger's.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..errors import PaymentDeclinedError, PaymentExpiredError
@@ -64,7 +65,8 @@ async def charge(
         till = Till(conversation, wait, asked)
         async with till:
             await till.send(SendMessage(asked.chat_id, text, inline_keyboard=keyboard(till.id)))
-            with FailScope(conversation, BUTTON_LIFE, PaymentExpiredError):
+            # The ledger reckons from the same moment: a send that took long must not outlive its button.
+            with FailScope(conversation, inf, PaymentExpiredError, at=asked.expires_at):
                 while True:
                     try:
                         return await till.wait()
@@ -98,7 +100,7 @@ async def invoice(
         till = Till(conversation, wait, asked)
         async with till:
             await till.send(operation)
-            with FailScope(conversation, life, PaymentExpiredError):
+            with FailScope(conversation, inf, PaymentExpiredError, at=asked.expires_at):
                 result = await till.wait()
     return cast("Paid[Any]", result)  # an invoice has no other buttons
 

@@ -142,9 +142,14 @@ class FailScope:
     """A block that must be done in time: else `trio.TooSlowError`. Made by `Chat.fail_after`."""
 
     def __init__(
-        self, conversation: Conversation, seconds: float, error: type[trio.TooSlowError] = trio.TooSlowError
+        self,
+        conversation: Conversation,
+        seconds: float,
+        error: type[trio.TooSlowError] = trio.TooSlowError,
+        *,
+        at: int | None = None,
     ) -> None:
-        self._scope: Scope[None] = Scope(conversation, seconds)
+        self._scope: Scope[None] = Scope(conversation, seconds, at=at)
         self._error = error
 
     def __enter__(self) -> Scope[None]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, cast, final
 
 import httpx
 import trio
@@ -171,8 +171,9 @@ async def _served(app: QuartTrio) -> AsyncGenerator[None]:
             raise ConfigError(f"the application's {what} failed: {answer.get('message', '')}")
 
     scope: Message = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}}
+    application = cast("Callable[[object, object, object], Awaitable[None]]", app)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(app, scope, heard.receive, said.send)
+        nursery.start_soon(application, scope, heard.receive, said.send)
         await settled("startup")
         yield
         await settled("shutdown")

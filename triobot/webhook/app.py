@@ -76,8 +76,7 @@ def webhook_routes(
     Raises:
         ConfigError: the prefix is empty, or not made of plain segments.
     """
-    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
+    _check_prefix(prefix)
     endpoint = Endpoint(
         inbox, secrets, limits=limits or Limits(), readiness=readiness, prefix=prefix, traffic=traffic
     )
@@ -95,8 +94,7 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: Callable[[], Endpoint | No
     Raises:
         ConfigError: the prefix is empty, or not made of plain segments.
     """
-    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
+    _check_prefix(prefix)
     behind = app.asgi_app
 
     async def front(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
@@ -118,6 +116,11 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: Callable[[], Endpoint | No
             await behind(scope, receive, send)
 
     app.asgi_app = front  # type: ignore[method-assign]  # Quart's documented place for a middleware
+
+
+def _check_prefix(prefix: object) -> None:
+    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
+        raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
 
 
 def _put_in_front(app: QuartTrio, endpoint: Endpoint) -> None:

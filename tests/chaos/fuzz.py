@@ -1,0 +1,362 @@
+"""Random conversations through the whole bot, killed: ``python -m tests.chaos.fuzz --seeds 1000``.
+
+Dispatcher, mailbox, journal, store, outbox, payments, platform: nothing is left out. Two modes. *equal*: what
+people see must be what they see without a kill, but for messages that came twice. *wild*: people interrupt,
+leave, pay and come back in the same instant, and the process dies at any moment; then two runs may differ,
+but no operation has two texts, nothing is repeated more often than it died, no alarm is rung, everything
+accepted is handled, whatever was captured was given, and nobody is locked out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import re
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Final, TypeAlias, final
+
+import attrs
+import trio
+
+from triobot import Bot
+from triobot.emulator.people import ImpossibleActError
+from triobot.emulator.person import AppError, Person
+from triobot.errors import ConfigError, StoreFullError
+from triobot.seams import Acceptance, Arrival, Write
+from triobot.testing import drive, run
+from triobot.testing.chance import seeded
+from triobot.testing.driving import DrivenWorld
+from triobot.testing.mortal import Mortal, MortalStore
+
+from .talks import Ping, make_bot
+
+Act: TypeAlias = str
+Burst: TypeAlias = tuple[float, Sequence[Act]]
+
+_UNIQUE: Final = re.compile(r"^(?P<operation>.*#\d+): ")
+
+
+@final
+@attrs.frozen
+class Kill:
+    """When the process dies: at a write of its store, or after an act.
+
+    Attributes:
+        write: at this write, counted from its start; None: after an act.
+        durable: that write is durable.
+        burst: after this burst of acts,
+        steps: and so many steps of the scheduler.
+    """
+
+    write: int | None = None
+    durable: bool = False
+    burst: int = -1
+    steps: int = 0
+
+
+@final
+@attrs.frozen
+class Seen:
+    """What came of a run."""
+
+    by_bot: Sequence[str]
+    kills: int
+    writes: int
+    problems: Sequence[str]
+
+
+def bursts_of(seed: int, *, wild: bool) -> Sequence[Burst]:
+    """What people do in a program's life: seconds to wait, and what is done then at once."""
+    r = random.Random(f"bursts {seed}")
+    found: list[Burst] = [(0, ["join"])]
+    number = 0
+
+    def word() -> Act:
+        nonlocal number
+        number += 1
+        return f"{r.choice('ab')}{number}"
+
+    for _ in range(r.randrange(3, 14)):
+        acts: list[Act] = [word() for _ in range(r.choice((1, 1, 1, 2, 3)))]
+        special = r.random()
+        if wild:
+            acts += r.choices(["/x", "/y", "leave", "join", "ping", "Yes", "pay", word()], k=r.randrange(4))
+            r.shuffle(acts)
+        elif special < 0.1:
+            acts = ["/x"]
+        elif special < 0.2:
+            acts = ["/y"]
+        elif special < 0.25:
+            acts = ["leave"]
+        elif special < 0.35:
+            acts = ["ping"]
+        elif special < 0.55:
+            acts = ["Yes"]
+        # In the wild, at times after very little: in the middle of what came before.
+        pause = r.randrange(1, 3_000_000) / 1000
+        found.append((r.choice((0, 0.001, 1, pause)) if wild else pause, acts))
+    return found
+
+
+def kills_of(seed: int, bursts: int, writes: int) -> Sequence[Kill]:
+    """When it dies."""
+    r = random.Random(f"kills {seed}")
+    kills: list[Kill] = []
+    for _ in range(r.randint(1, 4)):
+        if r.random() < 0.6:
+            kills.append(Kill(write=r.randrange(max(1, writes)), durable=r.random() < 0.5))
+        else:
+            kills.append(Kill(burst=r.randrange(bursts), steps=r.randrange(80)))
+    return kills
+
+
+@final
+class Deaths:
+    """Lets the process die at writes of its store, and starts it again."""
+
+    def __init__(self, kills: Sequence[Kill]) -> None:
+        self._at = [kill for kill in kills if kill.write is not None]
+        self._died = trio.Event()
+        self.writes = 0
+        self.since = 0
+        self.kills = 0
+
+    @contextmanager
+    def at_a_write(self, store: MortalStore) -> Generator[None]:
+        mortal: Mortal = vars(store)["_mortal"]
+        now = bool(self._at) and self._at[0].write == self.since and not mortal.dead
+        self.writes += not mortal.dead
+        self.since += not mortal.dead
+        kill = self._at.pop(0) if now else None
+        if kill is not None and not kill.durable:
+            mortal.die()
+        yield
+        if kill is not None:
+            mortal.die()
+            self._died.set()
+
+    @contextmanager
+    def watching(self) -> Generator[None]:
+        """See every write of the store while the block runs."""
+        deaths, accept, commit = self, MortalStore.accept, MortalStore.commit
+
+        async def dying_accept(store: MortalStore, arrival: Arrival, **more: Any) -> Acceptance:
+            with deaths.at_a_write(store):
+                return await accept(store, arrival, **more)
+
+        async def dying_commit(store: MortalStore, *writes: Write) -> None:
+            with deaths.at_a_write(store):
+                await commit(store, *writes)
+
+        setattr(MortalStore, "accept", dying_accept)  # noqa: B010
+        setattr(MortalStore, "commit", dying_commit)  # noqa: B010
+        try:
+            yield
+        finally:
+            setattr(MortalStore, "accept", accept)  # noqa: B010
+            setattr(MortalStore, "commit", commit)  # noqa: B010
+
+    async def bring_back(self, world: DrivenWorld) -> None:
+        while True:
+            await self._died.wait()
+            self._died = trio.Event()
+            await self.kill(world)
+
+    async def kill(self, world: DrivenWorld) -> None:
+        self.kills += 1
+        self.since = 0
+        await world.crashes()
+
+
+async def live(seed: int, bursts: Sequence[Burst], kills: Sequence[Kill], *, wild: bool) -> Seen:
+    """One run."""
+    given = set[str]()
+    bot = make_bot(seed, given, wild=wild)
+    deaths = Deaths(kills)
+    problems: list[str] = []
+    with deaths.watching():
+        # The platform must not give up what it posts: that would be its loss, and not the bot's.
+        async with drive(bot, attempts=100) as world, trio.open_nursery() as nursery:
+            person = world.user("Sara", wallet=10**9)
+            nursery.start_soon(deaths.bring_back, world)
+            inside = False
+            for number, (pause, acts) in enumerate(bursts):
+                await trio.sleep(pause)
+                for act in acts:
+                    inside = await _do(bot, world, person, act, inside=inside, number=number)
+                for kill in kills:
+                    if kill.burst == number:
+                        for _ in range(kill.steps):
+                            await trio.lowlevel.checkpoint()
+                        await deaths.kill(world)
+            await world.waits(days=3)
+            if wild:
+                problems += await _look(bot, world, person, inside=inside)
+            problems += [f"{alarm.kind}: {alarm.text}" for alarm in world.alarms if not _expected(alarm.kind)]
+            world.alarms.clear()
+            said = _said(world)
+            problems += _captured(world, given)
+            nursery.cancel_scope.cancel()
+    return Seen(said, deaths.kills, deaths.writes, problems)
+
+
+def _expected(kind: str) -> bool:
+    # Whoever has left can be told nothing, and where nobody else is, that looks like a refused token.
+    return kind in ("button_still_live", "outbox_held")
+
+
+async def _do(bot: Bot, world: DrivenWorld, person: Person, act: Act, *, inside: bool, number: int) -> bool:
+    with suppress(AppError, ImpossibleActError):
+        match act:
+            case "join":
+                if not inside:
+                    await person.joins()
+                return True
+            case "leave":
+                if inside:
+                    await person.leaves()
+                return False
+            case "ping":
+                while True:
+                    try:
+                        await bot.chat(person.chat_id).signal(Ping(number), key=f"ping {number}")
+                        break
+                    except (ConfigError, StoreFullError):
+                        await trio.sleep(0.1)
+            case "Yes":
+                await person.presses("Yes")
+            case "pay":
+                await person.pays()
+            case _ if not inside:
+                await person.joins()
+                await person.says(act)
+                return True
+            case _:
+                await person.says(act)
+    return inside
+
+
+async def _look(bot: Bot, world: DrivenWorld, person: Person, *, inside: bool) -> Sequence[str]:
+    """Whether somebody can go on who comes back when all is quiet."""
+    found: list[str] = []
+    if not inside:
+        await person.joins()
+        await world.waits(minutes=1)
+    await person.says("/clear")
+    await world.waits(days=3)
+    last = [line for line in _said(world) if line == "cleared"]
+    if not last:
+        found.append("/clear was not heard")
+    statistics = bot.statistics()
+    kept = statistics.counts.get("signal_kept", 0)
+    if (left := statistics.store.inbox) > kept:
+        found.append(f"{left} events were never handled")
+    return found
+
+
+def _said(world: DrivenWorld) -> Sequence[str]:
+    """All that the bot said; a screen, and so a transcript, shows only the last of it."""
+    chats = world.exchange.world.chats()
+    entries = [entry for chat in chats for entry in chat.entries.values() if entry.author is None]
+    return [entry.content for entry in entries if isinstance(entry.content, str)]
+
+
+def _captured(world: DrivenWorld, given: Collection[str]) -> Sequence[str]:
+    bills = [bill for bill in world.exchange.world.till if any(taking.captured_at for taking in bill.takings)]
+    if len(bills) != len(given):
+        return [f"{len(bills)} payments were captured, and {len(given)} things given"]
+    return []
+
+
+def compare(calm: Seen, shaken: Seen) -> str | None:
+    """The same, but for repeats: at most as many as kills for each of what may be under way at a time."""
+    said, wanted = Counter(shaken.by_bot), Counter(calm.by_bot)
+    if missing := wanted - said:
+        return f"not said: {list(missing)}"
+    if new := [line for line in said if line not in wanted]:
+        return f"new: {new}"
+    if (more := sum((said - wanted).values())) > 2 * shaken.kills:
+        return f"{more} repeats in {shaken.kills} kills"
+    left = iter(shaken.by_bot)
+    if not all(any(line == other for other in left) for line in calm.by_bot):
+        return "in another order"
+    return None
+
+
+def contradictions(seen: Seen) -> Sequence[str]:
+    """Operations with two texts, and too many repeats."""
+    found: list[str] = []
+    texts: dict[str, str] = {}
+    for line in seen.by_bot:
+        if match := _UNIQUE.match(line):
+            operation = match["operation"]
+            if texts.setdefault(operation, line) != line:
+                found.append(f"{texts[operation]!r}, then {line!r}")
+    repeats = sum(times - 1 for line, times in Counter(seen.by_bot).items() if _UNIQUE.match(line))
+    if repeats > 3 * seen.kills:
+        found.append(f"{repeats} repeats in {seen.kills} kills")
+    return found
+
+
+def check(seed: int, *, wild: bool, shuffle: int = 0, explain: bool = False) -> str | None:
+    """What is wrong with this seed, if anything."""
+    bursts = bursts_of(seed, wild=wild)
+
+    def lived(kills: Sequence[Kill]) -> Seen:
+        with seeded(f"shuffle {seed} {shuffle}"):
+            return run(partial(live, seed, bursts, kills, wild=wild))
+
+    calm = lived(())
+    if problems := [*calm.problems, *(contradictions(calm) if wild else ())]:
+        return f"without a kill: {problems}"
+    kills = kills_of(seed, len(bursts), calm.writes)
+    shaken = lived(kills)
+    if explain:
+        _explain(bursts, kills, calm, shaken)
+    if problems := [*shaken.problems, *(contradictions(shaken) if wild else ())]:
+        return str(problems)
+    return None if wild else compare(calm, shaken)
+
+
+def _explain(bursts: Sequence[Burst], kills: Sequence[Kill], calm: Seen, shaken: Seen) -> None:
+    import difflib
+
+    print(*bursts, *kills, sep="\n")
+    print(*difflib.unified_diff(calm.by_bot, shaken.by_bot, "calm", "shaken", lineterm="", n=100), sep="\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--mode", choices=["equal", "wild", "both"], default="both")
+    parser.add_argument("--shuffles", type=int, default=1, help="orders of Trio's scheduler for each seed")
+    parser.add_argument("--explain", action="store_true", help="show both runs")
+    arguments = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    failures, runs = 0, 0
+    modes = {"equal": [False], "wild": [True], "both": [False, True]}[arguments.mode]
+    for seed in range(arguments.first, arguments.first + arguments.seeds):
+        for wild in modes:
+            for shuffle in range(arguments.shuffles):
+                runs += 1
+                try:
+                    wrong = check(seed, wild=wild, shuffle=shuffle, explain=arguments.explain)
+                except Exception:
+                    wrong = traceback.format_exc()
+                if wrong is not None:
+                    failures += 1
+                    mode = "wild" if wild else "equal"
+                    print(f"seed {seed}, {mode}, shuffle {shuffle}: {wrong}", flush=True)
+    print(f"{runs} runs, {failures} failures")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()

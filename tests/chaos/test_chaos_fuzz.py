@@ -1,0 +1,55 @@
+"""Random conversations through the whole bot, killed; many more by ``python -m tests.chaos.fuzz``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from triobot.conversations import stored
+from triobot.conversations.journaling import read_journal
+from triobot.journal.records import Record, Row
+from triobot.journals import Journal
+
+from .fuzz import check
+
+SEEDS = range(4)
+
+
+@pytest.mark.parametrize("wild", [False, True], ids=["equal", "wild"])
+def test_no_kill_changes_what_people_see(wild: bool) -> None:
+    assert [(seed, wrong) for seed in SEEDS if (wrong := check(seed, wild=wild))] == []
+
+
+def test_a_store_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fuzz can fail: a journal that is read without its end makes people hear it again."""
+
+    def read_short(journal: Journal) -> tuple[list[Record], list[Row]]:
+        records, rows = read_journal(journal)
+        return records[:1] + records[1:-3], rows
+
+    monkeypatch.setattr(stored, "read_journal", read_short)
+
+    assert any(_goes_wrong(seed) for seed in SEEDS)
+
+
+def _goes_wrong(seed: int) -> bool:
+    try:
+        return check(seed, wild=False) is not None
+    except Exception:
+        return True
+
+
+def test_the_command_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.chaos.fuzz", "--seeds", "1", "--first", "20", "--mode", "equal"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+    assert "1 runs, 0 failures" in done.stdout
