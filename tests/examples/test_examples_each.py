@@ -1,4 +1,4 @@
-"""Every example, with the public test kit alone: a kill between two acts changes nothing that its user sees."""
+"""Every example, with the public test kit alone: kills between its acts change nothing that its user sees."""
 
 from __future__ import annotations
 
