@@ -276,14 +276,19 @@ import sys
 if len(sys.argv) == 1:
     print(encode_value(Outer(Inner((Size.SMALL,)))))
 else:
+    # As if they were made in a function: whoever looks through the module doesn't find them.
+    outer, inner, size = Outer, Inner, Size
+    sizes = {"Size": Size}
+    del Outer, Size
     try:
         decode_value(sys.argv[1])
     except UnreadableRecordError:
         pass
     else:
         raise SystemExit("it was known before anybody named it")
-    expect(Annotated[Outer, "a mark"] | Other)
-    assert decode_value(sys.argv[1]) == Outer(Inner((Size.SMALL,)))
+    Size = sizes["Size"]
+    expect(Annotated[outer, "a mark"] | Other)
+    assert decode_value(sys.argv[1]) == outer(inner((size.SMALL,)))
 """
 
 

@@ -2,8 +2,9 @@
 
 What comes back is equal to what went in, and has the same types: a tuple stays a tuple, and a date is not a
 text. A class is stored under a registered name and found again by it, never by importing what the data says.
-A class is registered when a value of it is first encoded, when a filter or a `Key` names it (`expect`), or by
-`register`; the latter also keeps a class readable that was renamed or moved.
+A class is registered when a value of it is first encoded, when a filter or a `Key` names it (`expect`), when
+a text names it and its module is loaded, or by `register`; the latter also keeps a class readable that was
+renamed or moved.
 
 The text is ASCII and JSON: ``[version, node]``. What JSON has stands for itself, a list is a list, and
 everything else is an object with one entry: the tag of its type, and its parts.
@@ -24,6 +25,7 @@ from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from enum import Enum, Flag
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import attrs
@@ -121,9 +123,28 @@ def _class_of(name: Node) -> type:
             _explore()
         if name in _classes:
             return _classes[name]
+        if (cls := _loaded(name)) is not None:
+            return register(cls)
     raise UnreadableRecordError(
         f"this program knows no class {name!r}; import its module, or name it with register(cls, name=...)"
     )
+
+
+def _loaded(name: str) -> type | None:
+    """The class of this name in a module that is loaded already; nothing is imported for a record's sake.
+
+    A new process has written no value of it yet, such as a button's key or what a step returned.
+    """
+    for module in list(sys.modules.values()):
+        prefix = lasting_module(getattr(module, "__name__", "")) + "."
+        if not name.startswith(prefix):
+            continue
+        found: object = module
+        for part in name.removeprefix(prefix).split("."):
+            found = vars(found).get(part) if isinstance(found, type | ModuleType) else None
+        if isinstance(found, type) and _default_name(found) == name:
+            return found if attrs.has(found) or issubclass(found, Enum) else None
+    return None
 
 
 def _explore() -> None:
