@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @asynccontextmanager
-async def developing(browser: str, folder: Path, example: str) -> AsyncGenerator[Page]:
+async def developing(browser: str, folder: Path, example: str, *, join: bool = True) -> AsyncGenerator[Page]:
     """Run the command on a copy of an example, and open the address that it prints; at the end, Ctrl-C."""
     for name in (f"{example}.py", "pizza.jpg"):
         shutil.copy(ROOT / "examples" / name, folder)
@@ -39,7 +39,8 @@ async def developing(browser: str, folder: Path, example: str) -> AsyncGenerator
                 assert popen.poll() is None, (folder / "log").read_text()
                 await trio.sleep(0.05)
         async with connect_browser(browser) as connected, connected.page(found[0]) as page:
-            await page.click(".join")
+            if join:
+                await page.click(".join")
             yield page
             assert page.errors == []
         popen.send_signal(signal.SIGINT)

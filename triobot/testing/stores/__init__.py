@@ -23,4 +23,4 @@ from .transactions import TransactionContract as TransactionContract
 class StoreContract(
     InboxContract, TransactionContract, JournalContract, LeaseContract, MoneyContract, BroadcastContract
 ):
-    """All of it. `opened` is yours: an empty store whose time of day is `clock`."""
+    """All of it. `opened` is yours: the store of a folder, whose time of day is `clock`."""

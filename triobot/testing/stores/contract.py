@@ -63,7 +63,7 @@ class Contract:
     pytestmark = pytest.mark.trio
 
     def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        """An empty store; `folder` is there for engines that need one."""
+        """The store of this folder: empty at first, and the same one when a test opens it again."""
         raise NotImplementedError
 
     @pytest.fixture

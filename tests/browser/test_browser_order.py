@@ -1,0 +1,127 @@
+"""A whole order under ``triobot dev``, in both directions of writing: kills on the way change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from chrome import Page
+from test_browser_dev import developing, says, sees
+from window import needs_browser
+
+pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
+pytestmark = [needs_browser, pytest.mark.processes]
+
+# What one asks the control API with, as the page does.
+ASK: Final = (
+    "(async (path) => (await fetch('/control/' + path,"
+    " {headers: {'X-Triobot-Control': sessionStorage.getItem('triobot-control')}})).json())"
+)
+NEWEST: Final = ".row.theirs:nth-last-child(1)"
+
+
+async def kill(page: Page) -> None:
+    """As by kill -9, and then start it again."""
+    # A second press of its tab would close it.
+    if not await page.run("Boolean(document.querySelector('.kill'))"):
+        await page.click(".rail .tab[data-panel=mischief]")
+    await page.click(".kill")
+    await page.click(".banner .button")
+    await page.wait("document.querySelector('.banner').hidden")
+    await page.wait("import('/page/world.js').then(({world}) => world.bot.phase === 'running')")
+
+
+async def order(page: Page, *, killed: bool) -> None:
+    """Everything from joining to the picture of the pizza."""
+
+    async def perhaps_dies() -> None:
+        if killed:
+            await kill(page)
+
+    await page.click(".join")
+    await sees(page, "Your name?")
+    await says(page, "سارا")
+    await sees(page, "Size?")
+    await perhaps_dies()
+    await page.click(".inline-button", "Large")
+    await sees(page, "Where to?")
+    await page.click(".composer .icon-button", nth=0)
+    await page.click(".menu button:has(.icon-pin)")
+    await page.click(".sheet .primary")
+    await page.sees("How do we find you?")
+    await perhaps_dies()
+    await page.type("3", selector=".native-form input[name=floor]")
+    await page.type("احمدی", selector=".native-form input[name=doorbell]")
+    await page.click(".submit")
+    await sees(page, "A large pizza")
+    await perhaps_dies()
+    await page.click(".inline-button.pay", "Pay")
+    await page.click(".confirm-pay")
+    await page.sees("Thank you, سارا!", within=".bubble")
+
+
+async def history(page: Page, name: str) -> list[dict[str, Any]]:
+    """What is in somebody's chat, without what tells two chats apart anyway: numbers and times."""
+    users = await page.run(f"{ASK}('users')")
+    chat = next(user["chat_id"] for user in users if user["name"] == name)
+    messages = (await page.run(f"{ASK}('history?chat={chat}&count=500')"))["messages"]
+    kept = ("from_bot", "deleted", "content", "submitted", "form")
+    shown = [{key: message.get(key) for key in kept} for message in messages]
+    for one, message in zip(shown, messages, strict=True):
+        one["labels"] = [[button["label"] for button in row] for row in message.get("buttons", [])]
+        if isinstance(one["content"], dict):
+            one["content"] = {
+                key: one["content"].get(key) for key in ("type", "text", "caption", "lat", "name")
+            }
+    return shown
+
+
+def without_repeats(shown: Sequence[dict[str, Any]], like: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
+    """Leave out what the bot said twice in a row and `like` has once, and count it."""
+    left: list[dict[str, Any]] = []
+    repeats = 0
+    for one in shown:
+        if (
+            left
+            and one["from_bot"]
+            and one == left[-1]
+            and (len(left) >= len(like) or like[len(left)] != one)
+        ):
+            repeats += 1
+        else:
+            left.append(one)
+    return left, repeats
+
+
+@pytest.mark.parametrize("language", ["en", "fa"])
+async def test_a_kill_in_the_middle_is_not_noticed(browser: str, tmp_path: Path, language: str) -> None:
+    """The two people of one bot: one orders undisturbed, the other while the process dies three times."""
+    async with developing(browser, tmp_path, "pizza", join=False) as page:
+        await page.wait("document.querySelector('.join')")
+        await page.run(
+            f"window.before = 1; localStorage.setItem('triobot-language', '{language}'); location.reload()"
+        )
+        await page.wait("!window.before && document.querySelector('.join')")
+        assert await page.run("document.documentElement.dir") == ("rtl" if language == "fa" else "ltr")
+        await order(page, killed=False)
+        await page.click(".chat-item", "علی")
+        await order(page, killed=True)
+        await page.wait("document.querySelector('.picture img')?.naturalWidth > 0")
+
+        undisturbed, disturbed = await history(page, "Sara"), await history(page, "علی")
+        same, repeats = without_repeats(disturbed, undisturbed)
+        assert same == undisturbed
+        assert len(undisturbed) == 8
+        # What was told twice was in flight when the process died, and nobody could know; it is counted.
+        counted = await page.run(
+            "import('/page/world.js').then(({world: {runtime}}) => (runtime.counts?.possible_repeat ?? 0)"
+            " + (runtime.outbox?.possible_repeats ?? 0))"
+        )
+        assert repeats <= counted
+        starts = await page.run("import('/page/world.js').then(({world}) => world.bot.starts)")
+        assert starts == 4
+
+        await page.click(".rail .tab[data-panel=inside]")
+        await page.wait("document.querySelector('.inside-summary')")
