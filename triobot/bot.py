@@ -28,7 +28,7 @@ from .clock import SystemClock
 from .collecting import rarely_collected
 from .conversations.branches import refuse_conversations
 from .conversations.data import Key
-from .conversations.routes import Router
+from .conversations.routes import Router, table_of
 from .conversations.speaking import Speech
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
@@ -289,7 +289,7 @@ class Bot(Router):
     async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
-        table, texts, transport, media = self.table(), self._texts, self._transport, None
+        table, texts, transport, media = table_of(self), self._texts, self._transport, None
         if self._around is not None:
             transport = media = self._around.transport
             provided = (*self._around.provided, *provided)
@@ -331,8 +331,10 @@ class Bot(Router):
         Raises:
             ConfigError: this is no quart-trio application or no prefix, or the bot is mounted there already.
         """
-        if not isinstance(app, QuartTrio):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError("bot.mount() takes a quart_trio.QuartTrio application, and a prefix such as '/bot'")
+        if not (isinstance(cast("object", app), QuartTrio) and isinstance(cast("object", prefix), str)):
+            raise ConfigError(
+                "bot.mount() takes a quart_trio.QuartTrio application, and a prefix such as '/bot'"
+            )
         if app in self._mounted:
             raise ConfigError("this bot is mounted into this application already")
         Mounted(self, app, prefix).declare()

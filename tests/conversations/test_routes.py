@@ -10,7 +10,7 @@ from triobot.conversations.buttons import Buttons, Keyboard, encode_key
 from triobot.conversations.chat import Chat
 from triobot.conversations.filters import command, join, text
 from triobot.conversations.lines import calling_line, failing_line
-from triobot.conversations.routes import Router
+from triobot.conversations.routes import Router, table_of
 from triobot.errors import ConfigError, LocalProtocolError
 
 
@@ -42,7 +42,7 @@ def test_the_order_is_that_of_the_lines_and_the_bare_one_comes_last() -> None:
     bot.conversation(text("b"))(a_route("b"))
     bot.aside(text("help"))(a_route("help"))
     bot.ignore(text("x"))
-    table = bot.table()
+    table = table_of(bot)
     assert names(table.conversations) == ["a", "joined", "b", "bare"]
     assert [route.bare for route in table.conversations] == [False, False, False, True]
     assert names(table.interrupts) == ["cancel", "stop"]
@@ -61,11 +61,11 @@ def test_declarations_that_make_no_sense_are_refused() -> None:
     """When the bot starts, not when the first user comes."""
     bot = Router()
     with pytest.raises(ConfigError, match="no route"):
-        bot.table()
+        table_of(bot)
     bot.conversation(one)
     bot.conversation(two)
     with pytest.raises(ConfigError, match=r"one and .*two; give one a filter"):
-        bot.table()
+        table_of(bot)
     with pytest.raises(ConfigError, match="decorates an async function"):
         bot.aside(text("a"))("one")  # type: ignore[call-overload]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, cast, final
 
 import httpx
 import trio
@@ -132,7 +132,9 @@ class BotProcess:
                 with self._scope, self._bot.within(around):
                     async with self._bot.running() if self._app is None else _served(self._app):
                         if self._intake is None:
-                            raise ConfigError("the bot isn't mounted into this application: bot.mount(app, '/bot')")
+                            raise ConfigError(
+                                "the bot isn't mounted into this application: bot.mount(app, '/bot')"
+                            )
                         task_status.started()
                         await self._stop.wait()
         finally:
@@ -167,9 +169,10 @@ async def _served(app: QuartTrio) -> AsyncGenerator[None]:
         if (answer := await told.receive())["type"] != f"lifespan.{what}.complete":
             raise ConfigError(f"the application's {what} failed: {answer.get('message', '')}")
 
-    scope: Message = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}}
+    front = cast("Callable[[object, object, object], Awaitable[None]]", app)
+    scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}}
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(app, scope, heard.receive, said.send)
+        nursery.start_soon(front, scope, heard.receive, said.send)
         await settled("startup")
         yield
         await settled("shutdown")

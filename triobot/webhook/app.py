@@ -76,7 +76,7 @@ def webhook_routes(
     Raises:
         ConfigError: the prefix is empty, or not made of plain segments.
     """
-    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not _PREFIX.fullmatch(prefix):
         raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
     endpoint = Endpoint(
         inbox, secrets, limits=limits or Limits(), readiness=readiness, prefix=prefix, traffic=traffic
@@ -95,7 +95,7 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: Callable[[], Endpoint | No
     Raises:
         ConfigError: the prefix is empty, or not made of plain segments.
     """
-    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not _PREFIX.fullmatch(prefix):
         raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
     behind = app.asgi_app
 
