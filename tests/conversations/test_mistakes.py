@@ -5,18 +5,38 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial, wraps
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
+import attrs
 import pytest
 from town import TEXTS, open_town
 
 from triobot.conversations.chat import Chat
+from triobot.conversations.data import Key
 from triobot.conversations.filters import command, join, message, signal, text, when
 from triobot.conversations.flooding import flooding
 from triobot.conversations.paid import paid
 from triobot.conversations.routes import Router
 from triobot.errors import ConfigError
+from triobot.wire.events import Message
+from triobot.wire.ids import ChatId, MessageId
+from triobot.wire.results import Sent
+
+
+@attrs.frozen
+class Named:
+    name: str
+
+
+async def _later(event: object) -> bool:
+    return False
+
+
+async def _read(chat: Any, key: Any) -> object:
+    return chat.data[key]
+
 
 Mistake = Callable[[Any], Awaitable[object]]
 
@@ -24,7 +44,35 @@ Mistake = Callable[[Any], Awaitable[object]]
 @pytest.mark.parametrize(
     ("mistake", "says"),
     [
-        (lambda chat: chat.send(""), "data: must not be empty"),
+        (lambda chat: chat.send(""), "content: must not be empty"),
+        (lambda chat: chat.send(5), "content: must be text, a media value"),
+        (lambda chat: chat.send("x", on_unknown="again"), 'on_unknown: is "resend" or "raise"'),
+        (lambda chat: chat.edit("x", "y"), "sent: must be a Sent"),
+        (lambda chat: chat.edit(Sent(ChatId(7), MessageId(1))), "content: must be given, or buttons"),
+        (lambda chat: chat.delete(None), "sent: must be a Sent"),
+        (lambda chat: chat.answer(5), "text: must be text"),
+        (lambda chat: chat.ask(5), "question: must be text"),
+        (lambda chat: chat.ask("Who?", _later), "what has to wait is a step after it"),
+        (lambda chat: chat.ask("Who?", Message), "Message is an event's"),
+        (lambda chat: chat.ask("Who?", otherwise=5), "otherwise= is a text to say"),
+        (lambda chat: chat.receive(text(), otherwise=5), "otherwise= is a text to say"),
+        (lambda chat: chat.choose("Which?", {"a": 5}), "label: must be text"),
+        (lambda chat: chat.choose("Which?", {"a": "A"}, into="x"), "into: must be a Sent"),
+        (lambda chat: chat.fill(Named, labels={"nam": "Name"}), "names 'nam', and Named has no such field"),
+        (lambda chat: chat.fill(Named, labels=["name"]), "fill(labels=) takes labels by the names"),
+        (lambda chat: chat.fill(Named, prefill={"name": "x"}), "fill(prefill=) takes a Named"),
+        (lambda chat: chat.fill(Named("x")), "fill() takes an attrs class"),
+        (lambda chat: chat.step(_later, 1, raises=[ValueError]), "step(raises=) takes a class of errors"),
+        (lambda chat: chat.step(_later, 1, raises=BaseException), "step(raises=) takes a class of errors"),
+        (lambda chat: chat.step(_later, 1, paid=5), "step(paid=) takes what charge() returned"),
+        (lambda chat: chat.sleep(inf), "seconds: must come to an end"),
+        (lambda chat: chat.charge(5, "x", item=1, late="never"), 'late: is "deliver" or "refund"'),
+        (lambda chat: chat.charge(5, "x", item=1, currency="USD"), 'currency: is "IRR" or "coin"'),
+        (lambda chat: chat.to(8).get("visits"), "has a Key, as in"),
+        (lambda chat: chat.to(8).clear("visits"), "has a Key, as in"),
+        (lambda chat: _read(chat, "visits"), "has a Key, as in"),
+        (lambda chat: _read(chat, Key("mistaken", "int")), "takes the class of its value"),
+        (lambda chat: chat.send("x", buttons=chat.use(5)), "use() takes a resource"),
         (lambda chat: chat.send("Which?", buttons={"a": "A"}), "buttons: must be Buttons"),
         (lambda chat: chat.send("Which?", keyboard={"a": "A"}), "keyboard: must be a Keyboard"),
         (lambda chat: chat.step(len, "abc"), "step() takes an async function"),
@@ -183,10 +231,6 @@ FILTERS: dict[str, Callable[[], object]] = {
     "not with or, and, not": lambda: not text("a"),
     r"text\(a\) is a filter": lambda: text("a") and text("b"),
 }
-
-
-async def _later(event: object) -> bool:
-    return False
 
 
 @pytest.mark.parametrize("said", FILTERS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from triobot.conversations.buttons import Buttons, Keyboard, encode_key
+from triobot.conversations.buttons import Buttons, Keyboard, encode_key, keyboard_of
 from triobot.conversations.chat import Chat
 from triobot.conversations.filters import command, join, text
 from triobot.conversations.lines import calling_line, failing_line
@@ -79,12 +79,12 @@ def test_keys_that_cannot_travel_are_refused() -> None:
         with pytest.raises(LocalProtocolError):
             encode_key(key)
     with pytest.raises(LocalProtocolError):
-        Buttons({"\ud800": "x"}).keyboard()
+        keyboard_of(Buttons({"\ud800": "x"}))
 
 
 def test_rows_of_buttons() -> None:
     """As many in a row as there are columns."""
-    rows = Buttons({n: str(n) for n in range(5)}, columns=2).keyboard().rows
+    rows = keyboard_of(Buttons({n: str(n) for n in range(5)}, columns=2)).rows
     assert [[button.text for button in row] for row in rows] == [["0", "1"], ["2", "3"], ["4"]]
     for wrong in (0, -1):
         with pytest.raises(LocalProtocolError):

@@ -189,9 +189,9 @@ def check_async(handler: Callable[..., object], who: str) -> None:
     while isinstance(plain, partial):
         plain = cast("partial[object]", plain).func
     if not inspect.isroutine(plain):
-        plain = cast("Callable[..., object]", plain).__call__  # an object that is called like a function
+        plain = type(plain).__call__  # an object that is called like a function
     # What functools.wraps has wrapped may be a plain function around an async one.
-    last = inspect.unwrap(plain) if callable(plain) else plain
+    last = inspect.unwrap(cast("Callable[..., object]", plain))
     if inspect.isroutine(plain) and not (
         inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(last)
     ):

@@ -219,7 +219,7 @@ def message(kind: type[Media]) -> Filter[Message[Image | Video | Audio | Voice |
 def message(
     kind: type[C] | type[Media] | None = None,
 ) -> Filter[Message[C]] | Filter[Message[Content]] | Filter[Message[Image | Video | Audio | Voice | File]]:
-    """Take messages; with `kind` only those whose content is of this class, such as `File`; or any `Media`."""
+    """Take messages; with `kind` only those whose content is of this class, such as `File` or `Media`."""
     if kind is None:
         return Filter(
             lambda event, _: event if isinstance(event, Message) else None, "message()", same="message"

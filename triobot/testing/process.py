@@ -11,7 +11,7 @@ import httpx
 import trio
 from quart_trio import QuartTrio
 
-from ..bot import Bot
+from ..bot import Bot, within
 from ..errors import ConfigError
 from ..resources import Provided
 from ..runtime import Intake, Surroundings
@@ -129,7 +129,7 @@ class BotProcess:
                     provided=self._provided,
                     opened=self._opened,
                 )
-                with self._scope, self._bot.within(around):
+                with self._scope, within(self._bot, around):
                     async with self._bot.running() if self._app is None else _served(self._app):
                         if self._intake is None:
                             raise ConfigError(
