@@ -62,7 +62,7 @@ class OutsideDoor:
         refuse_conversations("bot.chat()", INSTEAD)
         return await self._work.dispatcher.data(chat_id)
 
-    async def put_data(self, chat_id: ChatId, key: str, value: str) -> None:
+    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
         """Keep something for the chat."""
         refuse_conversations("bot.chat()", INSTEAD)
         await self._work.dispatcher.put_data(chat_id, key, value)

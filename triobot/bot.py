@@ -28,13 +28,14 @@ from .clock import SystemClock
 from .collecting import rarely_collected
 from .conversations.branches import refuse_conversations
 from .conversations.data import Key
-from .conversations.routes import Router
+from .conversations.declarations import check_async
+from .conversations.routes import Router, table_of
 from .conversations.speaking import Speech
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .http import Bind, FdBind, TcpBind, UnixBind, server_context
-from .resources import Provided, Resource, find, open_resources
+from .resources import Provided, Resource, declare_resource, find, open_resources
 from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
@@ -124,7 +125,14 @@ class Bot(Router):
     # --- declaring
 
     def on_alarm(self, hook: OnAlarm, /) -> OnAlarm:
-        """Declare what is called with each alarm, besides the log."""
+        """Declare what is called with each alarm, besides the log: an async function of an `Alarm`.
+
+        Raises:
+            ConfigError: it is something else.
+        """
+        if not callable(hook):
+            raise ConfigError(f"@on_alarm decorates an async function of an alarm, not {hook!r}")
+        check_async(hook, "@on_alarm decorates")
         self._hook = hook
         return hook
 
@@ -141,7 +149,7 @@ class Bot(Router):
             ...     async with open_pool() as pool:
             ...         yield pool
         """
-        resource = Resource(open, getattr(open, "__qualname__", repr(open)))
+        resource = declare_resource(open)
         self._resources.append(cast("Resource[object]", resource))
         return resource
 
@@ -278,20 +286,11 @@ class Bot(Router):
                 around.opened(intake)
             yield intake
 
-    @contextmanager
-    def within(self, around: Surroundings) -> Generator[None]:
-        """Let each run that begins in the block take these surroundings: `triobot.testing.drive` uses it."""
-        before, self._around = self._around, around
-        try:
-            yield
-        finally:
-            self._around = before
-
     @asynccontextmanager
     async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
         if self._work is not None:
             raise ConfigError("this bot is running already")
-        table, texts, transport, media = self.table(), self._texts, self._transport, None
+        table, texts, transport, media = table_of(self), self._texts, self._transport, None
         if self._around is not None:
             transport = media = self._around.transport
             provided = (*self._around.provided, *provided)
@@ -333,7 +332,7 @@ class Bot(Router):
         Raises:
             ConfigError: this is no quart-trio application or no prefix, or the bot is mounted there already.
         """
-        if not isinstance(app, QuartTrio):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(cast("object", app), QuartTrio) and isinstance(cast("object", prefix), str)):
             raise ConfigError(
                 "bot.mount() takes a quart_trio.QuartTrio application, and a prefix such as '/bot'"
             )
@@ -424,6 +423,16 @@ class Bot(Router):
 
 def _told_nobody() -> None:
     pass
+
+
+@contextmanager
+def within(bot: Bot, around: Surroundings) -> Generator[None]:
+    """Let each run of the bot that begins in the block take these surroundings, as a test kit's does."""
+    before, bot._around = bot._around, around  # pyright: ignore[reportPrivateUsage]
+    try:
+        yield
+    finally:
+        bot._around = before  # pyright: ignore[reportPrivateUsage]
 
 
 def _bind(settings: Settings) -> Bind:

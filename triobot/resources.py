@@ -6,8 +6,9 @@ conversation has come to rest. A test, or a site that owns its pool, puts a valu
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Generic, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -46,7 +47,47 @@ def provide(resource: Resource[T], value: T) -> Provided:
         ...     async with bot.running(provide(database, FakeDatabase())):
         ...         ...
     """
+    check_resource(resource, "provide()")
     return Provided(cast("Resource[object]", resource), value)
+
+
+def check_resource(resource: object, who: str) -> None:
+    """Refuse what is no resource.
+
+    Raises:
+        ConfigError: it isn't; `who` names what it was given to.
+    """
+    if not isinstance(resource, Resource):
+        raise ConfigError(f"{who} takes a resource: what @bot.resource made of its function")
+
+
+def declare_resource(open: Callable[[], AbstractAsyncContextManager[T]]) -> Resource[T]:
+    """A resource of this function.
+
+    Raises:
+        ConfigError: it is no function without arguments that gives an async context manager.
+    """
+    name = str(getattr(open, "__qualname__", type(open).__qualname__))
+    if not _opens(open):
+        raise ConfigError(
+            f"the resource {name} is no async context manager function; put @asynccontextmanager under "
+            "@bot.resource"
+        )
+    with suppress(ValueError):  # it has no signature to look at
+        try:
+            inspect.signature(open).bind()
+        except TypeError as error:
+            raise ConfigError(f"the resource {name} is opened without arguments: {error}") from None
+    return Resource(open, name)
+
+
+def _opens(open: object) -> bool:
+    if isinstance(open, AbstractAsyncContextManager) or not callable(open):
+        return False
+    return not any(
+        looks(open)
+        for looks in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    )
 
 
 @asynccontextmanager
@@ -59,8 +100,12 @@ async def open_resources(
         ConfigError: something is provided that is not declared, or what is declared can't be opened.
         Whatever opening a resource raises; those before it are closed.
     """
+    for given in provided:
+        if not isinstance(cast("object", given), Provided):
+            raise ConfigError("what is provided is made by provide(resource, value)")
     opened = {given.resource: given.value for given in provided}
     for resource in opened:
+        check_resource(resource, "provide()")
         if resource not in declared:
             raise ConfigError(f"the resource {resource.name} is provided, but this bot doesn't declare it")
     async with AsyncExitStack() as stack:
@@ -82,6 +127,7 @@ def find(opened: Opened, resource: Resource[T]) -> T:
     Raises:
         ConfigError: the bot that runs doesn't declare it.
     """
+    check_resource(resource, "use()")
     key = cast("Resource[object]", resource)
     if key not in opened:
         raise ConfigError(f"the resource {resource.name} isn't declared on the bot that runs")

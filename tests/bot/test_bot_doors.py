@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 
 from tests.bot.rig import Chats, make_bot, say
-from triobot import Address, Chat, File
+from triobot import Address, Chat, File, Key
 from triobot.errors import ForeignTaskError
 
 
@@ -37,7 +37,7 @@ async def test_every_live_door_names_the_authors_line() -> None:
             lambda: kept[0].signal(1),
             lambda: kept[0].start(work),
             lambda: kept[0].stop(work),
-            lambda: kept[0].get(None),  # type: ignore[arg-type]
+            lambda: kept[0].get(Key("door", int)),
             each,
             lambda: bot.upload(File.open("a.pdf")),
             lambda: bot.download(File.open("a.pdf"), Path("b")),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 import trio
@@ -106,12 +106,40 @@ async def test_a_function_without_asynccontextmanager_is_named() -> None:
     async def pool() -> AsyncGenerator[str]:
         yield "pool"
 
-    bot.resource(pool)  # type: ignore[arg-type]
+    words = r"resource .* is no async context manager.*@asynccontextmanager"
+    for wrong in (pool, hello, asynccontextmanager(pool)(), 5):
+        with pytest.raises(ConfigError, match=words):
+            bot.resource(wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+    @contextmanager
+    def forgot() -> Generator[str]:
+        yield "pool"
+
+    bot.resource(forgot)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     bot.conversation(hello)
-    words = r"resource .*pool is no async context manager.*@asynccontextmanager"
     with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match=words), flatten_subgroups=True):
         async with bot.running():
             pytest.fail("it runs")
+
+
+def test_what_is_no_resource_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"provide\(\) takes a resource"):
+        provide(hello, 1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    bot = make_bot(Chats())
+
+    @asynccontextmanager
+    async def pool(size: int) -> AsyncGenerator[str]:
+        yield "pool" * size
+
+    with pytest.raises(ConfigError, match=r"pool is opened without arguments: missing a required"):
+        bot.resource(pool)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_a_hook_is_async() -> None:
+    """An alarm is not the moment to find out."""
+    for wrong in (print, 5, lambda alarm: None):  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]
+        with pytest.raises(ConfigError, match="@on_alarm decorates an async function"):
+            make_bot(Chats()).on_alarm(wrong)  # type: ignore[arg-type]  # pyright: ignore
 
 
 async def hello(chat: Chat) -> None:

@@ -113,7 +113,7 @@ async def test_what_breaks_the_interface_is_refused_before_it_leaves() -> None:
 
     async with open_town(bot) as town:
         await town.says("hi")
-        assert refused == ["data", "options", "seconds"]
+        assert refused == ["content", "options", "seconds"]
         assert town.operations() == []
 
 

@@ -22,7 +22,7 @@ from triobot.conversations.filters import (
     text,
     when,
 )
-from triobot.conversations.routes import Router
+from triobot.conversations.routes import Router, table_of
 from triobot.errors import ConfigError
 
 
@@ -40,7 +40,7 @@ def refusal(declare: Callable[[Router], object]) -> str:
     router = Router()
     with pytest.raises(ConfigError) as caught:
         declare(router)
-        router.table()
+        table_of(router)
     return str(caught.value)
 
 
@@ -128,7 +128,7 @@ def test_filters_that_differ_are_no_mistake() -> None:
     second.interrupt(command("x"))(route("x2"))
     router.include(first)
     router.include(second)
-    assert len(router.table().routes) == len(filters) + 2
+    assert len(table_of(router).routes) == len(filters) + 2
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_a_route_remembers_of_its_declaration() -> None:
     router.conversation(text("a"), per="sender", version=3, durable=False)(route("a"))
     router.conversation(per="sender")(route("bare"))
     router.aside(route("job"))
-    table = router.table()
+    table = table_of(router)
     first, bare = table.conversations
     assert (first.per, first.version, first.durable, first.bare) == (Per.SENDER, 3, False, False)
     assert (bare.per, bare.version, bare.durable, bare.bare) == (Per.SENDER, 1, True, True)

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from triobot.conversations.chat import Chat
 from triobot.conversations.filters import Setting, by, command, in_chat, message, text
 from triobot.conversations.flooding import REMEMBERED, Flood, flooding
-from triobot.conversations.routes import Router
+from triobot.conversations.routes import Router, table_of
 from triobot.errors import ConfigError
 from triobot.wire.events import Event, Join, Message, PayCallback
 
@@ -35,7 +35,7 @@ def another(name: str) -> Any:
 
 def takes(bot: Router, event: Event) -> list[str]:
     """The kinds of the routes that take an event, and whether it is ignored."""
-    table, setting = bot.table(), Setting()
+    table, setting = table_of(bot), Setting()
     routes = (*table.interrupts, *table.asides, *table.conversations)
     found = [route.kind.value for route in routes if route.filter.look(event, setting) is not None]
     return [*found, *("ignored" for taken in table.ignored if taken.look(event, setting) is not None)]
@@ -67,7 +67,7 @@ def test_filters_of_routers_within_routers_add_up() -> None:
     inner.aside(command("a"))(say)
     outer.include(inner)
     bot.include(outer)
-    [route] = bot.table().asides
+    [route] = table_of(bot).asides
     found = route.filter.look(Message(CHAT, "/a b", ALI), Setting())
     assert getattr(found, "rest", None) == "b"
     assert route.filter.look(Message(CHAT, "/a b", SARA), Setting()) is None
@@ -75,15 +75,39 @@ def test_filters_of_routers_within_routers_add_up() -> None:
 
 
 def test_two_routers_with_a_bare_conversation_are_refused() -> None:
-    """Even behind filters: which of them is tried last would be nobody's guess."""
+    """Which of them is tried last would be nobody's guess; but one behind a filter comes before the other."""
     for when in (None, by(71)):
         one, two, bot = Router(when=when), Router(), Router()
-        one.conversation(another("first"))
         two.conversation(another("second"))
-        bot.include(one)
+        one.conversation(another("first"))
+        bot.conversation(text("hi"))(another("third"))
         bot.include(two)
-        with pytest.raises(ConfigError, match="two conversations have no filter"):
-            bot.table()
+        bot.include(one)
+        if when is None:
+            with pytest.raises(ConfigError, match="two conversations have no filter"):
+                table_of(bot)
+        else:
+            names = [route.name.rpartition(".")[2] for route in table_of(bot).conversations]
+            assert names == ["third", "first", "second"]
+
+
+def test_two_bare_conversations_behind_one_filter_are_refused() -> None:
+    admin = Router(when=by(71))
+    admin.conversation(another("first"))
+    admin.conversation(another("second"))
+    bot = Router()
+    bot.include(admin)
+    with pytest.raises(ConfigError, match="second can never start"):
+        table_of(bot)
+
+
+def test_what_is_included_is_another_router() -> None:
+    """Itself it would include for ever."""
+    bot = Router()
+    bot.conversation(another("first"))
+    for wrong in (bot, 5):
+        with pytest.raises(ConfigError, match="another Router"):
+            bot.include(wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 # --- flooding

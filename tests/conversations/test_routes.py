@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from triobot.conversations.buttons import Buttons, Keyboard, encode_key
+from triobot.conversations.buttons import Buttons, Keyboard, encode_key, keyboard_of
 from triobot.conversations.chat import Chat
 from triobot.conversations.filters import command, join, text
 from triobot.conversations.lines import calling_line, failing_line
-from triobot.conversations.routes import Router
+from triobot.conversations.routes import Router, table_of
 from triobot.errors import ConfigError, LocalProtocolError
 
 
@@ -42,7 +42,7 @@ def test_the_order_is_that_of_the_lines_and_the_bare_one_comes_last() -> None:
     bot.conversation(text("b"))(a_route("b"))
     bot.aside(text("help"))(a_route("help"))
     bot.ignore(text("x"))
-    table = bot.table()
+    table = table_of(bot)
     assert names(table.conversations) == ["a", "joined", "b", "bare"]
     assert [route.bare for route in table.conversations] == [False, False, False, True]
     assert names(table.interrupts) == ["cancel", "stop"]
@@ -61,11 +61,11 @@ def test_declarations_that_make_no_sense_are_refused() -> None:
     """When the bot starts, not when the first user comes."""
     bot = Router()
     with pytest.raises(ConfigError, match="no route"):
-        bot.table()
+        table_of(bot)
     bot.conversation(one)
     bot.conversation(two)
     with pytest.raises(ConfigError, match=r"one and .*two; give one a filter"):
-        bot.table()
+        table_of(bot)
     with pytest.raises(ConfigError, match="decorates an async function"):
         bot.aside(text("a"))("one")  # type: ignore[call-overload]
 
@@ -79,12 +79,12 @@ def test_keys_that_cannot_travel_are_refused() -> None:
         with pytest.raises(LocalProtocolError):
             encode_key(key)
     with pytest.raises(LocalProtocolError):
-        Buttons({"\ud800": "x"}).keyboard()
+        keyboard_of(Buttons({"\ud800": "x"}))
 
 
 def test_rows_of_buttons() -> None:
     """As many in a row as there are columns."""
-    rows = Buttons({n: str(n) for n in range(5)}, columns=2).keyboard().rows
+    rows = keyboard_of(Buttons({n: str(n) for n in range(5)}, columns=2)).rows
     assert [[button.text for button in row] for row in rows] == [["0", "1"], ["2", "3"], ["4"]]
     for wrong in (0, -1):
         with pytest.raises(LocalProtocolError):

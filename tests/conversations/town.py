@@ -18,7 +18,7 @@ from triobot.conversations.advice import Advice
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.paid import deliver, goes_on
-from triobot.conversations.routes import Router
+from triobot.conversations.routes import Router, table_of
 from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
 from triobot.money import Captured, Ticket
@@ -65,7 +65,7 @@ class Town:
             raise_alarm=self.alarms.append,
             charge_hosts=("pay.example",),
         )
-        self._table = router.table()
+        self._table = table_of(router)
         self._username = username
         self._presses = 0
         self.dispatcher = self.new_dispatcher()

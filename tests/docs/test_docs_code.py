@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from triobot import Bot, Chat
+from triobot.conversations.routes import table_of
 from triobot.testing import DrivenWorld, run
 
 ROOT: Final = Path(__file__).parents[2]
@@ -73,7 +74,7 @@ def test_the_code_runs(folder: Path, name: str) -> None:
     bot = module.bot
     assert isinstance(bot, Bot)
     if "@bot." in MODULES[name] and "@bot.on_alarm" not in MODULES[name]:
-        bot.table()
+        table_of(bot)
     for test in [test for name, test in vars(module).items() if name.startswith("test_")]:
         run(test)
 

@@ -17,8 +17,9 @@ from ..wire.content import Content
 from ..wire.ids import ChatId, Recipient, as_chat_id
 from ..wire.operations import DeleteMessage, EditMessage, Operation, SendMessage
 from ..wire.results import Sent
+from .arguments import check_content, check_edit, check_sent, on_unknown_of
 from .buttons import Buttons, Keyboard, inline_of, reply_of
-from .data import Key
+from .data import Key, check_key
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -52,8 +53,8 @@ class Door(Protocol):
         """What the chat keeps."""
         ...
 
-    async def put_data(self, chat_id: ChatId, key: str, value: str) -> None:
-        """Keep something for the chat."""
+    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
+        """Keep something for the chat, or with None nothing."""
         ...
 
 
@@ -78,21 +79,26 @@ class Address:
         on_unknown: Literal["resend", "raise"] = "resend",
     ) -> Sent:
         """Send something; see `Chat.send`."""
+        check_content(content)
         operation = SendMessage(
             self.id,
             content,
             reply_keyboard=reply_of(keyboard),
             inline_keyboard=inline_of(buttons),
         )
-        return await self._door.perform(operation, OnUnknown(on_unknown))
+        return await self._door.perform(operation, on_unknown_of(on_unknown))
 
-    async def edit(self, sent: Sent, content: Content, *, buttons: Buttons[Any] | None = None) -> None:
+    async def edit(
+        self, sent: Sent, content: Content | None = None, *, buttons: Buttons[Any] | None = None
+    ) -> None:
         """Replace a message; see `Chat.edit`."""
+        check_edit(sent, content, buttons)
         operation = EditMessage(sent.chat_id, sent.id, content, inline_of(buttons))
         await self._door.perform(operation, OnUnknown.RESEND)
 
     async def delete(self, sent: Sent) -> None:
         """Delete a message; deleting what is gone is no error."""
+        check_sent(sent)
         await self._door.perform(DeleteMessage(sent.chat_id, sent.id), OnUnknown.RESEND)
 
     async def get(self, key: Key[T]) -> T:
@@ -103,6 +109,7 @@ class Address:
             UnreadableRecordError: what is stored is of another class.
             LocalProtocolError: the chat is not named by its id.
         """
+        check_key(key)
         data = await self._door.data(as_chat_id(self.id))
         return key.load(data.get(key.name))
 
@@ -117,7 +124,19 @@ class Address:
 
         Cancellation: *ambiguous*; it may be repeated.
         """
+        check_key(key)
         await self._door.put_data(as_chat_id(self.id), key.name, key.dump(value))
+
+    async def clear(self, key: Key[Any]) -> None:
+        """Empty a slot of the chat, as ``del chat.data[KEY]`` does there; an empty one stays so.
+
+        Raises:
+            LocalProtocolError: the chat is not named by its id.
+
+        Cancellation: *ambiguous*; it may be repeated.
+        """
+        check_key(key)
+        await self._door.put_data(as_chat_id(self.id), key.name, None)
 
     async def signal(self, value: object, *, key: str | None = None) -> None:
         """Tell the chat something: whoever there takes `triobot.filters.signal` of its class gets it.

@@ -19,7 +19,8 @@ from ..wire.ids import MessageId
 from ..wire.operations import EditMessage, SendMessage
 from ..wire.results import Sent
 from . import taking
-from .buttons import Buttons, Keyboard, question_data, reply_of
+from .arguments import check_kind, check_otherwise, check_question, check_sent
+from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
 from .conversation import Conversation
 from .filters import Filter, Setting, check_filter, fold
 from .forms import FormOf, Unreadable
@@ -39,6 +40,7 @@ def new_token(conversation: Conversation) -> str:
 
 def policy(conversation: Conversation, otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy:
     """What becomes of events that don't fit: in a private chat a hint, in a group nothing."""
+    check_otherwise(otherwise)
     if otherwise is not None:
         return otherwise or Otherwise.DROP  # no word to say
     return Otherwise.DROP if conversation.life.group else hint
@@ -82,6 +84,7 @@ async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
 async def receive(conversation: Conversation, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
     """The next event that the filter takes."""
     check_filter(taken, "receive()")
+    check_otherwise(otherwise)
     with open_wait(conversation, taken.look, otherwise or Otherwise.DROP) as wait:
         return cast("T", await answered(conversation, wait))
 
@@ -95,10 +98,8 @@ async def ask(
     otherwise: OtherwisePolicy | None,
 ) -> object:
     """Ask for text, for parsed text, or for a content class."""
-    if not callable(kind):
-        raise ConfigError(
-            "ask() takes str, a content class such as Location, or a parser of text such as int"
-        )
+    check_question(question)
+    check_kind(kind)
     check_by(by)
     texts = conversation.texts
     shared = kind if isinstance(kind, type) and kind in SHARED else None
@@ -149,13 +150,16 @@ async def choose(
     otherwise: OtherwisePolicy | None,
 ) -> object:
     """Ask with buttons of this question only; the answer is the key of the pressed one, or what else fits."""
+    check_question(question)
     check_by(by)
     token = new_token(conversation)
-    keys = {question_data(token, key): key for key in buttons.keys.values()}
+    keys = {question_data(token, key): key for key in keys_of(buttons).values()}
     if not keys:
         raise LocalProtocolError("options", "a choice needs at least one option")
     if also is not None:
         check_filter(also, "choose(also=)")
+    if into is not None:
+        check_sent(into, "into")
     if into is not None and into.chat_id != conversation.life.chat_id:
         raise LocalProtocolError("into", "must be a message of this chat")
 
@@ -173,7 +177,7 @@ async def choose(
         open_wait(conversation, look, said, question=True, token=token, also=look_also) as wait,
         ExitStack() as shown,
     ):
-        keyboard = buttons.keyboard(token)
+        keyboard = keyboard_of(buttons, token)
         if into is None:
             sent = await conversation.perform(
                 SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
@@ -198,7 +202,10 @@ async def fill(
 ) -> T:
     """Ask with a native form; the answer is a value of the class."""
     texts = conversation.texts
+    if question:
+        check_question(question)
     shape = FormOf(cls, texts, labels)
+    shape.check(prefill)
     shown: MessageId | None = None
     used: set[MessageId] = set()
 
@@ -211,9 +218,9 @@ async def fill(
 
     said = policy(conversation, otherwise, texts.want_form)
     with open_wait(conversation, look, said, question=True) as wait:
-        text, filled = question or texts.want_form, prefill
+        text, typed = question or texts.want_form, None
         while True:
-            operation = SendMessage(conversation.life.chat_id, text, form=shape.form(filled))
+            operation = SendMessage(conversation.life.chat_id, text, form=shape.form(prefill, typed))
             own = conversation.check_task()
             shown = (await conversation.perform(operation)).id
             if conversation.journal.was_in_doubt(own):
@@ -225,7 +232,8 @@ async def fill(
             try:
                 return shape.read(dict(event.values))
             except Unreadable as error:
-                # The form is used up: another one, with the reason above it.
+                # The form is used up: another one, with the reason above it, and nothing to type twice.
+                typed = dict(event.values)
                 used.add(event.message_id)
                 text, shown = str(error), None
                 taking.reopen_wait(conversation, wait)

@@ -11,7 +11,7 @@ from ..journal.between import ChatChannel, ChatEvent
 from .filters import Filter
 from .nursery import ChatNursery, open_nursery
 from .replayed import Replayed
-from .scopes import FailScope, Scope, check_seconds, wall_time
+from .scopes import FailScope, Scope, check_sleep, wall_time
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class Blocks(Replayed):
 
     async def sleep(self, seconds: float) -> None:
         """Wait for `seconds`. The conversation is deaf meanwhile: what is sent waits in its mailbox."""
-        await self._conversation.sleep(check_seconds(seconds))
+        await self._conversation.sleep(check_sleep(seconds))
 
     async def sleep_until(self, when: datetime) -> None:
         """Wait until a time of day, which has a time zone; return at once if it is over. Else as `sleep`.

@@ -6,8 +6,8 @@ question; other buttons carry none and live as long as their message. `keys` say
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Final, Generic, final
+from collections.abc import Hashable, Mapping
+from typing import Any, Final, Generic, cast, final
 
 import attrs
 from typing_extensions import TypeVar
@@ -64,32 +64,26 @@ class Buttons(Generic[K_co]):
         >>> more = size + Buttons({0: "Back"}).link("Menu", "https://example.org/menu")
     """
 
-    rows: tuple[tuple[Choice[K_co] | Link, ...], ...]
+    _rows: tuple[tuple[Choice[K_co] | Link, ...], ...]
 
-    def __init__(
-        self,
-        options: Mapping[K_co, str],
-        columns: int = 1,
-        *,
-        rows: Sequence[Sequence[Choice[K_co] | Link]] | None = None,
-    ) -> None:
-        if columns < 1:
-            raise LocalProtocolError("columns", "must be at least 1")
+    def __init__(self, options: Mapping[K_co, str], columns: int = 1) -> None:
+        _check_columns(columns)
         if not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise LocalProtocolError("options", "must be labels by key, such as {'y': 'Yes', 'n': 'No'}")
-        if rows is None:
-            choices = [Choice(key, label) for key, label in options.items()]
-            rows = [choices[start : start + columns] for start in range(0, len(choices), columns)]
-        object.__setattr__(self, "rows", tuple(tuple(row) for row in rows))
+        choices = [Choice(key, _label(label)) for key, label in options.items()]
+        rows = [tuple(choices[start : start + columns]) for start in range(0, len(choices), columns)]
+        object.__setattr__(self, "_rows", tuple(rows))
 
     def __add__(self, other: Buttons[L]) -> Buttons[K_co | L]:
+        if not isinstance(cast("object", other), Buttons):
+            return NotImplemented
         none: Mapping[K_co | L, str] = {}
-        return Buttons(none, rows=[*self.rows, *other.rows])
+        return _with_rows(Buttons(none), (*self._rows, *other._rows))
 
     def link(self, label: str, url: str) -> Buttons[K_co]:
         """Add a row with a button that opens `url`."""
         none: Mapping[K_co, str] = {}
-        return Buttons(none, rows=[*self.rows, (Link(label, url),)])
+        return _with_rows(Buttons(none), (*self._rows, (Link(_label(label), url),)))
 
     def pressed(self, on: Sent) -> Filter[Press[K_co]]:
         """Take presses of these buttons under one message; `Press.value` is the key.
@@ -106,7 +100,7 @@ class Buttons(Generic[K_co]):
             ...             press = await chat.receive(buttons.pressed(asked))
             ...             await chat.answer("Noted." if press.value else "A pity.")
         """
-        keys = {question_data(LASTING, key): key for key in self.keys.values()}
+        keys = {question_data(LASTING, key): key for key in keys_of(self).values()}
 
         def look(event: Event, setting: Setting) -> Press[K_co] | None:
             if not isinstance(event, Press) or event.on != on or event.value not in keys:
@@ -115,17 +109,36 @@ class Buttons(Generic[K_co]):
 
         return Filter(look, "Buttons.pressed(...)")
 
-    @property
-    def keys(self) -> Mapping[str, K_co]:
-        """The keys by their text."""
-        return {encode_key(b.key): b.key for row in self.rows for b in row if isinstance(b, Choice)}
 
-    def keyboard(self, token: str | None = None) -> InlineKeyboard:
-        """The wire's keyboard; with a question's token, or without for buttons that last."""
-        front = LASTING if token is None else token
-        return InlineKeyboard(
-            tuple(tuple(_button(button, front) for button in row) for row in self.rows),
-        )
+def _with_rows(buttons: Buttons[L], rows: tuple[tuple[Choice[L] | Link, ...], ...]) -> Buttons[L]:
+    object.__setattr__(buttons, "_rows", rows)
+    return buttons
+
+
+def keys_of(buttons: Buttons[L]) -> Mapping[str, L]:
+    """The keys by their text."""
+    rows = buttons._rows  # pyright: ignore[reportPrivateUsage]
+    return {
+        encode_key(button.key): button.key for row in rows for button in row if isinstance(button, Choice)
+    }
+
+
+def keyboard_of(buttons: Buttons[Any], token: str | None = None) -> InlineKeyboard:
+    """The wire's keyboard; with a question's token, or without for buttons that last."""
+    front = LASTING if token is None else token
+    rows = buttons._rows  # pyright: ignore[reportPrivateUsage]
+    return InlineKeyboard(tuple(tuple(_button(button, front) for button in row) for row in rows))
+
+
+def _label(label: object) -> str:
+    if not isinstance(label, str) or not label:
+        raise LocalProtocolError("label", "must be text, and not empty")
+    return label
+
+
+def _check_columns(columns: object) -> None:
+    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
+        raise LocalProtocolError("columns", "must be at least 1")
 
 
 def _button(button: Choice[object] | Link, front: str) -> InlineButton:
@@ -157,9 +170,10 @@ class Keyboard:
         location: str | None = None,
         once: bool | None = True,
     ) -> None:
-        if columns < 1:
-            raise LocalProtocolError("columns", "must be at least 1")
-        keys = [Key(value, label) for value, label in (options or {}).items()]
+        _check_columns(columns)
+        if not isinstance(cast("object", options), Mapping | None):
+            raise LocalProtocolError("options", "must be labels by key, such as {'/help': 'Help'}")
+        keys = [Key(value, _label(label)) for value, label in (options or {}).items()]
         rows = [tuple(keys[start : start + columns]) for start in range(0, len(keys), columns)]
         if contact is not None:
             rows.append((Key(SHARE_CONTACT, contact),))
@@ -182,7 +196,7 @@ def inline_of(buttons: object) -> InlineKeyboard | None:
         return None
     if not isinstance(buttons, Buttons):
         raise LocalProtocolError("buttons", "must be Buttons, as in Buttons({'yes': 'Yes', 'no': 'No'})")
-    return buttons.keyboard()
+    return keyboard_of(buttons)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def reply_of(keyboard: object) -> ReplyKeyboard | None:

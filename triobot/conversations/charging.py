@@ -20,8 +20,9 @@ from ..wire.ids import RefId
 from ..wire.markup import InlineKeyboard, PayButton
 from ..wire.operations import CreateInvoice, EditMessage, SendMessage
 from ..wire.rules import check_integer
+from .arguments import check_money_words
 from .asking import new_token, open_wait, policy
-from .buttons import Buttons, question_data
+from .buttons import Buttons, keyboard_of, keys_of, question_data
 from .conversation import Conversation, OperationKind
 from .filters import Setting
 from .paid import WRITE_DEADLINE, Currency, Paid, refuse_without_aside
@@ -50,8 +51,8 @@ async def charge(
     """Send a payment button and wait until it is paid, or another button is pressed."""
     asked = _asked(conversation, "button", amount, text, item, currency, late, BUTTON_LIFE)
     token = new_token(conversation)
-    keys = {question_data(token, key): key for key in (options.keys.values() if options else ())}
-    more = options.keyboard(token).rows if options else ()
+    keys = {question_data(token, key): key for key in (keys_of(options).values() if options else ())}
+    more = keyboard_of(options, token).rows if options else ()
 
     def look(event: Event, setting: Setting) -> object | None:
         return (keys[event.value],) if isinstance(event, Press) and event.value in keys else None
@@ -125,6 +126,7 @@ def _asked(
     chat_id = conversation.life.chat_id
     conversation.enter(OperationKind.CHARGE)
     check_integer("amount", amount, least=1)
+    check_money_words(currency, late)
     record = encode_value(item)
     if late == "deliver":
         refuse_without_aside(conversation.house.elsewhere.table, chat_id, item)

@@ -12,8 +12,8 @@ from typing import Any, Generic, Literal, NoReturn, cast, final, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
 
+from ..errors import ConfigError, LocalProtocolError
 from ..resources import Resource, find
-from ..seams import OnUnknown
 from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
 from ..wire.events import Event, Sender
 from ..wire.ids import ChatId, as_recipient
@@ -21,6 +21,7 @@ from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
 from . import asking, charging, steps
 from .address import Address
+from .arguments import check_content, check_edit, check_sent, on_unknown_of
 from .blocks import Blocks
 from .buttons import Buttons, Keyboard, inline_of, reply_of
 from .charging import Late
@@ -114,25 +115,36 @@ class Chat(Blocks, Generic[E_co]):
 
         Platform: interface section 4.3.
         """
+        check_content(content)
         operation = SendMessage(
             self.id,
             content,
             reply_keyboard=reply_of(keyboard),
             inline_keyboard=inline_of(buttons),
         )
-        return await self._conversation.perform(operation, on_unknown=OnUnknown(on_unknown))
+        return await self._conversation.perform(operation, on_unknown=on_unknown_of(on_unknown))
 
-    async def edit(self, sent: Sent, content: Content, *, buttons: Buttons[Any] | None = None) -> None:
+    async def edit(
+        self, sent: Sent, content: Content | None = None, *, buttons: Buttons[Any] | None = None
+    ) -> None:
         """Replace a message of this chat; without `buttons` its buttons go.
 
+        Args:
+            content: None changes the buttons only. The interface does not say that the platform takes
+                that: give the content where you have it.
+
         Raises: as `send`.
+
+        Platform: interface section 4.3; gap 7.
         """
+        check_edit(sent, content, buttons)
         keyboard = inline_of(buttons)
         self._conversation.touch(sent.id)
         await self._conversation.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
 
     async def delete(self, sent: Sent) -> None:
         """Delete a message of this chat; deleting what is gone is no error."""
+        check_sent(sent)
         self._conversation.touch(sent.id)
         await self._conversation.perform(DeleteMessage(sent.chat_id, sent.id))
 
@@ -142,6 +154,8 @@ class Chat(Blocks, Generic[E_co]):
         Returns: False if there is none, or it had been answered: that is done by itself after one second,
             or at the conversation's next operation.
         """
+        if not isinstance(cast("object", text), str):
+            raise LocalProtocolError("text", "must be text")
         return await self._conversation.answer(text, alert=alert)
 
     @asynccontextmanager
@@ -410,6 +424,8 @@ class Chat(Blocks, Generic[E_co]):
 
         Cancellation: *ambiguous*: it may have reached the other side.
         """
+        if not isinstance(cast("object", paid), Paid | None):
+            raise ConfigError("step(paid=) takes what charge() returned")
         result = await steps.step(self._conversation, fn, args, raises)
         if paid is not None:
             await charging.settle(self._conversation, paid)

@@ -51,7 +51,7 @@ class Key(Generic[T]):
         upgrade: makes a `T` of a stored value of another class, after the bot has changed.
 
     Raises:
-        ConfigError: the name can't be stored.
+        ConfigError: the name can't be stored, or there is no class.
         UnrecordableError: the default can't be.
 
     Example:
@@ -71,6 +71,8 @@ class Key(Generic[T]):
                 raise LocalProtocolError("name", "must not hold U+0000")
         except LocalProtocolError as error:
             raise ConfigError(f"a key's {error}") from None
+        if isinstance(cast("object", type), str):
+            raise ConfigError(f"Key({name!r}) takes the class of its value, not its name")
         self.name = name
         self._type = type
         self._upgrade = upgrade
@@ -118,6 +120,16 @@ class Key(Generic[T]):
         return not isinstance(wanted, type) or isinstance(value, wanted)
 
 
+def check_key(key: object) -> None:
+    """Refuse what is no `Key`.
+
+    Raises:
+        ConfigError: it isn't.
+    """
+    if not isinstance(key, Key):
+        raise ConfigError("what a chat keeps has a Key, as in VISITS = Key('visits', int), not a name")
+
+
 @final
 class Data:
     """The values of one chat, to look at: what `Bot` hands to a function given as ``texts=``."""
@@ -153,6 +165,7 @@ class ChatData:
             KeyError: the slot is empty, and the key has no default.
             UnreadableRecordError: what is stored is of another class.
         """
+        check_key(key)
         text = self._conversation.data().get(key.name)
         value = key.load(text)
         if self._conversation.services.advice is not None:
@@ -167,10 +180,12 @@ class ChatData:
         Raises:
             UnrecordableError: it can't be recorded; nothing was changed.
         """
+        check_key(key)
         self._conversation.put_data(key.name, key.dump(value))
 
     def __delitem__(self, key: Key[T]) -> None:
         """Empty the slot; an empty one stays so."""
+        check_key(key)
         self._conversation.put_data(key.name, None)
 
     def __contains__(self, key: Key[T]) -> bool:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
-from typing import Self, final
+from functools import partial
+from typing import Self, cast, final
 
 import attrs
 
 from ..errors import ConfigError
 from ..values import lasting_module
 from ..wire.events import Event
-from .filters import Filter
+from .filters import Filter, starting
 
 
 class RouteKind(Enum):
@@ -83,7 +84,10 @@ class Table:
         def those(kind: RouteKind) -> tuple[Route, ...]:
             return tuple(route for route in routes if route.kind is kind)
 
-        conversations = sorted(those(RouteKind.CONVERSATION), key=lambda route: route.bare)
+        # Last of all the one that takes what anybody says, then those that only their router's filter limits.
+        conversations = sorted(
+            those(RouteKind.CONVERSATION), key=lambda route: (route.bare, _takes_all(route))
+        )
         table = cls(tuple(ignored), those(RouteKind.INTERRUPT), those(RouteKind.ASIDE), tuple(conversations))
         _check_once(routes)
         _check_bare(conversations)
@@ -154,18 +158,47 @@ def check_version(version: object) -> int:
     return version
 
 
-def check_arguments(handler: Callable[..., object], args: Sequence[object], what: str) -> None:
+def check_arguments(handler: Callable[..., object], args: Sequence[object] | None, what: str) -> None:
     """Refuse a function that can't be called with a chat and these arguments.
+
+    Args:
+        args: what it gets besides the chat; None if nobody knows yet.
 
     Raises:
         ConfigError: it can't be.
     """
     try:
-        inspect.signature(handler).bind(None, *args)
+        signature = inspect.signature(handler)
+        if args is None:
+            signature.bind_partial(None)
+        else:
+            signature.bind(None, *args)
     except TypeError as error:
         raise ConfigError(f"{what}; {route_name(handler)}: {error}") from None
     except ValueError:  # it has no signature to look at
         pass
+
+
+def check_async(handler: Callable[..., object], who: str) -> None:
+    """Refuse a function that can't be awaited, before it is called for the first time.
+
+    Raises:
+        ConfigError: it can't be; `who` names what it was given to.
+    """
+    plain: object = handler
+    while isinstance(plain, partial):
+        plain = cast("partial[object]", plain).func
+    if not inspect.isroutine(plain):
+        plain = type(plain).__call__  # an object that is called like a function
+    # What functools.wraps has wrapped may be a plain function around an async one.
+    last = inspect.unwrap(cast("Callable[..., object]", plain))
+    if inspect.isroutine(plain) and not (
+        inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(last)
+    ):
+        name = getattr(handler, "__qualname__", type(handler).__qualname__)
+        raise ConfigError(
+            f"{who} an async function, and {name} is none; declare it with `async def`, without `yield`"
+        )
 
 
 def _check_once(routes: Sequence[Route]) -> None:
@@ -182,8 +215,13 @@ def _check_once(routes: Sequence[Route]) -> None:
                 )
 
 
+def _takes_all(route: Route) -> bool:
+    """Whether nothing limits what it takes, not even its router."""
+    return route.bare and route.filter.same == starting().same
+
+
 def _check_bare(conversations: Sequence[Route]) -> None:
-    bare = [route.name for route in conversations if route.bare]
+    bare = [route.name for route in conversations if _takes_all(route)]
     if len(bare) > 1:
         raise ConfigError(f"two conversations have no filter: {bare[0]} and {bare[1]}; give one a filter")
 
@@ -196,7 +234,7 @@ def _check_reachable(table: Table) -> None:
             first.setdefault(taken.same, f"ignore({taken.name})")
     for route in table.routes:
         same = route.filter.same
-        if same is None or route.bare:
+        if same is None:
             continue
         if same in first:
             raise ConfigError(

@@ -388,7 +388,7 @@ class Dispatcher:
             return dict(life.data)
         return await self.stored_data(chat_id)
 
-    async def put_data(self, chat_id: ChatId, key: str, value: str) -> None:
+    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
         """Keep a value; the chat's conversations see it at once, and it is durable when this returns."""
         await trio.lowlevel.checkpoint_if_cancelled()
         life = self._lives.get(chat_id)

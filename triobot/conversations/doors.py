@@ -78,7 +78,7 @@ class RecordedDoor:
 
         return await self._conversation.effect(OperationKind.GET, body)
 
-    async def put_data(self, chat_id: ChatId, key: str, value: str) -> None:
+    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
         """Keep something for a chat."""
         house = self._conversation.house
         await self._conversation.effect(OperationKind.SET, lambda _: house.put_data(chat_id, key, value))

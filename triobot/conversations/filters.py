@@ -10,16 +10,17 @@ about what people do.
 
 from __future__ import annotations
 
+import inspect
 import unicodedata
 from collections.abc import Callable, Hashable, MutableMapping, Sequence
-from typing import Final, Generic, TypeAlias, cast, final, overload
+from typing import Final, Generic, NoReturn, TypeAlias, cast, final, overload
 
 import attrs
 from typing_extensions import TypeVar
 
 from ..errors import ConfigError
 from ..values import expect, register
-from ..wire.content import CONTENT_CLASSES, Content, Media
+from ..wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
 from ..wire.events import Event, Join, Leave, Message, Press, Sender
 from ..wire.ids import ChatId
 from .keys import LASTING, check_kind, decode_key
@@ -104,6 +105,12 @@ class Filter(Generic[E_co]):
 
         same = _pair("&", self.same, other.same)
         return Filter(see, f"({self.name} & {other.name})", self.signals or other.signals, same)
+
+    def __bool__(self) -> NoReturn:
+        raise ConfigError(
+            f"{self.name} is a filter, and has no truth by itself: join filters with |, & and ~, "
+            "not with or, and, not"
+        )
 
     def __invert__(self) -> Filter[Event]:
         def see(event: Event, setting: Setting) -> Event | None:
@@ -204,9 +211,15 @@ def as_command(event: Event, setting: Setting) -> Command | None:
 @overload
 def message() -> Filter[Message[Content]]: ...
 @overload
-def message(kind: type[C]) -> Filter[Message[C]]: ...
-def message(kind: type[C] | None = None) -> Filter[Message[C]] | Filter[Message[Content]]:
-    """Take messages; with `kind` only those whose content is of this class, such as `File`."""
+def message(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
+    kind: type[C],
+) -> Filter[Message[C]]: ...
+@overload
+def message(kind: type[Media]) -> Filter[Message[Image | Video | Audio | Voice | File]]: ...
+def message(
+    kind: type[C] | type[Media] | None = None,
+) -> Filter[Message[C]] | Filter[Message[Content]] | Filter[Message[Image | Video | Audio | Voice | File]]:
+    """Take messages; with `kind` only those whose content is of this class, such as `File` or `Media`."""
     if kind is None:
         return Filter(
             lambda event, _: event if isinstance(event, Message) else None, "message()", same="message"
@@ -224,7 +237,12 @@ def message(kind: type[C] | None = None) -> Filter[Message[C]] | Filter[Message[
 
 
 def text(*words: str) -> Filter[Message[str]]:
-    """Take text messages: any, or those that are one of `words` once both are folded."""
+    """Take text messages: any, or those that are one of `words` once both are folded.
+
+    Raises:
+        ConfigError: one of them is no text.
+    """
+    _check_words(words, "text()", "a text, as in text('yes', 'no')")
     folded = {fold(word) for word in words}
 
     def look(event: Event, setting: Setting) -> Message[str] | None:
@@ -237,7 +255,17 @@ def text(*words: str) -> Filter[Message[str]]:
 
 
 def command(*names: str) -> Filter[Command]:
-    """Take ``/name``, ``/name arguments`` and ``/name@this-bot``; any command without `names`."""
+    """Take ``/name``, ``/name arguments`` and ``/name@this-bot``; any command without `names`.
+
+    Raises:
+        ConfigError: one of them can't be a command's name.
+    """
+    _check_words(names, "command()", "a name without blanks, as in command('start', 'help')")
+    for name in names:
+        if name.split() != [name] or not name.removeprefix("/") or "@" in name:
+            raise ConfigError(
+                f"command() takes names without blanks and without @, as in command('start'), not {name!r}"
+            )
     folded = {fold(name.removeprefix("/")) for name in names}
 
     def look(event: Event, setting: Setting) -> Command | None:
@@ -245,6 +273,12 @@ def command(*names: str) -> Filter[Command]:
         return found if found is not None and (not folded or found.name in folded) else None
 
     return Filter(look, f"command({', '.join(names)})", same=("command", frozenset(folded)))
+
+
+def _check_words(words: Sequence[object], who: str, what: str) -> None:
+    for word in words:
+        if not isinstance(word, str):
+            raise ConfigError(f"{who} takes words, each {what}; not a {type(word).__name__}")
 
 
 def join() -> Filter[Join]:
@@ -302,7 +336,18 @@ def check_ids(ids: Sequence[object], who: str, what: str) -> frozenset[int]:
 
 
 def when(condition: Callable[[Event], bool]) -> Filter[Event]:
-    """Take what `condition` says yes to. It must be quick and must not wait."""
+    """Take what `condition` says yes to. It must be quick and must not wait.
+
+    Raises:
+        ConfigError: it is no function, or an async one.
+    """
+    if not callable(condition):
+        raise ConfigError("when() takes a function of an event that says yes or no")
+    if inspect.iscoroutinefunction(condition):
+        # What it returns without being awaited would be a yes to everything.
+        raise ConfigError(
+            "when() takes a plain function: a filter can't wait; ask in the conversation instead"
+        )
     return Filter(lambda event, _: event if condition(event) else None, "when(...)", same=("when", condition))
 
 
@@ -350,7 +395,13 @@ def pressed(kind: type[V]) -> Filter[Press[V]]:
 
 
 def signal(kind: type[S]) -> Filter[S]:
-    """Take signals whose value is of this class, as that value; see `triobot.Address.signal`."""
+    """Take signals whose value is of this class, as that value; see `triobot.Address.signal`.
+
+    Raises:
+        ConfigError: this is no class.
+    """
+    if not isinstance(cast("object", kind), type):
+        raise ConfigError(f"signal() takes the class of what is told, such as signal(Shipped), not {kind!r}")
     expect(kind)
 
     def see(event: Event, setting: Setting) -> S | None:

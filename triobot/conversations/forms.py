@@ -18,6 +18,7 @@ from typing import (
     Literal,
     TypeAlias,
     TypeVar,
+    cast,
     final,
     get_args,
     get_origin,
@@ -39,6 +40,7 @@ from ..wire.forms import (
     TextArea,
     TextField,
 )
+from .arguments import check_labels
 from .filters import fold
 from .texts import Texts
 
@@ -91,22 +93,39 @@ class FormOf(Generic[T]):
 
     def __init__(self, cls: type[T], texts: Texts, labels: Mapping[str, str] | None = None) -> None:
         self._build: Callable[..., T] = cls
-        if not attrs.has(cls):
+        if not (isinstance(cast("object", cls), type) and attrs.has(cls)):
             name = getattr(cls, "__qualname__", type(cls).__qualname__)
             raise ConfigError(
                 f"fill() takes an attrs class, and {name} is none; decorate it with @attrs.frozen"
             )
         self._texts = texts
         hints = get_type_hints(cls, include_extras=True)
+        fields = [attribute for attribute in attrs.fields(cls) if attribute.init]
+        check_labels(labels, [attribute.name for attribute in fields], cls.__qualname__)
         self._slots = [
             _slot(cls, attribute, hints[attribute.name], (labels or {}).get(attribute.name))
-            for attribute in attrs.fields(cls)
-            if attribute.init
+            for attribute in fields
         ]
+        self._cls = cls
 
-    def form(self, prefill: T | None = None) -> Form:
-        """The wire's form; `prefill` stands in its text fields at first."""
-        fields = [_field(slot, getattr(prefill, slot.name, None)) for slot in self._slots]
+    def check(self, prefill: object) -> None:
+        """Refuse what can't stand in the form at first.
+
+        Raises:
+            ConfigError: it is no value of the class.
+        """
+        if prefill is not None and not isinstance(prefill, self._cls):
+            raise ConfigError(
+                f"fill(prefill=) takes a {self._cls.__qualname__}, as it is filled in at first, "
+                f"not a {type(prefill).__name__}"
+            )
+
+    def form(self, prefill: T | None = None, typed: Mapping[str, str] | None = None) -> Form:
+        """The wire's form; `prefill` stands in its text fields at first, or what was typed before."""
+        fields = [
+            _field(slot, getattr(prefill, slot.name, None) if typed is None else typed.get(slot.name))
+            for slot in self._slots
+        ]
         return Form((*fields, Submit(self._texts.submit)))
 
     def fits(self, names: set[str]) -> bool:

@@ -45,8 +45,8 @@ class House(Protocol):
         """What a chat keeps, as its conversations see it."""
         ...
 
-    async def put_data(self, chat_id: ChatId, key: str, value: str) -> None:
-        """Keep a value in a chat; it is durable when this returns."""
+    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
+        """Keep a value in a chat, or with None nothing; it is durable when this returns."""
         ...
 
     def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> None:

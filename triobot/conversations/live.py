@@ -17,7 +17,7 @@ from ..seams import Urgency
 from ..wire.operations import EditMessage, SendMessage
 from ..wire.results import Sent
 from .asking import tidy
-from .buttons import Buttons
+from .buttons import Buttons, keyboard_of
 from .conversation import Conversation
 
 
@@ -34,7 +34,7 @@ class Live:
     ) -> None:
         self.sent = sent
         self._conversation = conversation
-        self._keyboard = buttons.keyboard() if buttons else None
+        self._keyboard = keyboard_of(buttons) if buttons else None
         self._every = conversation.services.live_every
         self._due = trio.current_time() + self._every
         self._newest = self._shown = text
@@ -63,7 +63,7 @@ class Live:
         if not self._conversation.replaying:
             self._catch_up()
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Show the last text, and no buttons."""
         self._closed = True
         if self._keyboard is None and self._newest == (self._going or self._shown):
@@ -112,10 +112,10 @@ async def open_live(
     conversation: Conversation, text: str, buttons: Buttons[Any] | None
 ) -> AsyncGenerator[Live]:
     """Send a message that can be changed while the block runs."""
-    keyboard = buttons.keyboard() if buttons else None
+    keyboard = keyboard_of(buttons) if buttons else None
     sent = await conversation.perform(SendMessage(conversation.life.chat_id, text, inline_keyboard=keyboard))
     live = Live(conversation, sent, text, buttons)
     try:
         yield live
     finally:
-        live.close()
+        live._close()  # pyright: ignore[reportPrivateUsage]

@@ -118,7 +118,12 @@ def paid(kind: type[T]) -> Filter[Paid[T]]:
         >>> @bot.aside(paid(Order))
         ... async def late(chat: Chat[Paid[Order]]) -> None:
         ...     await chat.step(kitchen.submit, chat.event.item, chat.event.key, paid=chat.event)
+
+    Raises:
+        ConfigError: this is no class.
     """
+    if not isinstance(cast("object", kind), type):
+        raise ConfigError(f"paid() takes the class of what is bought, such as paid(Order), not {kind!r}")
     expect(kind)
 
     def see(event: Event, setting: Setting) -> Paid[T] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Concatenate, Generic, Literal, ParamSpec, TypeAlias, cast, final, overload
 
@@ -15,7 +14,7 @@ from .declarations import Per as Per
 from .declarations import Route as Route
 from .declarations import RouteKind as RouteKind
 from .declarations import Table as Table
-from .declarations import check_arguments, check_version, per_of, route_name
+from .declarations import check_arguments, check_async, check_version, per_of, route_name
 from .filters import Filter, Setting, check_filter, nothing, refuse_uncalled, starting
 
 if TYPE_CHECKING:
@@ -57,7 +56,9 @@ class Declaration(Generic[E_co]):
     def __call__(
         self, handler: Handler[E_co, P] | Handler[object, P], /
     ) -> Handler[E_co, P] | Handler[object, P]:
-        self._router.add(self._kind, handler, self._filter, self._options)
+        self._router._add(  # pyright: ignore[reportPrivateUsage]
+            self._kind, handler, self._filter, self._options
+        )
         return handler
 
 
@@ -106,7 +107,8 @@ class Router:
     ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
         """Declare a conversation: it starts when the chat has no live one.
 
-        Without a filter: on any message or join, and always tried last.
+        Without a filter: on any message or join, and always tried last; behind the filter of its router, last
+        but for the one that has none at all.
 
         Args:
             per: whose it is: with ``"sender"`` each member of a group has one of their own, which sees what
@@ -123,7 +125,9 @@ class Router:
         bare = attrs.evolve(options, bare=True)
         if taken is None:
             return Declaration(self, RouteKind.CONVERSATION, starting(), bare)
-        self.add(RouteKind.CONVERSATION, taken, starting(), bare)
+        if not callable(taken):
+            check_filter(taken, "@conversation")
+        self._add(RouteKind.CONVERSATION, taken, starting(), bare)
         return taken
 
     def interrupt(self, taken: Filter[E], /, *, version: int = 1, durable: bool = True) -> Declaration[E]:
@@ -152,13 +156,11 @@ class Router:
             version, durable: as for `conversation`.
         """
         options = _Options(version=check_version(version), durable=bool(durable))
-        # A function that makes filters isn't a coroutine's; that is a mistake worth a word.
-        if isinstance(taken, Filter) or not inspect.iscoroutinefunction(taken):
+        if isinstance(taken, Filter) or not callable(taken):
             check_filter(taken, "@aside")
-            return Declaration(self, RouteKind.ASIDE, cast("Filter[E]", taken), options)
-        handler = cast("Handler[object, P]", taken)
-        self.add(RouteKind.ASIDE, handler, nothing(), attrs.evolve(options, bare=True))
-        return handler
+            return Declaration(self, RouteKind.ASIDE, taken, options)
+        self._add(RouteKind.ASIDE, taken, nothing(), attrs.evolve(options, bare=True))
+        return taken
 
     def ignore(self, taken: Filter[object], /) -> None:
         """Count and drop what this takes, before anything else sees it."""
@@ -166,26 +168,35 @@ class Router:
         self._ignored.append(self._behind(taken))
 
     def include(self, router: Router, /) -> None:
-        """Add another module's routes behind those declared so far."""
+        """Add another module's routes behind those declared so far; what it declares later is not added.
+
+        Raises:
+            ConfigError: this is no router, or the same one.
+        """
+        if not isinstance(cast("object", router), Router) or router is self:
+            raise ConfigError("include() takes another Router")
         for route in router._routes:
             self._routes.append(attrs.evolve(route, filter=self._behind(route.filter)))
         self._ignored.extend(self._behind(taken) for taken in router._ignored)
 
-    def add(
+    def _add(
         self,
         kind: RouteKind,
         handler: Handler[E, P] | Handler[object, P],
         taken: Filter[E],
         options: _Options,
     ) -> None:
-        """Add a route; the decorators do."""
         if not callable(handler):
             raise ConfigError(f"@{kind.value} decorates an async function, not {handler!r}")
         refuse_uncalled(handler, f"@{kind.value}")
         name = route_name(handler)
         only_code = kind is RouteKind.ASIDE and options.bare
-        if not only_code:
-            check_arguments(handler, (), f"@{kind.value} decorates a function of one argument, the chat")
+        check_arguments(
+            handler,
+            None if only_code else (),
+            f"@{kind.value} decorates a function of {'a chat' if only_code else 'one argument, the chat'}",
+        )
+        check_async(handler, f"@{kind.value} decorates")
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
         behind = self._behind(taken)
         self._routes.append(
@@ -212,13 +223,14 @@ class Router:
 
         return Filter(see, f"({shared.name} & {taken.name})", taken.signals, _both(shared, taken))
 
-    def table(self) -> Table:
-        """The routes as the dispatcher reads them.
 
-        Raises:
-            ConfigError: declarations that contradict one another, or nothing at all; says what to do.
-        """
-        return Table.of(self._routes, self._ignored)
+def table_of(router: Router) -> Table:
+    """The routes as the dispatcher reads them.
+
+    Raises:
+        ConfigError: declarations that contradict one another, or nothing at all; says what to do.
+    """
+    return Table.of(router._routes, router._ignored)  # pyright: ignore[reportPrivateUsage]
 
 
 def _both(shared: Filter[object], taken: Filter[object]) -> object:

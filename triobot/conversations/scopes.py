@@ -27,6 +27,14 @@ def check_seconds(seconds: object) -> float:
     return float(seconds)
 
 
+def check_sleep(seconds: object) -> float:
+    """Refuse what is no length of time, and one without an end."""
+    length = check_seconds(seconds)
+    if math.isinf(length) and length > 0:
+        raise LocalProtocolError("seconds", "must come to an end; what waits for something is chat.receive()")
+    return length
+
+
 def wall_time(when: object) -> int:
     """An aware time in wall milliseconds, rounded up: nothing is early."""
     if not isinstance(when, datetime) or when.utcoffset() is None:

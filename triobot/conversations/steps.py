@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from ..errors import ConfigError, ConversationError, StepError
+from .arguments import check_raises
 from .branches import OperationKind, branch_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ async def step(
     """Run a side effect; chat operations inside it are refused."""
     if not callable(fn):
         raise ConfigError("step() takes an async function and its arguments, not what calling it returned")
+    own = check_raises(raises)
     there.enter(OperationKind.STEP)
 
     async def body() -> T:
@@ -47,6 +49,5 @@ async def step(
             branch.in_step = False
         raise ConfigError("step() takes an async function; this one returned without being awaited")
 
-    own = raises if isinstance(raises, tuple) else (raises,)
     name = getattr(fn, "__qualname__", type(fn).__name__)
     return await there.journal.effect("step", body, name, raises=own)

@@ -11,7 +11,7 @@ import httpx
 import trio
 from quart_trio import QuartTrio
 
-from ..bot import Bot
+from ..bot import Bot, within
 from ..errors import ConfigError
 from ..resources import Provided
 from ..runtime import Intake, Surroundings
@@ -129,7 +129,7 @@ class BotProcess:
                     provided=self._provided,
                     opened=self._opened,
                 )
-                with self._scope, self._bot.within(around):
+                with self._scope, within(self._bot, around):
                     async with self._bot.running() if self._app is None else _served(self._app):
                         if self._intake is None:
                             raise ConfigError(
@@ -170,10 +170,10 @@ async def _served(app: QuartTrio) -> AsyncGenerator[None]:
         if (answer := await told.receive())["type"] != f"lifespan.{what}.complete":
             raise ConfigError(f"the application's {what} failed: {answer.get('message', '')}")
 
-    scope: Message = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}}
-    application = cast("Callable[[object, object, object], Awaitable[None]]", app)
+    front = cast("Callable[[object, object, object], Awaitable[None]]", app)
+    scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}}
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(application, scope, heard.receive, said.send)
+        nursery.start_soon(front, scope, heard.receive, said.send)
         await settled("startup")
         yield
         await settled("shutdown")

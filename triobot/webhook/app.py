@@ -76,7 +76,8 @@ def webhook_routes(
     Raises:
         ConfigError: the prefix is empty, or not made of plain segments.
     """
-    _check_prefix(prefix)
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
     endpoint = Endpoint(
         inbox, secrets, limits=limits or Limits(), readiness=readiness, prefix=prefix, traffic=traffic
     )
@@ -94,7 +95,8 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: Callable[[], Endpoint | No
     Raises:
         ConfigError: the prefix is empty, or not made of plain segments.
     """
-    _check_prefix(prefix)
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
     behind = app.asgi_app
 
     async def front(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
@@ -116,11 +118,6 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: Callable[[], Endpoint | No
             await behind(scope, receive, send)
 
     app.asgi_app = front  # type: ignore[method-assign]  # Quart's documented place for a middleware
-
-
-def _check_prefix(prefix: object) -> None:
-    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
-        raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
 
 
 def _put_in_front(app: QuartTrio, endpoint: Endpoint) -> None:

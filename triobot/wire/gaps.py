@@ -74,7 +74,7 @@ GAPS: Final = (
         7,
         "edit without data",
         "Section 4.3: data is required.",
-        "Our own edits always send data; the operation accepts none when it has a keyboard.",
+        "Our own edits send data, unless an author asks for a change of the buttons only.",
     ),
     Gap(
         8,
