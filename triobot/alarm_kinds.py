@@ -10,6 +10,7 @@ import attrs
 AlarmKind: TypeAlias = Literal[
     "conversation_crashed",
     "conversation_parked",
+    "replay_diverged",
     "token_refused",
     "outbox_held",
     "store_unwritable",
@@ -87,6 +88,11 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "A conversation can't go on with this code; it keeps its place.",
         "That user waits. What is paid to it meanwhile goes to the aside for the item after ten minutes.",
         "Deploy code that can go on with it; `triobot journal list` shows it, and an interrupt ends it.",
+    ),
+    "replay_diverged": About(
+        "While developing: a conversation's code does something else when its journal is run again.",
+        "After a restart it would be parked, or go on with other variables.",
+        "Let what may differ go through the chat; the text names the line, docs/the-one-rule.md the ways.",
     ),
     "token_refused": About(
         "The platform refuses the token everywhere.",

@@ -26,6 +26,7 @@ from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
 from .collecting import rarely_collected
 from .conversations.branches import refuse_conversations
+from .conversations.checking import ReplayCheck
 from .conversations.data import Key
 from .conversations.routes import Router
 from .conversations.speaking import Speech
@@ -288,8 +289,10 @@ class Bot(Router):
         if self._work is not None:
             raise ConfigError("this bot is running already")
         table, texts, transport, media = self.table(), self._texts, self._transport, None
+        replays = ReplayCheck() if intake.settings.development else None
         if self._around is not None:
             transport = media = self._around.transport
+            replays = self._around.replays
             provided = (*self._around.provided, *provided)
         try:
             # Until it has come to rest: a step that is being done may still use the bot's doors.
@@ -298,7 +301,13 @@ class Bot(Router):
                 watched_loop() if self._around is None else nullcontext(_told_nobody) as tell_ready,
                 open_resources(self._resources, provided) as resources,
                 open_work(
-                    intake, table, texts, transport=transport, media_transport=media, resources=resources
+                    intake,
+                    table,
+                    texts,
+                    transport=transport,
+                    media_transport=media,
+                    resources=resources,
+                    replays=replays,
                 ) as self._work,
             ):
                 # Not before: what is started after this one may need what the resources opened.

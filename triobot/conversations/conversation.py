@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast, final
@@ -23,11 +22,11 @@ from ..errors import (
     DeliveryUnknownError,
     ForbiddenError,
     ForeignTaskError,
-    UnrecordableError,
 )
 from ..journal.incarnation import (
     ContinuesAs,
     Crashed,
+    End,
     Evicted,
     Incarnation,
     Returned,
@@ -35,22 +34,23 @@ from ..journal.incarnation import (
     WasInterrupted,
 )
 from ..journal.records import OperationId
-from ..journal.records import Start as StartRecord
 from ..journal.scopes import Scope
+from ..journal.world import World
 from ..journals import EndConversation
 from ..money import Captured
 from ..seams import Consume, OnUnknown, Urgency, Write
-from ..values import decode_value, encode_value
 from ..wire.events import Event, Press
 from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation
 from .advice import Copy, is_changed
+from .beginning import begun, revived
 from .branches import Branch as Branch
 from .branches import OperationKind as OperationKind
 from .branches import enter_branch, leave_branch
 from .endings import Ending as Ending
 from .failures import apologize, report
 from .journaling import ConversationWorld
+from .leash import Leash
 from .lines import calling_line
 from .paid import Debts, abandon
 from .routing import Start
@@ -87,6 +87,7 @@ class Conversation:
         settled: it is live, or over, or can't be revived.
         stored: what it was revived from.
         stuck: it can't be revived with this code, and waits for other code or an interrupt.
+        stuck_at: the author's line where that was found, or "?".
     """
 
     def __init__(
@@ -98,6 +99,8 @@ class Conversation:
         interrupted: str | None = None,
         owner: SenderId | None = None,
         stored: Stored | None = None,
+        dry: World | None = None,
+        leash: Leash | None = None,
     ) -> None:
         self.services = services
         self.life = life
@@ -122,8 +125,11 @@ class Conversation:
         self.money = Debts(self)
         self.settled = trio.Event()
         self.stuck = False
+        self.stuck_at = "?"
         self._at = delivery.at
         self.stored = stored
+        self._dry = dry
+        self._leash = leash
         self._operations = 0
         self._copies: list[Copy] = []
         self._when_live: list[Callable[[], None]] = []
@@ -155,7 +161,8 @@ class Conversation:
         if crashed and self.ending is Ending.FAILED:
             await apologize(self)
 
-    async def _live(self, chat: Chat[Event]) -> BaseExceptionGroup[Exception] | None:
+    async def run_over(self, chat: Chat[Event]) -> End:
+        """Run the coroutine over its journal, and on from there unless it is a dry run."""
         self._incarnation = incarnation = self._incarnate()
         task = trio.lowlevel.current_task()
         enter_branch(task, Branch(""))
@@ -164,10 +171,20 @@ class Conversation:
                 self.take_press(self.event)
             if self.ending is not None:
                 incarnation.interrupt(stamp=self.services.clock.now(), why=self.ending.value)
-            end = await incarnation.run(lambda: self._concluded(chat))
+            return await incarnation.run(lambda: self._concluded(chat))
         finally:
             leave_branch(task)
             self.look_at_copies()
+
+    async def held(self, work: Awaitable[object]) -> None:
+        """Await a child's code, on the leash of a dry run."""
+        if self._leash is None:
+            await work
+        else:
+            await self._leash.run(_awaited(work))
+
+    async def _live(self, chat: Chat[Event]) -> BaseExceptionGroup[Exception] | None:
+        end = await self.run_over(chat)
         match end:
             case Returned():
                 self.ending = self.ending or Ending.NORMAL
@@ -183,27 +200,16 @@ class Conversation:
                 return error
             case Stuck(error):
                 self.stuck = True
-                self.house.get_stuck(self, str(error))
+                at = "" if self.stuck_at == "?" else f" ({self.stuck_at})"
+                self.house.get_stuck(self, f"{error}{at}")
         return None
 
     def _incarnate(self) -> Incarnation:
         if self.stored is not None:
-            self._world = ConversationWorld(self, self.stored.row, durable=True)
-            return Incarnation(self._world, self.stored.records, self.stored.rows)
-        now = self.services.clock.now()
-        opening: dict[str, object] = {"event": self.event, "interrupted": self.interrupted, "at": self._at}
-        durable = self.route.durable
-        try:
-            text = encode_value({**opening, "value": self.value})
-            self.value = self.given = cast("dict[str, object]", decode_value(text))["value"]
-            args = encode_value(list(self.args))
-        except UnrecordableError:
-            # Its filter gave something that no record can hold: it lives as long as the process.
-            durable, text, args = False, encode_value(None), encode_value([])
-        self._world = ConversationWorld(self, None, durable=durable)
-        seed, data = secrets.token_hex(16), dict(self.life.data or {})
-        first = StartRecord(now, self.route.name, self.route.version, seed, args, text, data)
-        return Incarnation(self._world, [first], begun=[Consume((self.seq,))])
+            self._world, incarnation = revived(self, self._dry)
+        else:
+            self._world, incarnation = begun(self, self._at)
+        return incarnation
 
     async def _concluded(self, chat: Chat[Event]) -> None:
         """Run the coroutine, and settle what it was paid for, as the journal's last operation.
@@ -222,12 +228,12 @@ class Conversation:
         await self.money.conclude(well=not self.journal.interrupted)
 
     def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
-        begun: object = self.route.handler(chat, *self.args)
-        if not inspect.isawaitable(begun):
+        awaitable: object = self.route.handler(chat, *self.args)
+        if not inspect.isawaitable(awaitable):
             raise ConfigError(
                 f"{self.route.name} can't be awaited; declare it with `async def`, without `yield`"
             )
-        return begun
+        return awaitable
 
     def end(self, ending: Ending, at: int | None = None) -> None:
         """Cancel the coroutine: an interrupt took over, or the user left."""
@@ -490,6 +496,10 @@ class Conversation:
         """Do this at least once, and never again once its outcome is recorded; it gets its own id."""
         own = self.enter(kind)
         return await self.journal.effect(kind.value, lambda: body(own), holds=holds)
+
+
+async def _awaited(work: Awaitable[object]) -> None:
+    await work
 
 
 def _fingerprint(operation: Operation[object]) -> str:

@@ -37,7 +37,7 @@ _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, For
 
 def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> bool:
     """Log and count a failure; False if it is only that the user has left or blocked the bot."""
-    errors = list(_leaves(failure))
+    errors = list(leaves(failure))
     chat_id, name = conversation.life.chat_id, conversation.route.name
     # Refused in its own chat: somebody else who has left is no reason to say nothing here.
     refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
@@ -79,10 +79,11 @@ def _words(error: Exception) -> str:
     return ""
 
 
-def _leaves(failure: BaseExceptionGroup[Exception]) -> Generator[Exception]:
+def leaves(failure: BaseExceptionGroup[Exception]) -> Generator[Exception]:
+    """The errors of a group, and of the groups in it."""
     for error in failure.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)  # pyright: ignore[reportUnknownArgumentType]
+            yield from leaves(error)  # pyright: ignore[reportUnknownArgumentType]
         else:
             yield error
 

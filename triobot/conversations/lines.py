@@ -44,6 +44,16 @@ def failing_line(traceback: TracebackType | None) -> str:
     return _authors_line(list(reversed(frames)))
 
 
+def waiting_line(frames: Sequence[tuple[FrameType, int]]) -> str:
+    """``file:line`` of an author's code in which a suspended task waits, or ``?``; outermost frame first."""
+    return _authors_line([(frame.f_code.co_filename, line) for frame, line in reversed(frames)])
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file of code is the runtime's."""
+    return file.startswith(_OURS)
+
+
 def is_authors(file: str) -> bool:
     """Whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
     return not file.startswith((*_BETWEEN, *_LIBRARIES, "<"))

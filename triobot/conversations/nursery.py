@@ -31,7 +31,7 @@ class ChatNursery:
             task = trio.lowlevel.current_task()
             enter_branch(task, Branch("child"))
             try:
-                await fn(*args)
+                await self._conversation.held(fn(*args))
             finally:
                 leave_branch(task)
 

@@ -23,11 +23,11 @@ async def refuse(turns: Turns, branch: Branch) -> NoReturn:
     branch.refused += 1
     if branch.refused == PATIENCE:
         turns.world.swallowed(branch.turn)
+    # `while True: try ... except BaseException` would otherwise block everybody.
+    await trio.lowlevel.cancel_shielded_checkpoint()
     while branch.refused >= PATIENCE:
         # Python can't end it. It sleeps: what is dead must at least not take the processor.
         await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
-    # `while True: try ... except BaseException` would otherwise block everybody.
-    await trio.lowlevel.cancel_shielded_checkpoint()
     cancelled: trio.Cancelled | None = None
     with trio.CancelScope() as scope:
         scope.cancel()
