@@ -28,14 +28,16 @@ from .collecting import rarely_collected
 from .conversations.branches import refuse_conversations
 from .conversations.checking import ReplayCheck
 from .conversations.data import Key
+from .conversations.dry import closed_resources, dry_services
 from .conversations.routes import Router
+from .conversations.services import Services
 from .conversations.speaking import Speech
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .http import Bind, FdBind, TcpBind, UnixBind, server_context
 from .resources import Provided, Resource, find, open_resources
-from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work
+from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work, own_hosts
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
@@ -412,6 +414,12 @@ class Bot(Router):
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
+
+
+def dry_services_of(bot: Bot, settings: Settings) -> Services:
+    """What a bot's journals are run over, to be looked at: its words and its hosts, and nothing that acts."""
+    hosts = settings.charge_hosts or own_hosts(settings.base_url)
+    return dry_services(bot._texts, closed_resources(), 0, hosts)  # pyright: ignore[reportPrivateUsage]
 
 
 def _told_nobody() -> None:

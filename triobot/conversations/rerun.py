@@ -6,7 +6,7 @@ is done once more. It has some seconds of time; what doesn't come to rest by the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, final
 
@@ -79,6 +79,11 @@ class Rerun:
     def task(self) -> trio.lowlevel.Task | None:
         """The coroutine's own task, while it stands where the journal ends; None once it is over."""
         return None if self._there is None or self._over.is_set() else self._there.journal.tasks.get("")
+
+    @property
+    def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
+        """What stands there, by branch."""
+        return {} if self.task is None or self._there is None else self._there.journal.tasks
 
     def standing(self, *, variables: bool = True) -> Standing:
         """Where it stands: where the journal ends, or where it could go no further."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _LARGEST: Final = 10_000
 """Members of a collection that is compared; what is larger would cost more than it tells."""
 
+# Where an author's function is awaited.
+_ENTRIES: Final = frozenset({"_concluded", "held", "_awaited"})
+
 
 @final
 @attrs.frozen
@@ -109,13 +112,12 @@ def spot_of(task: trio.lowlevel.Task, *, variables: bool = True) -> Spot:
 
 def authors_frames(frames: Sequence[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
     """The author's own frames, down to the first chat operation: a step's body is nobody's standing."""
-    found: list[tuple[FrameType, int]] = []
-    for frame, line in frames:
-        if is_authors(frame.f_code.co_filename):
-            found.append((frame, line))
-        elif found and is_ours(frame.f_code.co_filename):
-            break
-    return found
+    entry = next((n for n, (frame, _) in enumerate(frames) if not is_ours(frame.f_code.co_filename)), 0)
+    if not entry or frames[entry - 1][0].f_code.co_name not in _ENTRIES:
+        return []  # the code is over, and what it was paid for is being settled
+    rest = frames[entry:]
+    end = next((n for n, (frame, _) in enumerate(rest) if is_ours(frame.f_code.co_filename)), len(rest))
+    return [(frame, line) for frame, line in rest[:end] if is_authors(frame.f_code.co_filename)]
 
 
 def _variables(frame: FrameType) -> list[tuple[str, str]]:
