@@ -197,4 +197,5 @@ def parting(rerun: Rerun, before: Standing) -> Divergence | None:
     if what is None:
         return None
     operation = next((id for id, _, _ in before.operations), "0")
-    return Divergence(operation, what, before.line if before.line != "?" else now.line)
+    line = rerun.failed_at or (before.line if before.line != "?" else now.line)
+    return Divergence(operation, what, line)

@@ -10,7 +10,7 @@ import logging
 import os
 import traceback
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..errors import (
     ConfigError,
@@ -28,6 +28,8 @@ from .lines import failing_line
 
 if TYPE_CHECKING:
     from .conversation import Conversation
+
+E = TypeVar("E", bound=BaseException)
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -79,7 +81,7 @@ def _words(error: Exception) -> str:
     return ""
 
 
-def leaves(failure: BaseExceptionGroup[Exception]) -> Generator[Exception]:
+def leaves(failure: BaseExceptionGroup[E]) -> Generator[E]:
     """The errors of a group, and of the groups in it."""
     for error in failure.exceptions:
         if isinstance(error, BaseExceptionGroup):

@@ -29,7 +29,7 @@ from .services import Services
 from .standing import Standing, standing_of
 from .stored import Stored, fitting
 
-SECONDS: Final = 10.0
+SECONDS = 10.0
 """What a dry run may take."""
 # Of the scheduler's rounds: refusing all operations of a conversation takes a few each.
 _PATIENCE: Final = 1000
@@ -90,6 +90,13 @@ class Rerun:
         if self._over.is_set() or self._there is None:
             return Standing(ending="it is over" if self._end is None else _words(self._end))
         return standing_of(self._there.journal, variables=variables)
+
+    @property
+    def failed_at(self) -> str | None:
+        """The author's line that failed, if the conversation did."""
+        if isinstance(self._end, Crashed):
+            return failing_line(next(iter(leaves(self._end.error))).__traceback__)
+        return None
 
     def beyond(self) -> str | None:
         """What the code notes and the journal doesn't have, or the reverse."""
@@ -208,14 +215,14 @@ async def open_rerun(
     stored: Stored,
     *,
     group: bool = False,
-    seconds: float = SECONDS,
+    seconds: float | None = None,
 ) -> AsyncGenerator[Rerun]:
     """Run a journal again while the block runs: it stands where the journal ends, or diverges.
 
     Args:
         services: dry ones.
         group: two people were seen in its chat.
-        seconds: what it may take.
+        seconds: what it may take; `SECONDS` by default.
 
     Raises:
         NondeterminismError: it would be parked without being run.
@@ -224,8 +231,9 @@ async def open_rerun(
     house, row = DryHouse(services, table), stored.row
     life = ChatLife(house, services, table, row.chat_id, None, 0, group=group)
     life.data = {}
+    limit = SECONDS if seconds is None else seconds
     async with trio.open_nursery() as nursery:
-        leash = Leash(seconds)
+        leash = Leash(limit)
         rerun = Rerun(stored.records[-1].time, leash, nursery)
         there = Conversation(
             services,
@@ -240,7 +248,7 @@ async def open_rerun(
         )
         try:
             nursery.start_soon(rerun.run, there, name=f"replay of {route.name}")
-            await rerun.wait(seconds)
+            await rerun.wait(limit)
             yield rerun
         finally:
             await rerun.go()

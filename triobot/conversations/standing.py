@@ -144,7 +144,11 @@ def _digest(text: str) -> str:
 
 def difference(recorded: Standing, now: Standing) -> str | None:
     """In what two runs of one journal differ first, in words without content; None if in nothing."""
-    if recorded.ending != now.ending or recorded.operations != now.operations:
+    if recorded.ending == now.ending and _named(recorded) == _named(now):
+        others = [one for one, other in zip(recorded.operations, now.operations, strict=True) if one != other]
+        if others:
+            return f"a {others[0][1]} has other arguments than before"
+    else:
         return f"before, {recorded.words()}; now, {now.words()}"
     if recorded.blocks != now.blocks:
         return f"before, {_blocks(recorded)}; now, {_blocks(now)}"
@@ -160,6 +164,10 @@ def difference(recorded: Standing, now: Standing) -> str | None:
             names = _different(before.variables, spot.variables)
             return f"variables hold something else than before: {names}"
     return None
+
+
+def _named(standing: Standing) -> list[tuple[str, str]]:
+    return [(id, kind) for id, kind, _ in standing.operations]
 
 
 def _blocks(standing: Standing) -> str:

@@ -67,6 +67,14 @@ def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
     return route, opening
 
 
+def survives(stored: Stored, table: Table) -> bool:
+    """Whether a conversation goes on after a start, or is parked; else it ends then, with a word."""
+    route = table.named(stored.row.route)
+    if route is None or why_unfit(stored.row, table) is not None:
+        return True
+    return route.durable and opening_of(stored, route) is not None
+
+
 def read_stored(journal: Journal) -> Stored:
     """Read a journal.
 
