@@ -7,13 +7,11 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast, final
 
-import attrs
 import trio
 
 from ..errors import (
@@ -49,6 +47,7 @@ from .branches import OperationKind as OperationKind
 from .branches import enter_branch, leave_branch
 from .endings import Ending as Ending
 from .failures import apologize, report
+from .fingerprint import fingerprint
 from .journaling import ConversationWorld
 from .leash import Leash
 from .lines import calling_line
@@ -86,6 +85,7 @@ class Conversation:
         money: what it was paid for and has not settled.
         settled: it is live, or over, or can't be revived.
         stored: what it was revived from.
+        leash: of a dry run, which holds its tasks.
         stuck: it can't be revived with this code, and waits for other code or an interrupt.
         stuck_at: the author's line where that was found, or "?".
     """
@@ -129,7 +129,7 @@ class Conversation:
         self._at = delivery.at
         self.stored = stored
         self._dry = dry
-        self._leash = leash
+        self.leash = leash
         self._operations = 0
         self._copies: list[Copy] = []
         self._when_live: list[Callable[[], None]] = []
@@ -175,13 +175,6 @@ class Conversation:
         finally:
             leave_branch(task)
             self.look_at_copies()
-
-    async def held(self, work: Awaitable[object]) -> None:
-        """Await a child's code, on the leash of a dry run."""
-        if self._leash is None:
-            await work
-        else:
-            await self._leash.run(_awaited(work))
 
     async def _live(self, chat: Chat[Event]) -> BaseExceptionGroup[Exception] | None:
         end = await self.run_over(chat)
@@ -436,7 +429,7 @@ class Conversation:
         return await self.journal.effect(
             f"send {operation.path}",
             body,
-            _fingerprint(operation),
+            fingerprint(operation),
             lane=str(getattr(operation, "chat_id", None)),
             in_doubt=doubt if on_unknown is OnUnknown.RAISE else None,
         )
@@ -496,12 +489,3 @@ class Conversation:
         """Do this at least once, and never again once its outcome is recorded; it gets its own id."""
         own = self.enter(kind)
         return await self.journal.effect(kind.value, lambda: body(own), holds=holds)
-
-
-async def _awaited(work: Awaitable[object]) -> None:
-    await work
-
-
-def _fingerprint(operation: Operation[object]) -> str:
-    shown = repr(attrs.asdict(cast("attrs.AttrsInstance", operation)))
-    return hashlib.blake2b(shown.encode("utf-8", "replace"), digest_size=8).hexdigest()

@@ -7,8 +7,9 @@ What was left is kept as it is: to collect it would run its `finally` blocks.
 
 from __future__ import annotations
 
+import ctypes
 import time
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from types import FrameType, SimpleNamespace, coroutine
 from typing import Any, Final, TypeVar, cast, final
 
@@ -17,8 +18,6 @@ import trio
 from .lines import calling_line, waiting_line
 
 T = TypeVar("T")
-
-_left: Final[list[object]] = []
 
 
 class Left(BaseException):
@@ -63,7 +62,8 @@ class Leash:
                 if self.cut or time.perf_counter() > self._until:
                     if not self.cut:
                         self.cut, self.line = True, waiting_line(_frames(inner))
-                    _left.append(inner)
+                    # For ever, not until the interpreter's end.
+                    ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
                     raise Left
         finally:
             self._tasks.discard(task)
@@ -89,6 +89,18 @@ def _unshield(task: trio.lowlevel.Task) -> None:
 
 
 _RUN: Final = Leash.run.__code__
+
+
+async def held(leash: Leash | None, work: Awaitable[object]) -> None:
+    """Await a child's code, on the leash of a dry run."""
+    if leash is None:
+        await work
+    else:
+        await leash.run(_awaited(work))
+
+
+async def _awaited(work: Awaitable[object]) -> None:
+    await work
 
 
 def frames_of(task: trio.lowlevel.Task) -> list[tuple[FrameType, int]]:
