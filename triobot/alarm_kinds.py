@@ -11,6 +11,7 @@ AlarmKind: TypeAlias = Literal[
     "conversation_crashed",
     "conversation_parked",
     "crash_loop",
+    "replay_diverged",
     "token_refused",
     "outbox_held",
     "store_unwritable",
@@ -93,6 +94,11 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The program died again soon after its start; it goes on carefully, one conversation at a time.",
         "Everybody waits until it is known which conversation does it, and that one is parked.",
         "Look at the end of the log before each start; `triobot journal list` shows who was parked.",
+    ),
+    "replay_diverged": About(
+        "While developing: a conversation's code does something else when its journal is run again.",
+        "After a restart it would be parked, or go on with other variables.",
+        "Let what may differ go through the chat; the text names the line, docs/the-one-rule.md the ways.",
     ),
     "token_refused": About(
         "The platform refuses the token everywhere.",

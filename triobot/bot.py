@@ -27,16 +27,19 @@ from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
 from .collecting import rarely_collected
 from .conversations.branches import refuse_conversations
+from .conversations.checking import ReplayCheck
 from .conversations.data import Key
 from .conversations.declarations import check_async
+from .conversations.dry import closed_resources, dry_services
 from .conversations.routes import Router, table_of
+from .conversations.services import Services
 from .conversations.speaking import Speech
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .http import Bind, FdBind, TcpBind, UnixBind, server_context
 from .resources import Provided, Resource, declare_resource, find, open_resources
-from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work
+from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work, own_hosts
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
@@ -291,8 +294,10 @@ class Bot(Router):
         if self._work is not None:
             raise ConfigError("this bot is running already")
         table, texts, transport, media = table_of(self), self._texts, self._transport, None
+        replays = ReplayCheck() if intake.settings.development else None
         if self._around is not None:
             transport = media = self._around.transport
+            replays = self._around.replays
             provided = (*self._around.provided, *provided)
         try:
             # Until it has come to rest: a step that is being done may still use the bot's doors.
@@ -301,7 +306,13 @@ class Bot(Router):
                 watched_loop() if self._around is None else nullcontext(_told_nobody) as tell_ready,
                 open_resources(self._resources, provided) as resources,
                 open_work(
-                    intake, table, texts, transport=transport, media_transport=media, resources=resources
+                    intake,
+                    table,
+                    texts,
+                    transport=transport,
+                    media_transport=media,
+                    resources=resources,
+                    replays=replays,
                 ) as self._work,
             ):
                 # Not before: what is started after this one may need what the resources opened.
@@ -419,6 +430,12 @@ class Bot(Router):
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
+
+
+def dry_services_of(bot: Bot, settings: Settings) -> Services:
+    """What a bot's journals are run over, to be looked at: its words and its hosts, and nothing that acts."""
+    hosts = settings.charge_hosts or own_hosts(settings.base_url)
+    return dry_services(bot._texts, closed_resources(), 0, hosts)  # pyright: ignore[reportPrivateUsage]
 
 
 def _told_nobody() -> None:

@@ -22,6 +22,7 @@ import trio
 from .alarms import AlarmBell
 from .client import PlatformClient
 from .conversations.advice import Advice
+from .conversations.checking import ReplayCheck
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.paid import deliver as deliver_money
@@ -67,6 +68,7 @@ class Surroundings:
         on_alarm: told of each alarm at once, before the author's hook.
         provided: values in place of resources.
         opened: called with the intake once events can be accepted.
+        replays: checks each conversation while it runs, or None.
     """
 
     settings: Settings
@@ -76,6 +78,7 @@ class Surroundings:
     on_alarm: RaiseAlarm
     provided: Sequence[Provided] = ()
     opened: Callable[[Intake], None]
+    replays: ReplayCheck | None = None
 
 
 @final
@@ -283,6 +286,7 @@ async def open_work(
     transport: httpx.AsyncBaseTransport | None = None,
     media_transport: httpx.AsyncBaseTransport | None = None,
     resources: Opened,
+    replays: ReplayCheck | None = None,
 ) -> AsyncGenerator[Work]:
     """Handle accepted events while the block runs; then come to rest, within the grace period."""
     settings, bell = intake.settings, intake.bell
@@ -323,6 +327,7 @@ async def open_work(
             raise_alarm=bell.ring,
             resources=resources,
             advice=Advice() if settings.development else None,
+            replays=replays,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
             payments=cashier,
             max_amount=settings.max_amount,

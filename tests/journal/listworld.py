@@ -225,6 +225,9 @@ class ListWorld:
     def reworded(self, id: str, kind: str) -> None:
         self.problems.append(f"{kind} {id} has other arguments on replay")
 
+    def stuck(self, id: str, task: object) -> None:
+        pass
+
     def swallowed(self, id: str) -> None:
         self.problems.append(f"swallowed in {id}")
 

@@ -21,6 +21,7 @@ from . import (
     forget,
     journal,
     payments,
+    replay,
     run,
     simulate,
     status,
@@ -55,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"triobot {__version__}")
     parser.set_defaults(debug=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    operating = (status, payments, journal, broadcast, store, forget)
+    operating = (status, payments, journal, replay, broadcast, store, forget)
     for command in (run, dev, talk, simulate, webhook_url, emulate, demo, *operating):
         command.declare(commands)
     return parser

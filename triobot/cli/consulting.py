@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import attrs
 
@@ -16,11 +17,14 @@ from ..errors import ConfigError, StoreLockedError
 from .loading import load_bot
 
 if TYPE_CHECKING:
-    from ..operator.desk import Tell
+    from ..operator.desk import Desk, Tell
     from ..operator.requests import Request, Told
     from ..seams import Store, WallClock
     from ..settings import Settings
     from ..wire.rules import JsonValue
+
+Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
+"""Carries a question to whoever has the store."""
 
 
 def add_bot_options(parser: argparse.ArgumentParser) -> None:
@@ -79,31 +83,62 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
 
     Raises: as `consult`.
     """
+    from ..operator import ask, socket_path
+
+    place = socket_path(settings.store)
+    if place is not None and await ask(place, request, tell):
+        return True
+    async with _own_desk(settings) as desk:
+        await desk.answer(request, tell)
+    return False
+
+
+@asynccontextmanager
+async def open_desk(settings: Settings) -> AsyncGenerator[Ask]:
+    """Ask many questions: of the running bot, else of the store itself, which is opened once.
+
+    Raises: as `consult`; also what it yields does.
+    """
+    from ..operator import Status, ask, socket_path
+
+    async def ignore(_: Told) -> None:
+        """Only whether there is somebody counts."""
+
+    place = socket_path(settings.store)
+    if place is not None and await ask(place, Status(), ignore):
+
+        async def ask_running(request: Request, tell: Tell) -> None:
+            if not await ask(place, request, tell):
+                raise ConfigError("the bot has ended meanwhile; ask again")
+
+        yield ask_running
+        return
+    async with _own_desk(settings) as desk:
+        yield desk.answer
+
+
+@asynccontextmanager
+async def _own_desk(settings: Settings) -> AsyncGenerator[Desk]:
     import trio
 
     from ..clock import SystemClock
-    from ..operator import Desk, ask, socket_path
+    from ..operator import Desk, socket_path
     from ..store import Stamp, open_store
 
     file, place = store_file(settings), socket_path(settings.store)
-    assert place is not None
-    if await ask(place, request, tell):
-        return True
     if not await trio.Path(file).is_file():
         raise ConfigError(f"there is no store at {file}")
     stamp, clock = Stamp(settings.base_url, settings.checked_token.reveal()), SystemClock()
     try:
         async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
-            desk = Desk(
+            yield Desk(
                 store,
                 clock,
                 broadcasts=partial(_about_broadcasts, store),
                 payments=partial(_about_payments, store, clock),
             )
-            await desk.answer(request, tell)
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
-    return False
 
 
 async def _about_broadcasts(store: Store, question: Told) -> Told:

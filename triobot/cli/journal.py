@@ -19,11 +19,15 @@ list says where each conversation stands, without what was said in it. show prin
 writes it as JSON lines; both hold what people wrote. With --redact, an export keeps the order of things and
 the shape of every value, and loses the content: that is the one to attach to a bug report.
 
+check runs all journals under the code of MODULE:BOT, without sending or writing anything, says which
+conversations a deploy would park and why, and ends with 1 if there are any. The bot may run meanwhile.
+
 examples:
   triobot journal list
   triobot journal list --chat 1234
   triobot journal show 41
   triobot journal export 41 --redact > report.jsonl
+  triobot journal check pizza:bot
 """
 
 
@@ -32,9 +36,9 @@ def declare(commands: Commands) -> None:
     parser = add_command(
         commands, "journal", journal, summary="look at conversations and their journals", details=_DETAILS
     )
-    parser.add_argument("action", choices=["list", "show", "export"])
+    parser.add_argument("action", choices=["list", "show", "export", "check"])
     parser.add_argument(
-        "conversation", metavar="NUMBER", nargs="?", type=_number, help="which one, for show and export"
+        "which", metavar="NUMBER", nargs="?", help="which one, for show and export; for check MODULE:BOT"
     )
     parser.add_argument("--chat", metavar="CHAT", type=_chat, help="list: those of this chat only")
     parser.add_argument("--after", metavar="NUMBER", type=_number, default=0, help="list: behind this one")
@@ -64,23 +68,45 @@ def journal(arguments: argparse.Namespace) -> None:
     from ..operator.redaction import redacted
     from ..wire.ids import ChatId
 
+    if arguments.action == "check":
+        _check(arguments)
+        return
     if arguments.action == "list":
         chat = None if arguments.chat is None else ChatId(arguments.chat)
         request = ListJournals(chat, arguments.after, arguments.limit)
         for told in consult(settings_of(arguments), request):
             print(harmless(_standing(told)))
         return
-    if arguments.conversation is None:
+    if arguments.which is None:
         raise ConfigError(
             f"which one? triobot journal {arguments.action} NUMBER; `triobot journal list` tells"
         )
-    answer = consult(settings_of(arguments), ShowJournal(ConversationId(arguments.conversation)))
+    try:
+        number = _number(arguments.which)
+    except argparse.ArgumentTypeError as error:
+        raise ConfigError(f"the conversation's number {error}") from None
+    answer = consult(settings_of(arguments), ShowJournal(ConversationId(number)))
     if arguments.action == "export":
         for told in answer:
             print(json.dumps(redacted(told) if arguments.redact else told))
         return
     for line in _shown(answer):
         print(harmless(line))
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    import trio
+
+    from ..errors import ConfigError
+    from .journal_check import check
+    from .loading import load_bot
+
+    target = arguments.which or arguments.bot
+    if target is None:
+        raise ConfigError("which code? triobot journal check MODULE:BOT")
+    arguments.bot = target
+    if not trio.run(check, load_bot(target), settings_of(arguments)):
+        raise SystemExit(1)
 
 
 def _standing(told: Told) -> str:

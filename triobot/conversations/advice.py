@@ -35,7 +35,7 @@ _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cance
 
 _OURS: Final = str(Path(__file__).parent.parent) + os.sep
 # Where a route's function is awaited, and a child's.
-_ENTRIES: Final = frozenset({"_unless_continued", "_concluded", "child"})
+_ENTRIES: Final = frozenset({"_unless_continued", "_concluded", "held"})
 
 
 @final

@@ -7,14 +7,11 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast, final
 
-import attrs
 import trio
 
 from ..errors import (
@@ -23,11 +20,11 @@ from ..errors import (
     DeliveryUnknownError,
     ForbiddenError,
     ForeignTaskError,
-    UnrecordableError,
 )
 from ..journal.incarnation import (
     ContinuesAs,
     Crashed,
+    End,
     Evicted,
     Incarnation,
     Returned,
@@ -35,22 +32,24 @@ from ..journal.incarnation import (
     WasInterrupted,
 )
 from ..journal.records import OperationId
-from ..journal.records import Start as StartRecord
 from ..journal.scopes import Scope
+from ..journal.world import World
 from ..journals import EndConversation
 from ..money import Captured
 from ..seams import Consume, OnUnknown, Urgency, Write
-from ..values import decode_value, encode_value
 from ..wire.events import Event, Press
 from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation
 from .advice import Copy, is_changed
+from .beginning import begun, revived
 from .branches import Branch as Branch
 from .branches import OperationKind as OperationKind
 from .branches import enter_branch, leave_branch
 from .endings import Ending as Ending
 from .failures import apologize, report
+from .fingerprint import fingerprint
 from .journaling import ConversationWorld
+from .leash import Leash
 from .lines import calling_line
 from .paid import Debts, abandon
 from .routing import Start
@@ -86,7 +85,9 @@ class Conversation:
         money: what it was paid for and has not settled.
         settled: it is live, or over, or can't be revived.
         stored: what it was revived from.
+        leash: of a dry run, which holds its tasks.
         stuck: it can't be revived with this code, and waits for other code or an interrupt.
+        stuck_at: the author's line where that was found, or "?".
     """
 
     def __init__(
@@ -98,6 +99,8 @@ class Conversation:
         interrupted: str | None = None,
         owner: SenderId | None = None,
         stored: Stored | None = None,
+        dry: World | None = None,
+        leash: Leash | None = None,
     ) -> None:
         self.services = services
         self.life = life
@@ -122,8 +125,11 @@ class Conversation:
         self.money = Debts(self)
         self.settled = trio.Event()
         self.stuck = False
+        self.stuck_at = "?"
         self._at = delivery.at
         self.stored = stored
+        self._dry = dry
+        self.leash = leash
         self._operations = 0
         self._copies: list[Copy] = []
         self._when_live: list[Callable[[], None]] = []
@@ -140,7 +146,7 @@ class Conversation:
         failure: BaseExceptionGroup[Exception] | None = None
         try:
             await self.life.load_data()
-            made = self._incarnate()
+            made = self.incarnate()
             await self.house.care.begins(self, made)
             if self.house.cut:
                 return  # the row that starts it is in the inbox
@@ -157,8 +163,9 @@ class Conversation:
         if words and self.ending is Ending.FAILED:
             await apologize(self, words)
 
-    async def _live(self, chat: Chat[Event], made: Incarnation) -> BaseExceptionGroup[Exception] | None:
-        self._incarnation = incarnation = made
+    async def run_over(self, chat: Chat[Event], incarnation: Incarnation) -> End:
+        """Run the coroutine over its journal, and on from there unless it is a dry run."""
+        self._incarnation = incarnation
         task = trio.lowlevel.current_task()
         enter_branch(task, Branch(""))
         try:
@@ -166,10 +173,13 @@ class Conversation:
                 self.take_press(self.event)
             if self.ending is not None:
                 incarnation.interrupt(stamp=self.services.clock.now(), why=self.ending.value)
-            end = await incarnation.run(lambda: self._concluded(chat))
+            return await incarnation.run(lambda: self._concluded(chat))
         finally:
             leave_branch(task)
             self.look_at_copies()
+
+    async def _live(self, chat: Chat[Event], made: Incarnation) -> BaseExceptionGroup[Exception] | None:
+        end = await self.run_over(chat, made)
         match end:
             case Returned():
                 self.ending = self.ending or Ending.NORMAL
@@ -185,27 +195,17 @@ class Conversation:
                 return error
             case Stuck(error):
                 self.stuck = True
-                self.house.get_stuck(self, str(error))
+                at = "" if self.stuck_at == "?" else f" ({self.stuck_at})"
+                self.house.get_stuck(self, f"{error}{at}")
         return None
 
-    def _incarnate(self) -> Incarnation:
+    def incarnate(self) -> Incarnation:
+        """What `run_over` runs: over what is stored, or from the first line."""
         if self.stored is not None:
-            self.world = ConversationWorld(self, self.stored.row, durable=True)
-            return Incarnation(self.world, self.stored.records, self.stored.rows)
-        now = self.services.clock.now()
-        opening: dict[str, object] = {"event": self.event, "interrupted": self.interrupted, "at": self._at}
-        durable = self.route.durable
-        try:
-            text = encode_value({**opening, "value": self.value})
-            self.value = self.given = cast("dict[str, object]", decode_value(text))["value"]
-            args = encode_value(list(self.args))
-        except UnrecordableError:
-            # Its filter gave something that no record can hold: it lives as long as the process.
-            durable, text, args = False, encode_value(None), encode_value([])
-        self.world = ConversationWorld(self, None, durable=durable)
-        seed, data = secrets.token_hex(16), dict(self.life.data or {})
-        first = StartRecord(now, self.route.name, self.route.version, seed, args, text, data)
-        return Incarnation(self.world, [first], begun=[Consume((self.seq,))])
+            self.world, incarnation = revived(self, self._dry)
+        else:
+            self.world, incarnation = begun(self, self._at)
+        return incarnation
 
     async def _concluded(self, chat: Chat[Event]) -> None:
         """Run the coroutine, and settle what it was paid for, as the journal's last operation.
@@ -224,12 +224,12 @@ class Conversation:
         await self.money.conclude(well=not self.journal.interrupted)
 
     def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
-        begun: object = self.route.handler(chat, *self.args)
-        if not inspect.isawaitable(begun):
+        awaitable: object = self.route.handler(chat, *self.args)
+        if not inspect.isawaitable(awaitable):
             raise ConfigError(
                 f"{self.route.name} can't be awaited; declare it with `async def`, without `yield`"
             )
-        return begun
+        return awaitable
 
     def end(self, ending: Ending, at: int | None = None) -> None:
         """Cancel the coroutine: an interrupt took over, or the user left."""
@@ -432,7 +432,7 @@ class Conversation:
         return await self.journal.effect(
             f"send {operation.path}",
             body,
-            _fingerprint(operation),
+            fingerprint(operation),
             lane=str(getattr(operation, "chat_id", None)),
             in_doubt=doubt if on_unknown is OnUnknown.RAISE else None,
         )
@@ -492,8 +492,3 @@ class Conversation:
         """Do this at least once, and never again once its outcome is recorded; it gets its own id."""
         own = self.enter(kind)
         return await self.journal.effect(kind.value, lambda: body(own), holds=holds)
-
-
-def _fingerprint(operation: Operation[object]) -> str:
-    shown = repr(attrs.asdict(cast("attrs.AttrsInstance", operation)))
-    return hashlib.blake2b(shown.encode("utf-8", "replace"), digest_size=8).hexdigest()

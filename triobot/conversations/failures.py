@@ -10,7 +10,7 @@ import logging
 import os
 import traceback
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..errors import (
     ConfigError,
@@ -32,6 +32,8 @@ from .lines import failing_line
 if TYPE_CHECKING:
     from .conversation import Conversation
 
+E = TypeVar("E", bound=BaseException)
+
 log: Final = logging.getLogger("triobot.conversations")
 
 _UNPAID: Final = {
@@ -48,7 +50,7 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
 
     Nobody is to blame if the user has left or blocked the bot, or did not pay.
     """
-    errors = list(_leaves(failure))
+    errors = list(leaves(failure))
     chat_id, name = conversation.life.chat_id, conversation.route.name
     # Refused in its own chat: somebody else who has left is no reason to say nothing here.
     refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
@@ -103,10 +105,11 @@ def _words(error: Exception) -> str:
     return ""
 
 
-def _leaves(failure: BaseExceptionGroup[Exception]) -> Generator[Exception]:
+def leaves(failure: BaseExceptionGroup[E]) -> Generator[E]:
+    """The errors of a group, and of the groups in it."""
     for error in failure.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)  # pyright: ignore[reportUnknownArgumentType]
+            yield from leaves(error)  # pyright: ignore[reportUnknownArgumentType]
         else:
             yield error
 

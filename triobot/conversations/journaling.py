@@ -10,6 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, final
 
+import trio
+
 from ..errors import LocalProtocolError
 from ..journal.records import (
     Continued,
@@ -38,6 +40,7 @@ from ..journals import (
 )
 from ..seams import PutData, Write
 from . import taking
+from .leash import line_in
 from .lines import calling_line
 from .waits import Wait
 
@@ -69,6 +72,9 @@ class ConversationWorld:
         self._run = 1 if row is None else row.run
         self._position = 0 if row is None else row.position
         self._begun = row is not None
+        replays, stored = conversation.services.replays, conversation.stored
+        known = () if stored is None else stored.records
+        self._watched = replays.watch(conversation, self._lease, known) if replays and durable else None
 
     # --- what is recorded
 
@@ -92,6 +98,8 @@ class ConversationWorld:
         elif entry.records:
             writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
         self._house.write(writes, chat_id if entry.data else None)
+        if self._watched is not None:
+            self._watched.add(entry.records)
 
     def _begin(self) -> Write:
         there, route = self._there, self._there.route
@@ -159,6 +167,8 @@ class ConversationWorld:
     def wake_at(self, when: int | None) -> None:
         self._house.wake_at(self._there, when)
         self._there.rested()
+        if self._watched is not None:
+            self._watched.rests()
 
     def all_came(self, before: int) -> bool:
         return self._house.all_came(self._there, before)
@@ -179,6 +189,9 @@ class ConversationWorld:
             kind,
             id,
         )
+
+    def stuck(self, id: OperationId, task: trio.lowlevel.Task | None) -> None:
+        self._there.stuck_at = line_in(task)
 
     def swallowed(self, id: OperationId) -> None:
         self._house.count("swallowed_cancellation")

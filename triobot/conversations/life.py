@@ -79,6 +79,8 @@ class ChatLife:
         chat_id: ChatId,
         username: str | None,
         cursor: int,
+        *,
+        group: bool = False,
     ) -> None:
         self.chat_id = chat_id
         self.cursor = cursor
@@ -92,7 +94,7 @@ class ChatLife:
         self.services = self._services = services
         self._table = table
         self._username = username
-        self._group = False
+        self._group = group
         self.places: Final = Places(table)
         self._too_late: Final = TooLate()
         self._opened = 0

@@ -68,6 +68,16 @@ def positions(frames: Iterable[tuple[FrameType, int]]) -> tuple[Position, ...]:
     )
 
 
+def waiting_line(frames: Sequence[tuple[FrameType, int]]) -> str:
+    """``file:line`` of an author's code in which a suspended task waits, or ``?``; outermost frame first."""
+    return _authors_line([(frame.f_code.co_filename, line) for frame, line in reversed(frames)])
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file of code is the runtime's."""
+    return file.startswith(_OURS)
+
+
 def is_authors(file: str) -> bool:
     """Whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
     return _is_outside(file) and not file.startswith(_LIBRARIES)

@@ -12,6 +12,7 @@ from typing_extensions import TypeVarTuple
 from ..journal.nursery import Nursery
 from .branches import enter_branch, leave_branch
 from .conversation import Branch, Conversation, OperationKind
+from .leash import held
 
 Args = TypeVarTuple("Args")
 
@@ -31,7 +32,7 @@ class ChatNursery:
             task = trio.lowlevel.current_task()
             enter_branch(task, Branch("child"))
             try:
-                await fn(*args)
+                await held(self._conversation.leash, fn(*args))
             finally:
                 leave_branch(task)
 

@@ -23,7 +23,7 @@ from .filters import Filter, Setting
 from .paid import abandon
 from .routing import Start
 from .services import Services
-from .stored import Stored, opening_of, read_stored
+from .stored import Stored, opening_of, read_stored, why_unfit
 from .waits import Delivery
 
 if TYPE_CHECKING:
@@ -40,11 +40,9 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
         journal = await store.journal(row.id)
         if journal is None:
             continue
-        if route is None:
-            _park(life, row, None, f"the bot has no route {row.route!r}")
-            continue
-        if row.version != str(route.version):
-            _park(life, row, route, f"{row.route} is version {route.version}, its journal {row.version}")
+        because = why_unfit(row, table)
+        if route is None or because is not None:
+            _park(life, row, route, because or "")
             continue
         if care.condemns(row):
             because = f"{row.route} was in hand each time the program died"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import attrs
 
@@ -12,6 +12,9 @@ from ..resources import Opened, Resource
 from ..seams import Outbox, RaiseAlarm, Store, WallClock
 from .advice import Advice
 from .speaking import Speech
+
+if TYPE_CHECKING:
+    from .checking import ReplayCheck
 
 
 @final
@@ -27,6 +30,7 @@ class Services:
         live_every: seconds between two edits of a live message.
         memory: what filters remember.
         advice: tells a developer of habits that hurt later; None in production.
+        replays: runs journals again to see whether a restart would bring them back; None in production.
     """
 
     outbox: Outbox
@@ -43,3 +47,4 @@ class Services:
         factory=lambda: dict[object, object](), eq=False, repr=False
     )
     advice: Advice | None = None
+    replays: ReplayCheck | None = None

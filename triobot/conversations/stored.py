@@ -7,14 +7,14 @@ from typing import cast, final
 
 import attrs
 
-from ..errors import UnreadableRecordError
+from ..errors import NondeterminismError, UnreadableRecordError
 from ..journal.records import Record, Row
 from ..journal.records import Start as StartRecord
 from ..journals import ConversationRow, Journal
 from ..values import decode_value
 from ..wire.events import Event
 from .calls import Call, asked_of
-from .declarations import Route
+from .declarations import Route, Table
 from .journaling import read_journal
 from .routing import Start
 from .waits import Delivery
@@ -38,6 +38,41 @@ class Opening:
     start: Start
     delivery: Delivery
     interrupted: str | None
+
+
+def why_unfit(row: ConversationRow, table: Table) -> str | None:
+    """Why a conversation can't be revived with this code, by its row; None if its journal decides."""
+    route = table.named(row.route)
+    if route is None:
+        return f"the bot has no route {row.route!r}"
+    if row.version != str(route.version):
+        return f"{row.route} is version {route.version}, its journal {row.version}"
+    return None
+
+
+def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
+    """The route of a stored conversation, and what it was started with.
+
+    Raises:
+        NondeterminismError: it would be parked.
+        UnreadableRecordError: this program can't read it.
+    """
+    route = table.named(stored.row.route)
+    because = why_unfit(stored.row, table)
+    if route is None or because is not None:
+        raise NondeterminismError("0", because or "")
+    opening = opening_of(stored, route)
+    if opening is None:
+        raise NondeterminismError("0", "what it was started with could not be written down")
+    return route, opening
+
+
+def survives(stored: Stored, table: Table) -> bool:
+    """Whether a conversation goes on after a start, or is parked; else it ends then, with a word."""
+    route = table.named(stored.row.route)
+    if route is None or why_unfit(stored.row, table) is not None:
+        return True
+    return route.durable and opening_of(stored, route) is not None
 
 
 def read_stored(journal: Journal) -> Stored:

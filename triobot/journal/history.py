@@ -35,6 +35,7 @@ class History:
         patches: what the code asked for, and got.
         unpatched: what this code asked for where none was recorded.
         notes: what it asked for in the middle of a turn.
+        asked: those of them that this code has asked for, too.
         results: outcomes of effects that are known, while their turns may not have come.
         intended: effects that were about to leave.
     """
@@ -47,6 +48,7 @@ class History:
         self.patches = {record.patch for record in rest if isinstance(record, Patched)}
         self.unpatched: set[str] = set()
         self.notes = {record.id: record for record in rest if isinstance(record, Noted)}
+        self.asked: set[OperationId] = set()
         self._turns = [record for record in rest if not isinstance(record, Patched | Noted)]
         self._cursor = 0
         self._kinds = {record.id: record.kind for record in self._turns if isinstance(record, Done)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
 from typing import NoReturn, TypeAlias, TypeVar, cast, final
@@ -85,9 +85,10 @@ class Evicted:
 @final
 @attrs.frozen
 class Stuck:
-    """It isn't over, and can't go on with this code."""
+    """It isn't over, and can't go on with this code. What that raised at its end, if it did, is `failure`."""
 
     error: NondeterminismError
+    failure: BaseExceptionGroup[Exception] | None = attrs.field(default=None, repr=False)
 
 
 End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | Stuck
@@ -110,6 +111,7 @@ class Incarnation:
         journal: all records so far; only the start for a conversation that begins.
         rows: what is beside the journal.
         begun: None for a conversation that is revived; else what moves with the first record.
+        dry: stand still where the journal ends: nothing is armed, and no body of an effect runs.
     """
 
     def __init__(
@@ -119,9 +121,10 @@ class Incarnation:
         rows: Iterable[Row] = (),
         *,
         begun: Sequence[Write] | None = None,
+        dry: bool = False,
     ) -> None:
         self._history = History(journal, rows)
-        self._turns = Turns(world, self._history, TORN, begun)
+        self._turns = Turns(world, self._history, TORN, begun, dry=dry)
         self._tasks: dict[trio.lowlevel.Task, Branch] = {}
         self._main = Branch()
         self._why = "interrupted"
@@ -173,7 +176,7 @@ class Incarnation:
 
     def _end(self, failure: BaseExceptionGroup[Exception] | None, continued: _Continue | None) -> End:
         if self._turns.stuck is not None:
-            return Stuck(self._turns.stuck)
+            return Stuck(self._turns.stuck, failure)
         if self._turns.dying:
             return Evicted(failure)
         if continued is not None:
@@ -190,6 +193,11 @@ class Incarnation:
     def quiescent(self) -> bool:
         """Whether an eviction loses nothing but memory."""
         return self._turns.quiescent
+
+    @property
+    def rests(self) -> bool:
+        """Whether nobody has the turn, and nothing waits to be given; an effect may be under way."""
+        return self._turns.rests and not self.over
 
     @property
     def live(self) -> bool:
@@ -223,6 +231,21 @@ class Incarnation:
     def outline(self) -> Outline:
         """Where its tasks are now."""
         return outline(self._turns, self._tasks)
+
+    @property
+    def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
+        """What runs its branches, by their paths."""
+        return {branch.path: task for task, branch in self._tasks.items()}
+
+    def task_in(self, id: OperationId) -> trio.lowlevel.Task | None:
+        """What is parked in this operation."""
+        parked = self._turns.parked.get(id)
+        return None if parked is None else parked.task
+
+    @property
+    def unasked(self) -> Sequence[OperationId]:
+        """Notes of the journal that the code hasn't asked for."""
+        return sorted(self._history.notes.keys() - self._history.asked)
 
     # --- what happens
 
@@ -409,6 +432,7 @@ class Incarnation:
         id = self.current().next_id()
         noted = self._history.notes.get(id)
         if noted is not None:
+            self._history.asked.add(id)
             try:
                 return decode_value(noted.value)
             except UnreadableRecordError as error:

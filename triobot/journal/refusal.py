@@ -37,10 +37,10 @@ async def refuse(turns: Turns, branch: Branch) -> NoReturn:
     branch.refused += 1
     if branch.refused == PATIENCE:
         turns.world.swallowed(branch.turn)
-    while branch.refused >= PATIENCE:
-        await _give_up(turns, branch)
     # `while True: try ... except BaseException` would otherwise block everybody.
     await trio.lowlevel.cancel_shielded_checkpoint()
+    while branch.refused >= PATIENCE:
+        await _give_up(turns, branch)
     cancelled: trio.Cancelled | None = None
     with trio.CancelScope() as scope:
         scope.cancel()

@@ -86,9 +86,16 @@ class Turns:
     """
 
     def __init__(
-        self, world: World, history: History, torn: Failed, begun: Sequence[Write] | None = None
+        self,
+        world: World,
+        history: History,
+        torn: Failed,
+        begun: Sequence[Write] | None = None,
+        *,
+        dry: bool = False,
     ) -> None:
         self.world = world
+        self._dry = dry
         self.history = history
         self.time = history.start.time
         self.data = dict(history.start.data)
@@ -226,8 +233,12 @@ class Turns:
     @property
     def quiescent(self) -> bool:
         """Nothing runs, nothing is under way, and nothing waits to be given."""
-        busy = self.holder or self._queue or self.stimuli or self._under_way
-        return self.live and not busy
+        return self.rests and not self._under_way
+
+    @property
+    def rests(self) -> bool:
+        """Nobody has the turn, and nothing waits to be given; an effect may be under way."""
+        return self.live and not (self.holder or self._queue or self.stimuli)
 
     @property
     def _under_way(self) -> bool:
@@ -341,6 +352,8 @@ class Turns:
         if not self.live:
             go_live(self, fresh=self._fresh)
         self.hand_over()
+        if self._dry or self.dying:
+            return False
         arm_all(self)
         if self.dying:
             return False
@@ -433,6 +446,8 @@ class Turns:
         """The code isn't the one that made the journal: give up before it does anything."""
         if self.stuck is None:
             self.stuck = NondeterminismError(id, what)
+            parked = self.parked.get(id)
+            self.world.stuck(id, None if parked is None else parked.task)
         self.evict()
 
     def evict(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, final
 
 import attrs
+import trio
 
 from ..seams import Write
 from .records import Intended, OperationId, Record, Result
@@ -103,6 +104,13 @@ class World(Protocol):
 
     def reworded(self, id: OperationId, kind: str, /) -> None:
         """A recorded operation has other arguments now: a warning in production, an error in tests."""
+        ...
+
+    def stuck(self, id: OperationId, task: trio.lowlevel.Task | None, /) -> None:
+        """The code can't be run over its journal; told where that is found, before anything unwinds.
+
+        `task` is the one that is in the operation, if any is; else it is the current one.
+        """
         ...
 
     def swallowed(self, id: OperationId, /) -> None:

@@ -13,6 +13,8 @@ import trio
 from quart_trio import QuartTrio
 
 from ..bot import Bot
+from ..conversations.checking import RULE, ReplayCheck
+from ..conversations.rerun import Divergence
 from ..emulator.exchange import Exchange, ShiftedClock
 from ..emulator.faults import FaultPlan
 from ..emulator.inside import InsideControl, InsideTransport
@@ -21,6 +23,7 @@ from ..emulator.pusher import PushSettings
 from ..emulator.server import make_app, make_exchange
 from ..emulator.switches import Switches
 from ..emulator.views import view_user
+from ..errors import NondeterminismError
 from ..resources import Provided
 from ..seams import Alarm, AlarmKind
 from ..secrets import Secret
@@ -157,6 +160,7 @@ async def drive(
     switches: Switches | None = None,
     seed: int = 0,
     attempts: int = 3,
+    replay_check: bool = True,
 ) -> AsyncGenerator[DrivenWorld]:
     """Run a bot on an emulated platform of its own while the block runs, in virtual time.
 
@@ -171,9 +175,13 @@ async def drive(
         switches: how the platform behaves where its interface is silent.
         seed: of the platform's chance: the same seed, the same ids.
         attempts: how often the platform posts an event, a second apart, that the bot doesn't answer.
+        replay_check: run each conversation's journal again after each answer, to see whether a restart would
+            bring it back. What the code does between its operations is done once more by that: a test that
+            counts such things turns it off.
 
     Raises:
         ConfigError: time isn't virtual; or the bot can't start.
+        NondeterminismError: a conversation doesn't repeat itself: the replay-check; names the line.
         AssertionError: alarms were left.
 
     Example:
@@ -204,6 +212,12 @@ async def drive(
         transport = InsideTransport(door, exchange.outage)
         try:
             async with trio.open_nursery() as nursery:
+
+                def diverged(route: str, divergence: Divergence) -> None:
+                    nursery.start_soon(
+                        _fail, NondeterminismError(divergence.operation, _words(route, divergence))
+                    )
+
                 process = BotProcess(
                     nursery,
                     bot,
@@ -220,6 +234,7 @@ async def drive(
                     rows=MemoryRows(),
                     on_alarm=alarms.append,
                     provided=provided,
+                    replays=ReplayCheck(diverged) if replay_check else None,
                 )
                 late.append(process)
                 world = DrivenWorld(exchange, alarms, process)
@@ -245,6 +260,15 @@ async def drive(
             "the bot raised alarms that the test did not take (see takes_alarm):\n"
             + "\n".join(f"{alarm.kind}: {alarm.text}" for alarm in alarms)
         )
+
+
+async def _fail(error: NondeterminismError) -> None:
+    await trio.lowlevel.checkpoint()
+    raise error
+
+
+def _words(route: str, divergence: Divergence) -> str:
+    return f"conversation {route} at {divergence.line} doesn't repeat itself: {divergence.what}; {RULE}"
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -12,6 +12,7 @@ import trio
 from quart_trio import QuartTrio
 
 from ..bot import Bot, within
+from ..conversations.checking import ReplayCheck
 from ..errors import ConfigError
 from ..resources import Provided
 from ..runtime import Intake, Surroundings
@@ -39,6 +40,7 @@ class BotProcess:
         app: the application that the bot is mounted into, or None.
         rows: what the store holds; each process opens it anew.
         on_alarm: told of each alarm.
+        replays: checks each conversation while it runs, or None.
 
     Attributes:
         answered: how often an event was answered with this status; None while no process runs.
@@ -56,6 +58,7 @@ class BotProcess:
         rows: MemoryRows,
         on_alarm: RaiseAlarm,
         provided: Sequence[Provided],
+        replays: ReplayCheck | None,
     ) -> None:
         self._nursery = nursery
         self._bot = bot
@@ -66,6 +69,7 @@ class BotProcess:
         self._rows = rows
         self._on_alarm = on_alarm
         self._provided = provided
+        self._replays = replays
         self.answered: Counter[int | None] = Counter()
         self._mortal = Mortal()
         self._intake: Intake | None = None
@@ -128,6 +132,7 @@ class BotProcess:
                     on_alarm=self._alarm,
                     provided=self._provided,
                     opened=self._opened,
+                    replays=self._replays,
                 )
                 with self._scope, within(self._bot, around):
                     async with self._bot.running() if self._app is None else _served(self._app):

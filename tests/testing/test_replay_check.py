@@ -1,0 +1,206 @@
+"""Replay-check: a test fails where a restart would not bring a conversation back."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import trio
+
+from triobot import Bot, Chat
+from triobot.conversations import rerun
+from triobot.errors import NondeterminismError
+from triobot.testing import drive
+
+
+def at(error: pytest.ExceptionInfo[NondeterminismError]) -> str:
+    """What was said, with the lines of this file made shorter."""
+    return str(error.value).replace(__file__, "HERE")
+
+
+def line(mark: str) -> str:
+    """Where this is written at the end of a line."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return f"HERE:{next(n for n, text in enumerate(lines, 1) if text.endswith(f'  {mark}'))}"
+
+
+async def talk(bot: Bot, *, replay_check: bool = True, waits: float = 5) -> None:
+    """Let somebody say something, and wait for nothing that is answered."""
+    async with drive(bot, replay_check=replay_check) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.says("one")
+        await ali.says("two")
+        await world.waits(seconds=waits)
+
+
+async def test_a_variable_that_differs_fails_the_test(autojump_clock: object) -> None:
+    """Though the conversation goes the same way, and nobody waits for anything."""
+    bot, count = Bot(), itertools.count()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        number = next(count)
+        await chat.ask("Name?")  # the first
+        await chat.send(str(number > 100))
+
+    with pytest.raises(NondeterminismError) as caught:
+        await talk(bot)
+    assert "hello.number" in at(caught)
+    assert line("# the first") in at(caught)
+    await talk(bot, replay_check=False)
+
+
+async def test_another_operation_fails_the_test(autojump_clock: object) -> None:
+    """Both sides are named, and the line of what is there now."""
+    bot, count = Bot(), itertools.count()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        if next(count):
+            await chat.sleep(1)  # instead
+        else:
+            await chat.ask("Name?")
+        await chat.ask("More?")
+
+    with pytest.raises(NondeterminismError) as caught:
+        await talk(bot)
+    assert "send" in at(caught)
+    assert "sleep" in at(caught)
+    assert line("# instead") in at(caught)
+
+
+async def test_another_text_fails_the_test(autojump_clock: object) -> None:
+    """A restart would give what was answered to another question."""
+    bot = Bot()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        await chat.ask(f"Name? {random.random()}")
+        await chat.ask("More?")
+
+    with pytest.raises(NondeterminismError, match="other arguments"):
+        await talk(bot)
+
+
+async def test_another_line_fails_the_test(autojump_clock: object) -> None:
+    """The same operations may be another branch of the code."""
+    bot, count = Bot(), itertools.count()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        if next(count):
+            await chat.ask("Name?")
+        else:
+            await chat.ask("Name?")
+
+    with pytest.raises(NondeterminismError, match="it waited at"):
+        await talk(bot)
+
+
+async def test_an_error_that_is_only_there_the_second_time(autojump_clock: object) -> None:
+    """It is named by its class and its line."""
+    bot, count = Bot(), itertools.count()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        await chat.ask("Name?")
+        if next(count):
+            raise KeyError("secret")  # fails
+        await chat.ask("More?")
+
+    with pytest.raises(NondeterminismError) as caught:
+        await talk(bot)
+    assert "KeyError" in at(caught)
+    assert line("# fails") in at(caught)
+    assert "secret" not in at(caught)
+
+
+async def test_what_goes_through_the_chat_repeats_itself(autojump_clock: object) -> None:
+    """Chance, time, children, timeouts, steps; over a crash as well."""
+    bot = Bot()
+
+    async def dice() -> float:
+        await trio.lowlevel.checkpoint()
+        return random.random()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        luck, now = chat.random().random(), chat.now()
+        rolled = await chat.step(dice)
+        with chat.move_on_after(1):
+            await chat.sleep(2)
+        heard: list[str] = []
+
+        async def hear() -> None:
+            heard.append(await chat.ask("And?"))
+
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(hear)
+            await chat.sleep(3)
+        await chat.send(f"{luck} {now} {rolled} {heard}")
+        raise ValueError
+
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await world.waits(seconds=2)
+        await world.crashes()
+        await ali.says("one")
+        await world.waits(seconds=5)
+        world.takes_alarm("conversation_crashed")
+
+
+@pytest.mark.parametrize("how", ["sleeps", "spins", "swallows", "shields"])
+async def test_what_does_not_end_is_left(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Whatever the code does when it is run again, the test ends, and names the line."""
+    monkeypatch.setattr(rerun, "SECONDS", 0.5)
+    bot, count = Bot(), itertools.count()
+
+    async def astray() -> None:
+        while True:
+            match how:
+                case "sleeps":
+                    await trio.sleep_forever()
+                case "spins":
+                    await trio.lowlevel.checkpoint()
+                case "swallows":
+                    with suppress(BaseException):
+                        await trio.sleep_forever()
+                case _:
+                    with trio.CancelScope(shield=True):
+                        await trio.sleep_forever()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        if next(count):
+            await astray()
+        await chat.ask("Name?")
+        await chat.ask("More?")
+
+    with pytest.raises(NondeterminismError, match="doesn't end now") as caught:
+        await talk(bot)
+    assert "HERE" in at(caught)
+
+
+async def test_a_run_that_lets_nothing_go(autojump_clock: object) -> None:
+    """It catches every refusal of an operation, and is left."""
+    bot, count = Bot(), itertools.count()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        again = next(count)
+        while True:
+            try:
+                await chat.ask("Name?")
+            except BaseException:
+                if not again:
+                    raise
+
+    with pytest.raises(NondeterminismError, match=r"hello\.again"):
+        await talk(bot)

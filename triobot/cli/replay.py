@@ -1,0 +1,161 @@
+"""``triobot replay``: run a stored conversation again under the present code, and look at where it stands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pdb
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Final, cast
+
+import attrs
+
+from ..errors import ConfigError
+from .arguments import Commands, add_command
+from .consulting import consult
+from .loading import load_bot
+from .terminal import harmless
+
+if TYPE_CHECKING:
+    from ..bot import Bot
+    from ..conversations.rerun import Rerun
+    from ..conversations.stored import Stored
+    from ..operator.requests import Told
+    from ..settings import Settings
+
+_DETAILS: Final = """\
+Runs the journal of a conversation under the code of MODULE:BOT, and says where that stands then: in which
+line, in which operation, with --locals with which variables. With --pdb the debugger opens there. Nothing is
+sent, no step runs, no resource is opened, nothing is written. The bot may run meanwhile: only the journal is
+read.
+
+WHICH is a chat's number, or a file that `triobot journal export` wrote without --redact.
+
+examples:
+  triobot replay 1234 pizza:bot
+  triobot replay 1234 pizza:bot --until 7 --locals
+  triobot replay report.jsonl pizza:bot --pdb
+"""
+_WIDTH: Final = 200
+
+
+def declare(commands: Commands) -> None:
+    """Add the command to the grammar."""
+    parser = add_command(
+        commands, "replay", replay, summary="look at where a stored conversation stands", details=_DETAILS
+    )
+    parser.add_argument("which", metavar="WHICH", help="a chat's number, or a file with an exported journal")
+    parser.add_argument("bot", metavar="MODULE:BOT", help="the bot whose code it is run under")
+    parser.add_argument(
+        "--conversation", metavar="NUMBER", type=int, help="which one, if the chat has several"
+    )
+    parser.add_argument("--until", metavar="ID", help="stop before the outcome of this operation, such as 7")
+    parser.add_argument(
+        "--locals", action="store_true", help="show the variables, which may hold what people wrote"
+    )
+    parser.add_argument("--pdb", action="store_true", help="open the debugger where it stands")
+    parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
+
+
+def replay(arguments: argparse.Namespace) -> None:
+    """Run it again, and say where it stands; end with 1 if it diverges from its journal."""
+    import trio
+
+    from ..conversations.exported import read_exported, until
+
+    bot = load_bot(arguments.bot)
+    settings = bot.settings()
+    if arguments.store is not None:
+        settings = attrs.evolve(settings, store=arguments.store)
+    stored = read_exported(_lines(arguments, settings))
+    if arguments.until is not None:
+        stored = until(stored, arguments.until)
+    if not trio.run(partial(_replay, bot, settings, stored, variables=arguments.locals, debug=arguments.pdb)):
+        raise SystemExit(1)
+
+
+def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Told]:
+    from ..journals import ConversationId
+    from ..operator import ListJournals, ShowJournal
+    from ..wire.ids import ChatId
+
+    which: str = arguments.which
+    digits = which.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        return _lines_of(Path(which))
+    number: int | None = arguments.conversation
+    if number is None:
+        rows = consult(settings, ListJournals(ChatId(int(which))))
+        found = [cast("int", row["conversation"]) for row in rows]
+        if len(found) != 1:
+            what = f"{len(found)}: say which with --conversation, of {found}" if found else "no conversation"
+            raise ConfigError(f"chat {which} has {what}")
+        number = found[0]
+    return consult(settings, ShowJournal(ConversationId(number)))
+
+
+def _lines_of(path: Path) -> list[Told]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [cast("Told", json.loads(line)) for line in lines if line]
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}") from None
+    except ValueError:
+        raise ConfigError(f"{path} is no exported journal") from None
+
+
+async def _replay(bot: Bot, settings: Settings, stored: Stored, *, variables: bool, debug: bool) -> bool:
+    from ..bot import dry_services_of
+    from ..conversations.rerun import open_rerun
+    from ..conversations.routes import table_of
+
+    async with open_rerun(dry_services_of(bot, settings), table_of(bot), stored) as rerun:
+        for line in _shown(rerun, variables=variables):
+            print(harmless(line))
+        if debug and rerun.task is not None:
+            _debug([frame for _, frame in _frames(rerun)])
+        return rerun.divergence is None
+
+
+def _shown(rerun: Rerun, *, variables: bool) -> Iterator[str]:
+    standing = rerun.standing(variables=False)
+    if rerun.divergence is not None:
+        yield f"DIVERGES: {rerun.divergence}"
+    for changed in rerun.reworded:
+        yield f"note: {changed}"
+    if standing.ending is not None:
+        yield standing.ending
+        return
+    yield standing.words()
+    for path, spot in standing.spots.items():
+        yield f"{'main' if not path else f'child {path}'}: {' > '.join(spot.lines)}"
+    for id, due, _ in standing.blocks:
+        from .consulting import instant
+
+        yield f"block {id} is open{'' if due is None else f' until {instant(due)}'}"
+    if variables:
+        for path, frame in _frames(rerun):
+            for name, value in frame.f_locals.items():
+                yield f"{path or 'main'} {frame.f_code.co_name}.{name} = {repr(value)[:_WIDTH]}"
+
+
+def _frames(rerun: Rerun) -> list[tuple[str, FrameType]]:
+    from ..conversations.leash import frames_of
+    from ..conversations.standing import authors_frames
+
+    return [
+        (path, frame)
+        for path, task in sorted(rerun.tasks.items(), reverse=True)
+        for frame, _ in authors_frames(frames_of(task))
+    ]
+
+
+def _debug(frames: list[FrameType]) -> None:
+    """Open the debugger in suspended frames, as after an error there."""
+    traceback: TracebackType | None = None
+    for frame in reversed(frames):
+        traceback = TracebackType(traceback, frame, frame.f_lasti, frame.f_lineno)
+    pdb.post_mortem(traceback)

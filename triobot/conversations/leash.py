@@ -1,0 +1,127 @@
+"""Code that can be left: a coroutine that is run until somebody has enough of it.
+
+A dry run has to come to an end, whatever the author's code does: it may catch every cancellation, wait for
+ever behind a shield, or run in circles. Python can't end such a coroutine, but nobody has to go on with it.
+What was left is kept as it is: to collect it would run its `finally` blocks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Awaitable, Coroutine, Generator
+from types import FrameType, SimpleNamespace, coroutine
+from typing import Any, Final, TypeVar, cast, final
+
+import trio
+
+from .lines import calling_line, waiting_line
+
+T = TypeVar("T")
+
+
+class Left(BaseException):
+    """A coroutine was left where it is."""
+
+
+@final
+class Leash:
+    """Holds the tasks of one dry run.
+
+    Args:
+        seconds: of real time that they have; looked at whenever one of them goes on.
+
+    Attributes:
+        cut: none of them goes on any more.
+        line: where the first of them was then.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.cut = False
+        self.line = "?"
+        self._until = time.perf_counter() + seconds
+        self._tasks: set[trio.lowlevel.Task] = set()
+        self._fewer = trio.lowlevel.ParkingLot()
+
+    @coroutine
+    def run(self, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Await a coroutine; raises `Left` if it had to be left."""
+        task, sent, error = trio.lowlevel.current_task(), None, None
+        self._tasks.add(task)
+        try:
+            while True:
+                try:
+                    trap = inner.send(sent) if error is None else inner.throw(error)
+                except StopIteration as stopped:
+                    return cast("T", stopped.value)
+                sent = error = None
+                try:
+                    sent = yield trap
+                except BaseException as raised:  # it is the inner coroutine's to catch
+                    error = raised
+                if self.cut or time.perf_counter() > self._until:
+                    if not self.cut:
+                        self.cut, self.line = True, waiting_line(_frames(inner))
+                    # For ever, not until the interpreter's end.
+                    ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
+                    raise Left
+        finally:
+            self._tasks.discard(task)
+            self._fewer.unpark_all()
+
+    async def leave(self) -> None:
+        """Let no task go on, and return once all have ended; they were cancelled before."""
+        self.cut = True
+        with trio.CancelScope(shield=True):
+            while self._tasks:
+                for task in self._tasks:
+                    _unshield(task)
+                await self._fewer.park()
+
+
+def _unshield(task: trio.lowlevel.Task) -> None:
+    """Let a cancellation through to a task, up to the first scope that was cancelled."""
+    # Trio has no public way to a task's own scopes; without one, a shielded wait would last for ever.
+    status: Any = getattr(task, "_cancel_status", None)
+    while status is not None and not status._scope.cancel_called:
+        status._scope.shield = False
+        status = status._parent
+
+
+_RUN: Final = Leash.run.__code__
+
+
+async def held(leash: Leash | None, work: Awaitable[object]) -> None:
+    """Await a child's code, on the leash of a dry run."""
+    if leash is None:
+        await work
+    else:
+        await leash.run(_awaited(work))
+
+
+async def _awaited(work: Awaitable[object]) -> None:
+    await work
+
+
+def frames_of(task: trio.lowlevel.Task) -> list[tuple[FrameType, int]]:
+    """What a suspended task is in the middle of, outermost first, on a leash or not."""
+    return _followed(list(task.iter_await_frames()))
+
+
+def line_in(task: trio.lowlevel.Task | None) -> str:
+    """``file:line`` of an author's code where this task is, or for None the current one; or ``?``."""
+    if task is None or task is trio.lowlevel.current_task():
+        return calling_line()
+    return waiting_line(frames_of(task))
+
+
+def _frames(suspended: Coroutine[Any, Any, object]) -> list[tuple[FrameType, int]]:
+    there = cast("trio.lowlevel.Task", SimpleNamespace(coro=suspended))
+    return _followed(list(trio.lowlevel.Task.iter_await_frames(there)))
+
+
+def _followed(frames: list[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
+    if frames and frames[-1][0].f_code is _RUN:
+        # A generator that yields by hand: what it drives isn't in the chain.
+        return frames[:-1] + _frames(frames[-1][0].f_locals["inner"])
+    return frames
