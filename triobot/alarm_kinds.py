@@ -214,7 +214,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "maybe_paid_again": About(
         "A payment that is captured was said to be paid again.",
-        "Nothing of yours: a second payment is not verified, and goes back to the user within the hour.",
+        "Mostly nothing: a second payment is not verified, and goes back within the hour. If a verify's "
+        "answer was lost before, both may have been taken.",
         "`triobot payments show REF`; tell the user if they ask.",
     ),
     "paid_will_lapse": About(

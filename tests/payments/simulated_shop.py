@@ -58,7 +58,7 @@ class Shop:
         self.alive = False
         self.ready = False
         self.grants: list[Grant] = []
-        self.by_hand: set[RefId] = set()
+        self.by_hand, self.wanted_by_hand = set[RefId](), set[RefId]()
         self.asides: dict[RefId, bool] = {}
         self.impossible: list[tuple[str, str]] = []
         self.numbers = 0
@@ -492,6 +492,8 @@ class Shop:
             return
         if name in ("operator_settled", "operator_resolved"):
             self.by_hand.add(id_)
+        if name.endswith(("verify", "redeliver")):
+            self.wanted_by_hand.add(id_)
         await self.books.move(id_, Plain(name))
 
     def entries(self) -> list[Entry]:

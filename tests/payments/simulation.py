@@ -15,7 +15,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
@@ -181,7 +181,8 @@ def _wrong(simulator: Simulator, platform: Platform, shop: Shop, seen: Seen) -> 
         if taken:
             seen.captured += 1
             yield from _unwanted(shop, entry, bill)
-            yield from _captured(shop, entry, bill.id, taken, granted[key], opened, seen)
+            captured_at = [one.captured_at for one in bill.takings if one.captured_at is not None]
+            yield from _captured(shop, entry, bill.id, captured_at, taken, granted[key], opened, seen)
         yield from _refunded(shop, entry, bill, seen)
     for key in granted:
         entry = next((one for one in entries.values() if one.id == key), None)
@@ -206,6 +207,7 @@ def _captured(
     shop: Shop,
     entry: Entry | None,
     number: str,
+    captured_at: Sequence[int],
     taken: int,
     granted: int,
     opened: set[tuple[str, str]],
@@ -220,7 +222,10 @@ def _captured(
     # A platform that takes a second payment, and answers neither verify, can't be told from one that
     # takes one; it says that it doesn't (code 1003). Said to be paid twice, it is alarmed.
     twice = taken > (entry.captured or 0) and entry.doubt_at is not None and entry.claims < 2
-    if entry.captured != taken and not (twice or ("maybe_paid_again", entry.id) in opened):
+    said = any((kind, entry.id) in opened for kind in ("maybe_paid_again", "callback_after_end"))
+    # What was captured after the backup was made, nobody knows; that it is so, everybody was told.
+    unknown = entry.uncertain and any(at < shop.restored_at for at in captured_at)
+    if entry.captured != taken and not (twice or said or unknown):
         yield f"{entry.id}: the books say {entry.captured}, the platform {taken} ({entry.state})"
     told = any(key == entry.id for _, key in opened)
     if not granted and not told and entry.id not in shop.by_hand:
@@ -233,7 +238,7 @@ def _unwanted(shop: Shop, entry: Entry | None, bill: Bill) -> Iterator[str]:
     """What nobody wants any more is not captured, unless an operator says so."""
     if entry is None or entry.late != "nobody" or entry.ended_at is None:
         return
-    if any(move.fact.startswith("operator") for move in shop.store.money.history(entry.id)):
+    if entry.id in shop.wanted_by_hand:
         return
     for taking in bill.takings:
         if taking.captured_at is not None and taking.paid_at > entry.ended_at + MINUTE:

@@ -213,6 +213,22 @@ def test_a_second_payment_is_left_to_go_back() -> None:
     assert elsewhere.alarms == ("maybe_paid_again",)
 
 
+def test_a_second_word_of_a_payment_is_told_where_a_first_one_may_have_been_captured() -> None:
+    """The answer to a verify was lost, and it may have captured what came before: then it is no double."""
+    sent = after(button(), "send_begun", "send_ok", "callback", "verify_begun")
+    sure, doubtful = after(sent, "verify_ok"), after(sent, "verify_unknown", "inquire_early")
+    doubtful = after(doubtful, "verify_begun", "verify_ok")
+
+    assert told(sure, "callback", START + MINUTE).alarms == ()
+    assert told(doubtful, "callback", START + MINUTE).alarms == ("maybe_paid_again",)
+    # Found by the sweep, its own callback comes last.
+    late = after(button(), "send_begun", "send_ok", "verify_begun", "verify_unknown", "inquire_early")
+    found = after(late, "verify_begun", "verify_ok")
+    first = told(found, "callback", START + MINUTE)
+    assert first.alarms == ()
+    assert told(first.entry, "callback", START + MINUTE).alarms == ("maybe_paid_again",)
+
+
 def test_an_invoice_without_a_number_is_adopted() -> None:
     """Also once its conversation, which was told at once, has ended."""
     lost = told(after(invoice(), "send_begun"), "send_unknown")

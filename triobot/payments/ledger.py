@@ -135,7 +135,7 @@ def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
 
 def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
     if entry.state in CAPTURED:
-        return entry
+        return attrs.evolve(entry, claims=entry.claims + 1) if name == "callback" else entry
     warned = tuple(kind for kind in entry.warned if kind != "hint_age_30min")
     there = hint.message_id if hint.chat_id == entry.chat_id else None
     hinted = attrs.evolve(
@@ -363,7 +363,8 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
             counts = ((before.failures, after.failures), (before.remove_failures, after.remove_failures))
             return any(was < now_ == schedule.TRIES for was, now_ in counts)
         case "late_or_elsewhere":
-            return isinstance(fact, Hint) and _is_another(before, fact, now)
+            again = before.doubt_at is not None and after.claims > 1
+            return isinstance(fact, Hint) and (again or _is_another(before, fact, now))
         case "perhaps_twice":
             return after.claims > 1 and before.doubt_at is not None
         case "orphan":

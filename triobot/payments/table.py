@@ -43,7 +43,8 @@ WHEN: Final[dict[When, str]] = {
     "ended_or_captured": "if nobody waits, or it is captured",
     "hinted_since": "at once if a callback came since that verify was begun",
     "fifth_time": "at the fifth time",
-    "late_or_elsewhere": "if ten minutes after the capture, or from another message",
+    "late_or_elsewhere": "if ten minutes after the capture, from another message, or once more although an "
+    "earlier verify may have captured the first",
     "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
     "orphan": "of a button whose message nobody knows",
 }
