@@ -1,6 +1,6 @@
 """A round in a group: everybody answers for themselves, at the same time, and in the same chat.
 
-With `per="sender"` each member has a conversation of their own: it hears its own person only, and what the others
+With `per="sender"` each member has a conversation of their own: it hears its own person only, and what others
 say is none of its business. What all of them share is in `chat.data`.
 """
 
