@@ -9,9 +9,11 @@ from typing import Any, Final, TypeAlias, cast, final
 import attrs
 import trio
 
+from .conversations.arguments import check_content
 from .conversations.branches import refuse_conversations
 from .conversations.buttons import Buttons, inline_of
 from .conversations.data import Key
+from .errors import LocalProtocolError
 from .jobs import BroadcastStatus, check_key
 from .outbox import Announcement
 from .runtime import Work
@@ -73,6 +75,9 @@ class Broadcast:
         Cancellation: *ambiguous*: the key tells. It may simply be repeated.
         """
         self._check("start")
+        check_content(content)
+        if not isinstance(cast("object", to), Key | Iterable | AsyncIterable):
+            raise LocalProtocolError("to", "must be chat ids, from a list or an async iterator, or a Key")
         announcement = Announcement(content, inline_of(buttons))
         # What can't be sent to anybody is refused here, and not two hundred thousand times.
         announcement.to(_SOMEBODY)

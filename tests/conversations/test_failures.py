@@ -372,3 +372,41 @@ async def test_an_error_while_the_program_stops_is_logged(
     assert "KeyError" in caplog.text
     assert SECRET not in caplog.text
     assert isinstance(town.accepted[0][1], Message)
+
+
+async def test_a_task_without_a_line_has_that_of_its_nursery(caplog: pytest.LogCaptureFixture) -> None:
+    """Not the one that runs the program; and a line is told once."""
+    bot = Router()
+
+    @bot.conversation
+    async def talk(chat: Chat) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(chat.send, "x")
+
+    line = talk.__code__.co_firstlineno + 2  # type: ignore[attr-defined]  # pyright: ignore
+    with caplog.at_level(logging.ERROR, "triobot.conversations"):
+        async with open_town(bot) as town:
+            await town.says("hello")
+    [said] = [record.getMessage() for record in caplog.records]
+    assert f"{__file__}:{line}" in said or f"{__file__}:{line + 1}" in said
+    assert "test_failures.py" in said
+    assert "conftest" not in said
+
+
+async def test_a_line_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    bot = Router()
+
+    @bot.conversation
+    async def talk(chat: Chat) -> None:
+        async def plain() -> None:
+            await chat.send("x")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(plain)
+
+    with caplog.at_level(logging.ERROR, "triobot.conversations"):
+        async with open_town(bot) as town:
+            await town.says("hello")
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.count(__file__) == 1
+    assert said.endswith("start it with chat.open_nursery()")

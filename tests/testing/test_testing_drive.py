@@ -14,7 +14,7 @@ import trio.testing
 from quart_trio import QuartTrio
 
 from triobot import Bot, Chat, Image
-from triobot.errors import ConfigError
+from triobot.errors import ConfigError, TriobotError
 from triobot.filters import signal
 from triobot.testing import Fault, NotSeenError, drive, provide, run
 from triobot.testing.virtual import virtual_time
@@ -198,6 +198,13 @@ async def test_a_site_that_mounts_the_bot_lives_in_the_same_time(autojump_clock:
         await ali.sees_nothing(within=60)
         await world.waits(days=3)
         await ali.sees("Has it arrived?")
+
+
+async def test_a_group_that_was_not_awaited_is_named(autojump_clock: object) -> None:
+    async with drive(greeting()) as world:
+        ali = world.user("Ali")
+        with pytest.raises(TriobotError, match=r"group = await world.group"):
+            ali.at(world.group(ali))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def test_the_report_of_a_failed_test_shows_its_chats(

@@ -64,7 +64,9 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
     conversation.house.count("crashed")
     for error in errors:
         line = failing_line(error.__traceback__)
-        what = f"{type(error).__name__} at {line}{_words(error)}"
+        # Some of our errors name the line themselves.
+        words = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
+        what = f"{type(error).__name__} at {line}{words}"
         log.error("conversation %s of chat %s failed: %s", name, chat_id, what)
         log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
         text = f"conversation {name} failed with {what}; users are told to start again"

@@ -13,6 +13,8 @@ from typing import Final, final
 
 import attrs
 
+import trio
+
 
 def _places(*names: str) -> tuple[str, ...]:
     return tuple(sysconfig.get_path(name) + os.sep for name in names)
@@ -21,18 +23,36 @@ def _places(*names: str) -> tuple[str, ...]:
 _OURS: Final = str(Path(__file__).parent.parent) + os.sep
 # contextlib and Trio stand between us and an author's code.
 _BETWEEN: Final = (_OURS, *_places("stdlib", "platstdlib"))
+_TRIO: Final = trio.run.__code__.co_filename
+_LOOP: Final = "unrolled_run"
 _LIBRARIES: Final = _places("purelib", "platlib")
 
 
 def calling_line() -> str:
-    """``file:line`` of the nearest caller in an author's code."""
-    return line_above(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
+    """``file:line`` of the nearest caller in an author's code; of who waits for the task, if it has none."""
+    line = line_above(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
+    return _waiting_line() if line == "?" else line
+
+
+def _waiting_line() -> str:
+    """Where the nursery is held in which the current task was started."""
+    try:
+        task = trio.lowlevel.current_task()
+    except RuntimeError:
+        return "?"
+    line = "?"
+    while line == "?" and task.parent_nursery is not None:
+        task = task.parent_nursery.parent_task
+        waits = [(frame.f_code.co_filename, number) for frame, number in task.iter_await_frames()]
+        line = _authors_line(waits[::-1])
+    return line
 
 
 def line_above(frame: FrameType | None) -> str:
-    """``file:line`` of the nearest frame in an author's code, from this one outwards."""
+    """``file:line`` of the nearest frame in an author's code, from this one outwards, or ``?``."""
     callers: list[tuple[str, int]] = []
-    while frame is not None:
+    # What is outside of Trio's loop has called no task: it would be the line that runs the whole program.
+    while frame is not None and not (frame.f_code.co_name == _LOOP and frame.f_code.co_filename == _TRIO):
         callers.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
     return _authors_line(callers)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, TypeVar, final
+from typing import Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
+
+from ..wire import operations, undocumented
 
 
 def _is_seconds(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -28,6 +30,20 @@ def _is_status(instance: object, attribute: attrs.Attribute[int | None], value: 
         raise ValueError(f"{attribute.name} must be from 300 to 599")
 
 
+_PATHS: Final = frozenset(
+    path
+    for module in (operations, undocumented)
+    for operation in vars(module).values()
+    if isinstance(operation, type) and isinstance(path := getattr(operation, "path", None), str)
+)
+
+
+def _is_operation(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
+    # One that no operation has would wait for ever, and the test would pass.
+    if value not in ("*", *_PATHS):
+        raise ValueError(f"operation must be the path of one, such as sendMessage, or *; not {value!r}")
+
+
 @final
 @attrs.frozen(kw_only=True)
 class Fault:
@@ -43,7 +59,7 @@ class Fault:
         times: how often; None for always.
     """
 
-    operation: str = "*"
+    operation: str = attrs.field(default="*", validator=_is_operation)
     latency: float = attrs.field(default=0.0, validator=_is_seconds)
     status: int | None = attrs.field(default=None, validator=_is_status)
     reason: str = "try again"

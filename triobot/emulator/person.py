@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar, cast, final
 
@@ -129,7 +129,15 @@ class Person:
         self._cursor = cursor
 
     def at(self, chat_id: ChatId) -> Person:
-        """The same person in a group."""
+        """The same person in a group.
+
+        Raises:
+            AppError: this is no chat's id.
+        """
+        if not isinstance(cast("object", chat_id), int):
+            if isinstance(cast("object", chat_id), Coroutine):
+                cast("Coroutine[object, object, object]", chat_id).close()  # it was not awaited, as we say
+            raise AppError("at() takes a chat's id: group = await world.group(...), then ali.at(group)")
         return Person(self._app, self._user, chat_id, self._cursor)
 
     async def joins(self) -> None:
