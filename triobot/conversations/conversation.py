@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast, final
@@ -23,7 +22,6 @@ from ..errors import (
     DeliveryUnknownError,
     ForbiddenError,
     ForeignTaskError,
-    UnrecordableError,
 )
 from ..journal.incarnation import (
     ContinuesAs,
@@ -35,12 +33,10 @@ from ..journal.incarnation import (
     WasInterrupted,
 )
 from ..journal.records import OperationId
-from ..journal.records import Start as StartRecord
 from ..journal.scopes import Scope
 from ..journals import EndConversation
 from ..money import Captured
 from ..seams import Consume, OnUnknown, Urgency, Write
-from ..values import decode_value, encode_value
 from ..wire.events import Event, Press
 from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation
@@ -52,6 +48,7 @@ from .endings import Ending as Ending
 from .failures import apologize, report
 from .journaling import ConversationWorld
 from .lines import calling_line
+from .opening import Opened, Opening, open_conversation
 from .paid import Debts, abandon
 from .routing import Start
 from .services import Services as Services
@@ -98,6 +95,7 @@ class Conversation:
         interrupted: str | None = None,
         owner: SenderId | None = None,
         stored: Stored | None = None,
+        opened: Opened | None = None,
     ) -> None:
         self.services = services
         self.life = life
@@ -124,6 +122,7 @@ class Conversation:
         self.stuck = False
         self._at = delivery.at
         self.stored = stored
+        self._opened = opened
         self._operations = 0
         self._copies: list[Copy] = []
         self._when_live: list[Callable[[], None]] = []
@@ -190,20 +189,15 @@ class Conversation:
         if self.stored is not None:
             self._world = ConversationWorld(self, self.stored.row, durable=True)
             return Incarnation(self._world, self.stored.records, self.stored.rows)
-        now = self.services.clock.now()
-        opening: dict[str, object] = {"event": self.event, "interrupted": self.interrupted, "at": self._at}
-        durable = self.route.durable
-        try:
-            text = encode_value({**opening, "value": self.value})
-            self.value = self.given = cast("dict[str, object]", decode_value(text))["value"]
-            args = encode_value(list(self.args))
-        except UnrecordableError:
-            # Its filter gave something that no record can hold: it lives as long as the process.
-            durable, text, args = False, encode_value(None), encode_value([])
-        self._world = ConversationWorld(self, None, durable=durable)
-        seed, data = secrets.token_hex(16), dict(self.life.data or {})
-        first = StartRecord(now, self.route.name, self.route.version, seed, args, text, data)
-        return Incarnation(self._world, [first], begun=[Consume((self.seq,))])
+        if self._opened is not None:
+            self._world = ConversationWorld(self, None, durable=True, opened=True)
+            return Incarnation(self._world, [self._opened.first], opened=True)
+        now, data = self.services.clock.now(), dict(self.life.data or {})
+        opening = Opening(self.event, self._at, self.value, self.args, self.interrupted)
+        opened = open_conversation(self.route, opening, now=now, data=data)
+        self.value = self.given = opened.value
+        self._world = ConversationWorld(self, None, durable=opened.durable)
+        return Incarnation(self._world, [opened.first], begun=[Consume((self.seq,))])
 
     async def _concluded(self, chat: Chat[Event]) -> None:
         """Run the coroutine, and settle what it was paid for, as the journal's last operation.

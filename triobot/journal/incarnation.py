@@ -104,6 +104,7 @@ class Incarnation:
         journal: all records so far; only the start for a conversation that begins.
         rows: what is beside the journal.
         begun: None for a conversation that is revived; else what moves with the first record.
+        opened: it begins, and its first record is durable already.
     """
 
     def __init__(
@@ -113,9 +114,10 @@ class Incarnation:
         rows: Iterable[Row] = (),
         *,
         begun: Sequence[Write] | None = None,
+        opened: bool = False,
     ) -> None:
         self._history = History(journal, rows)
-        self._turns = Turns(world, self._history, TORN, begun)
+        self._turns = Turns(world, self._history, TORN, begun, opened=opened)
         self._tasks: dict[trio.lowlevel.Task, Branch] = {}
         self._main = Branch()
         self._why = "interrupted"
