@@ -39,11 +39,21 @@ from .payments.clerk import Clerk
 from .payments.entry import Entry
 from .payments.facts import Answer
 from .resources import Opened, Provided
-from .seams import Alarm, InboxRow, OnAlarm, PutSetting, Quota, RaiseAlarm, Store, StoreStatistics, WallClock
+from .seams import (
+    Alarm,
+    InboxRow,
+    OnAlarm,
+    PutSetting,
+    Quota,
+    RaiseAlarm,
+    Store,
+    StoreStatistics,
+    WallClock,
+)
 from .settings import Settings
 from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness
-from .webhook.inbox import Inbox
+from .webhook.inbox import Claim, Inbox
 from .webhook.secrets import Secrets
 from .wire.events import Event
 from .wire.ids import ChatId
@@ -112,12 +122,17 @@ class Intake:
         self.clock = clock
         self.work: Work | None = None
         self.bell = bell
-        self.inbox = Inbox(store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring)
+        self.inbox = Inbox(
+            store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring, claim=self._claim_for
+        )
 
     def _deliver(self, row: InboxRow, event: Event) -> None:
         # Without a dispatcher the event is where it is safe, and the dispatcher begins by reading there.
         if self.work is not None:
             self.work.dispatcher.offer(row, event)
+
+    def _claim_for(self, event: Event, at: int) -> Claim | None:
+        return None if self.work is None else self.work.dispatcher.claims.claim(event, at)
 
     @property
     def writable(self) -> bool:

@@ -155,6 +155,7 @@ class InboxRow:
     Attributes:
         group: two different senders have been seen in this chat.
         parked: this chat has conversations, in memory or not, as of when the row was read.
+        alone: no other event of this chat waited when it was accepted; False where that isn't known.
     """
 
     seq: int
@@ -164,6 +165,7 @@ class InboxRow:
     body: bytes = attrs.field(repr=False)
     group: bool = False
     parked: bool = False
+    alone: bool = attrs.field(default=False, eq=False)
 
 
 @final

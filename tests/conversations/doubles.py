@@ -258,6 +258,7 @@ class FakeStore:
                 if first != arrival.sender_id:
                     self._groups.add(arrival.chat_id)
             self._seq += 1
+            self._apply(also)
             row = InboxRow(
                 self._seq,
                 arrival.chat_id,
@@ -266,9 +267,11 @@ class FakeStore:
                 arrival.body,
                 arrival.chat_id in self._groups,
                 bool(self.journals.conversations(arrival.chat_id)),
+                alone=not waiting,
             )
-            self._apply(also)
             self.rows[row.seq] = row
+            if taking is not None:
+                self._apply(taking(row))
             if self.commit_lag:
                 with trio.CancelScope(shield=True):  # it takes effect whether or not anyone waits
                     await trio.sleep(self.commit_lag)

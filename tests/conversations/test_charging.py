@@ -169,6 +169,7 @@ async def test_an_amount_is_a_whole_number_within_bounds(amount: object, how: st
         await getattr(chat, how)(amount, "Pizza", item=1, late="refund")
 
     async with open_town(bot) as town:
+        town.at_once = False
         town.services = attrs.evolve(town.services, max_amount=1_000_000)
         town.dispatcher._services = town.services
         await town.says("hi")

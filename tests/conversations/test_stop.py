@@ -256,6 +256,7 @@ async def test_a_full_disk_loses_nothing_and_alarms(autojump_clock: MockClock) -
 
     store = FakeStore()
     async with open_town(bot, store=store) as town:
+        town.at_once = False
         store.full = 3
         await town.says("hi")
         assert list(store.rows) == [1]
@@ -296,6 +297,7 @@ async def test_work_that_ends_by_itself_in_the_cut_consumes_nothing_wrong(autoju
     store = FakeStore()
     async with trio.open_nursery() as nursery:
         town = Town(bot, FakeOutbox(), store, TEXTS, username=None)
+        town.at_once = False
         run = await start(nursery, town)
         await town.says("hi")
         await town.says("more")

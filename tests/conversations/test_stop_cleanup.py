@@ -122,6 +122,7 @@ async def test_a_store_that_breaks_ends_everything_at_once(autojump_clock: MockC
     store = FailingStore()
     outbox = FakeOutbox()
     town = Town(bot, outbox, store, TEXTS, username=None)
+    town.at_once = False
     with trio.fail_after(5), pytest.RaisesGroup(pytest.RaisesExc(StoreCorruptError), flatten_subgroups=True):
         async with trio.open_nursery() as nursery:
             await start(nursery, town)

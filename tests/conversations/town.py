@@ -57,6 +57,8 @@ class Town:
         self.store = store
         self.alarms: list[Alarm] = []
         self.accepted: list[tuple[int, Event]] = []
+        # An event may be dealt with in the transaction that accepts it.
+        self.at_once = True
         self.services = Services(
             outbox=outbox,
             store=store,
@@ -95,11 +97,25 @@ class Town:
         sender = None if event.sender is None else event.sender.id
         arrival = Arrival(event.chat_id, sender, self.services.clock.now(), body.content_type, body.data)
 
+        claim = self.dispatcher.claims.claim(event, arrival.at) if self.at_once else None
+
         def offer(row: InboxRow) -> None:
             self.accepted.append((row.seq, event))
-            self.dispatcher.offer(row, event)
+            if claim is None or not claim.accepted(row):
+                self.dispatcher.offer(row, event)
 
-        accepted = await self.store.accept(arrival, quota=Quota(), on_commit=offer)
+        known = False
+        try:
+            accepted = await self.store.accept(
+                arrival,
+                quota=Quota(),
+                taking=None if claim is None else claim.taking,
+                on_commit=offer,
+            )
+            known = True
+        finally:
+            if claim is not None:
+                claim.over(known=known)
         assert isinstance(accepted, Accepted), accepted
         if wait:
             await wait_all_tasks_blocked()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from ..errors import UnrecordableError
 from ..journal.incarnation import Incarnation
-from ..journal.records import Start as StartRecord
 from ..journal.world import World
 from ..seams import Consume
-from ..values import decode_value, encode_value
 from .journaling import ConversationWorld
+from .opening import Opened, Opening, open_conversation
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -29,17 +26,15 @@ def revived(there: Conversation, dry: World | None) -> tuple[ConversationWorld |
 
 def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]:
     """The incarnation of a conversation that begins; `at` is when what started it came."""
-    now = there.services.clock.now()
-    opening: dict[str, object] = {"event": there.event, "interrupted": there.interrupted, "at": at}
-    durable = there.route.durable
-    try:
-        text = encode_value({**opening, "value": there.value})
-        there.value = there.given = cast("dict[str, object]", decode_value(text))["value"]
-        args = encode_value(list(there.args))
-    except UnrecordableError:
-        # Its filter gave something that no record can hold: it lives as long as the process.
-        durable, text, args = False, encode_value(None), encode_value([])
-    world = ConversationWorld(there, None, durable=durable)
-    seed, data = secrets.token_hex(16), dict(there.life.data or {})
-    first = StartRecord(now, there.route.name, there.route.version, seed, args, text, data)
-    return world, Incarnation(world, [first], begun=[Consume((there.seq,))])
+    now, data = there.services.clock.now(), dict(there.life.data or {})
+    opening = Opening(there.event, at, there.value, there.args, there.interrupted)
+    made = open_conversation(there.route, opening, now=now, data=data)
+    there.value = there.given = made.value
+    world = ConversationWorld(there, None, durable=made.durable)
+    return world, Incarnation(world, [made.first], begun=[Consume((there.seq,))])
+
+
+def opened(there: Conversation, made: Opened) -> tuple[ConversationWorld, Incarnation]:
+    """The incarnation of a conversation that begins, with its first record stored already."""
+    world = ConversationWorld(there, None, durable=True, opened=made.first)
+    return world, Incarnation(world, [made.first], opened=True)

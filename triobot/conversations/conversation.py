@@ -41,7 +41,7 @@ from ..wire.events import Event, Press
 from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation
 from .advice import Copy, is_changed
-from .beginning import begun, revived
+from .beginning import begun, opened, revived
 from .branches import Branch as Branch
 from .branches import OperationKind as OperationKind
 from .branches import enter_branch, leave_branch
@@ -51,6 +51,7 @@ from .fingerprint import fingerprint
 from .journaling import ConversationWorld
 from .leash import Leash
 from .lines import calling_line
+from .opening import Opened
 from .paid import Debts, abandon
 from .routing import Start
 from .services import Services as Services
@@ -101,6 +102,7 @@ class Conversation:
         stored: Stored | None = None,
         dry: World | None = None,
         leash: Leash | None = None,
+        made: Opened | None = None,
     ) -> None:
         self.services = services
         self.life = life
@@ -130,6 +132,7 @@ class Conversation:
         self.stored = stored
         self._dry = dry
         self.leash = leash
+        self._opened = made
         self._operations = 0
         self._copies: list[Copy] = []
         self._when_live: list[Callable[[], None]] = []
@@ -203,6 +206,8 @@ class Conversation:
         """What `run_over` runs: over what is stored, or from the first line."""
         if self.stored is not None:
             self.world, incarnation = revived(self, self._dry)
+        elif self._opened is not None:
+            self.world, incarnation = opened(self, self._opened)
         else:
             self.world, incarnation = begun(self, self._at)
         return incarnation

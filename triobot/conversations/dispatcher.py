@@ -27,6 +27,7 @@ from .calls import CALL, asked_of
 from .care import Care
 from .catching_up import CatchingUp
 from .chat import Chat
+from .claims import Claims
 from .consumption import Consumption, stored_event
 from .conversation import Conversation, Services
 from .declarations import Table
@@ -87,8 +88,18 @@ class Dispatcher:
         self._handed_over: set[int] = set()
         self.elsewhere: Final = Elsewhere(services, table, self)
         self.care: Final = Care(services, self, self._less_busy)
+        self.claims: Final = Claims(services, table, self, username)
 
     # --- from the inbox
+
+    def at_rest(self, chat_id: ChatId) -> bool:
+        """Nothing of this chat is in memory, nor waits before what comes in now."""
+        return chat_id not in self._lives and not self._behind and self._busy <= BUSY
+
+    def come_alive(self, row: InboxRow) -> ChatLife:
+        """Something begins with this row, which was durable from the beginning and is consumed."""
+        self._outdated.came(row.seq)
+        return self._new_life(row.chat_id, row.seq)
 
     def offer(self, row: InboxRow, event: Event) -> None:
         """Take an accepted event, in the order of acceptance; never waits.
@@ -132,6 +143,7 @@ class Dispatcher:
                         nursery.start_soon(self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
+                        self.claims.open()
                         task_status.started()
                         await self._or_cut(self._dispatch)
             finally:
@@ -274,7 +286,7 @@ class Dispatcher:
 
     def recall(self, chat_id: ChatId) -> None:
         """Bring back what is stored of this chat."""
-        if chat_id not in self._lives and not self._stopping:
+        if chat_id not in self._lives and not self._stopping and not self.claims.defers(chat_id):
             self.care.suspect(chat_id)
             self._load(self._new_life(chat_id, 0))
 

@@ -59,8 +59,8 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
         return ""
     if (unpaid := _unpaid(errors)) is not None:
         conversation.house.count(unpaid)
-        words = {"declined": conversation.texts.declined, "expired": conversation.texts.expired}
-        return words.get(unpaid, "")
+        heard = {"declined": conversation.texts.declined, "expired": conversation.texts.expired}
+        return heard.get(unpaid, "")
     conversation.house.count("crashed")
     for error in errors:
         line = failing_line(error.__traceback__)

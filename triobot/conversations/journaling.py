@@ -57,9 +57,19 @@ class ConversationWorld:
     Attributes:
         durable: its records are kept; otherwise only that it exists.
         over: nothing is written for it any more.
+
+    Args:
+        opened: its first record, if that is stored already.
     """
 
-    def __init__(self, conversation: Conversation, row: ConversationRow | None, *, durable: bool) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        row: ConversationRow | None,
+        *,
+        durable: bool,
+        opened: Record | None = None,
+    ) -> None:
         self.durable = durable
         self.over = False
         self._there = conversation
@@ -70,10 +80,10 @@ class ConversationWorld:
         self._lease = lease if row is None else row.lease
         self._id = ConversationId(conversation.seq)
         self._run = 1 if row is None else row.run
-        self._position = 0 if row is None else row.position
-        self._begun = row is not None
+        self._position = int(opened is not None) if row is None else row.position
+        self._begun = opened is not None or row is not None
         replays, stored = conversation.services.replays, conversation.stored
-        known = () if stored is None else stored.records
+        known = stored.records if stored is not None else () if opened is None else (opened,)
         self._watched = replays.watch(conversation, self._lease, known) if replays and durable else None
 
     # --- what is recorded
@@ -85,18 +95,23 @@ class ConversationWorld:
         if self.over:
             return
         chat_id = self._there.life.chat_id
-        writes: list[Write] = [] if self._begun else [self._begin()]
-        self._begun = True
         ended = bool(entry.records) and isinstance(entry.records[-1], Ended | Continued)
-        writes += self._records(entry.records)
+        failure = _failure(entry.records) if ended else None
+        # What ends well leaves nothing, so that its last records need not be written to be deleted.
+        gone = ended and failure is None
+        writes: list[Write] = [] if self._begun or gone else [self._begin()]
+        if not gone:
+            writes += self._records(entry.records)
         writes += entry.moves
         writes += [PutData(chat_id, key, value) for key, value in entry.data.items()]
         writes += [self._beside(row) for row in entry.rows if self.durable]
         if ended:
-            writes.append(EndConversation(self._lease, self._id, self.now(), _failure(entry.records)))
+            if self._begun or not gone:
+                writes.append(EndConversation(self._lease, self._id, self.now(), failure))
             self.over = True
-        elif entry.records:
+        elif entry.records or entry.standing:
             writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
+        self._begun = True
         self._house.write(writes, chat_id if entry.data else None)
         if self._watched is not None:
             self._watched.add(entry.records)

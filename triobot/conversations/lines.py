@@ -12,7 +12,6 @@ from types import FrameType, TracebackType
 from typing import Final, final
 
 import attrs
-
 import trio
 
 

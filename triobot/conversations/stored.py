@@ -102,5 +102,7 @@ def opening_of(stored: Stored, route: Route) -> Opening | None:
         raise UnreadableRecordError("this is no beginning of a conversation")
     event = cast("Event", told["event"])
     call = asked_of(event)
-    start = Start(route, told.get("value"), call if isinstance(call, Call) else None)
+    # An event that was taken as it is isn't written twice.
+    value = told.get("value", event)
+    start = Start(route, value, call if isinstance(call, Call) else None)
     return Opening(start, Delivery(stored.row.id, event, at), cast("str | None", told.get("interrupted")))

@@ -18,8 +18,9 @@ from .world import Entry, World
 class Draft:
     """The records, moves and data of the present turn."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, opened: bool = False) -> None:
         self._world = world
+        self._opened = opened
         self._records: list[Record] = []
         self._moves: list[Write] = []
         self._outcomes: list[Done] = []
@@ -57,7 +58,11 @@ class Draft:
 
     def hand_over(self, *, unfinished: bool, wake: int | None) -> None:
         """Give it to the world, if there is anything; see `Entry`."""
+        # Who has begun elsewhere is known as under way, and with no deadline.
+        opened, self._opened = self._opened, False
         if self._records or self._moves or self._data:
             records, moves, data = tuple(self._records), tuple(self._moves), self._data
             self._records, self._moves, self._data, self._outcomes = [], [], {}, []
             self._world.append(Entry(records, moves, data, unfinished=unfinished, wake=wake))
+        elif opened and (wake is not None or not unfinished):
+            self._world.append(Entry(unfinished=unfinished, wake=wake, standing=True))

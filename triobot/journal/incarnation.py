@@ -112,6 +112,7 @@ class Incarnation:
         rows: what is beside the journal.
         begun: None for a conversation that is revived; else what moves with the first record.
         dry: stand still where the journal ends: nothing is armed, and no body of an effect runs.
+        opened: it begins, and its first record is durable already.
     """
 
     def __init__(
@@ -122,9 +123,10 @@ class Incarnation:
         *,
         begun: Sequence[Write] | None = None,
         dry: bool = False,
+        opened: bool = False,
     ) -> None:
         self._history = History(journal, rows)
-        self._turns = Turns(world, self._history, TORN, begun, dry=dry)
+        self._turns = Turns(world, self._history, TORN, begun, dry=dry, opened=opened)
         self._tasks: dict[trio.lowlevel.Task, Branch] = {}
         self._main = Branch()
         self._why = "interrupted"

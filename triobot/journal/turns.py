@@ -93,6 +93,7 @@ class Turns:
         begun: Sequence[Write] | None = None,
         *,
         dry: bool = False,
+        opened: bool = False,
     ) -> None:
         self.world = world
         self._dry = dry
@@ -110,14 +111,14 @@ class Turns:
         self.over = False
         self.stuck: NondeterminismError | None = None
         self._torn = torn
-        self._fresh = begun is not None
+        self._fresh = opened or begun is not None
         self.revived: int | None = None
         self._queue: deque[Callable[[], None]] = deque()
         self.stimuli: list[Stimulus] = []
         self.lanes = Lanes()
         self._joins: list[Parked] = []
         self.in_doubt: frozenset[OperationId] = frozenset()
-        self.draft = Draft(world)
+        self.draft = Draft(world, opened=opened)
         if begun is not None:
             self.draft.add(history.start, begun)
         self._struck: list[Parked] | None = None

@@ -26,6 +26,7 @@ class Entry:
         data: what the turns wrote into the chat's data; None deletes.
         unfinished: an effect is to be performed: revive the conversation even if nothing comes.
         wake: when its next deadline is, in wall milliseconds.
+        standing: the last two have changed, although nothing is recorded.
     """
 
     records: tuple[Record, ...] = ()
@@ -34,6 +35,7 @@ class Entry:
     rows: tuple[Result | Intended, ...] = ()
     unfinished: bool = False
     wake: int | None = None
+    standing: bool = False
 
 
 @final

@@ -225,20 +225,24 @@ class JournalTables:
         self._update(write.conversation, "in_hand = in_hand + 1, updated_at = ?", (write.at,))
 
     def _end(self, write: EndConversation) -> None:
-        found: tuple[int] | None = self._sql.execute(
-            "SELECT parked IS NOT NULL FROM conversations WHERE id = ? AND ended_at IS NULL",
-            (write.conversation,),
-        ).fetchone()
-        if found is None:
-            return
+        found: tuple[int] | None
         if write.error is None:
-            self._delete([write.conversation])
+            found = self._sql.execute(
+                "DELETE FROM conversations WHERE id = ? AND ended_at IS NULL RETURNING parked IS NOT NULL",
+                (write.conversation,),
+            ).fetchone()
+            if found is None:
+                return
+            self._sql.execute("DELETE FROM journal WHERE conversation = ?", (write.conversation,))
+            self._sql.execute("DELETE FROM effects WHERE conversation = ?", (write.conversation,))
         else:
-            self._sql.execute(
+            found = self._sql.execute(
                 "UPDATE conversations SET ended_at = ?, error = ?, unfinished = 0, wake_at = NULL,"
-                " updated_at = ? WHERE id = ?",
+                " updated_at = ? WHERE id = ? AND ended_at IS NULL RETURNING parked IS NOT NULL",
                 (write.at, write.error, write.at, write.conversation),
-            )
+            ).fetchone()
+            if found is None:
+                return
         self._tally.add("conversations", -1)
         self._tally.add("parked", -found[0])
 

@@ -219,6 +219,7 @@ class MemoryRows:
             arrival.body,
             group=another or arrival.chat_id in self._groups,
             parked=self.journals.has(arrival.chat_id),
+            alone=not self._tally.waiting(arrival.chat_id),
         )
 
     def _store(self, arrival: Arrival, row: InboxRow) -> None:

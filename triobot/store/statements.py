@@ -87,7 +87,14 @@ class Tables:
         self._note_sender(arrival)
         group, parked = self._what_chat(arrival.chat_id)
         row = InboxRow(
-            seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, group=group, parked=parked
+            seq,
+            arrival.chat_id,
+            arrival.at,
+            arrival.content_type,
+            arrival.body,
+            group=group,
+            parked=parked,
+            alone=self.tally.waiting(arrival.chat_id) == 1,
         )
         if taking is not None:
             for write in admit_writes(taking(row)):

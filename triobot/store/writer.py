@@ -16,6 +16,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Final, TypeVar, final
 
@@ -25,6 +26,7 @@ import trio
 from ..errors import StoreCorruptError, StoreFullError
 from ..seams import StoreStatistics, WallClock
 from .file import StoreFile
+from .hop import Hop
 from .statements import Tables
 
 R = TypeVar("R")
@@ -72,7 +74,7 @@ class Writer:
         self._on_crash = on_crash
         self._send, self._receive = trio.open_memory_channel[_Job](MOST_IN_A_BATCH)
         # Its own, so that a program with forty blocked threads can still store what it promised.
-        self._thread = trio.CapacityLimiter(1)
+        self._hop = Hop("triobot store")
         self._give_up_at = math.inf
         self._swept_at = clock.now()
         self._in_log = 0
@@ -120,7 +122,9 @@ class Writer:
 
     async def erase_log(self) -> None:
         """Leave nothing of what was written, and deleted since, in the log."""
-        await trio.to_thread.run_sync(partial(self._file.checkpoint, erase=True), limiter=self._thread)
+        await trio.to_thread.run_sync(
+            partial(self._file.checkpoint, erase=True), limiter=trio.CapacityLimiter(1)
+        )
         self._stop_if_broken()
 
     def close(self) -> None:
@@ -132,7 +136,7 @@ class Writer:
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Serve until `close`. Raises nothing: what went wrong is in `crash`."""
-        with trio.CancelScope(shield=True):
+        with trio.CancelScope(shield=True), closing(self._hop):
             async for job in self._receive:
                 batch = [job, *self._what_else_waits(MOST_IN_A_BATCH - 1)]
                 if all(job.lazy for job in batch):
@@ -167,7 +171,7 @@ class Writer:
     async def _serve(self, batch: list[_Job]) -> None:
         work = batch + self._housekeeping(batch)
         try:
-            verdicts = await trio.to_thread.run_sync(self._file.run, work, limiter=self._thread)
+            verdicts = await self._hop.run(partial(self._file.run, work))
         except Exception as error:
             # No thread to be had, or a mistake of ours; either way nobody knows what was done.
             self._crashed(error)
@@ -182,7 +186,7 @@ class Writer:
         self._in_log += sum(job.size + _ROW_OVERHEAD for job in work if job.writes)
         if self._in_log >= _CHECKPOINT_AT and self._file.transactions.broken is None:
             self._in_log = 0
-            await trio.to_thread.run_sync(self._file.checkpoint, limiter=self._thread)
+            await self._hop.run(self._file.checkpoint)
         self._stop_if_broken()
 
     def _stop_if_broken(self) -> None:

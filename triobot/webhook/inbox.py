@@ -8,14 +8,15 @@ the same bytes again. Nothing here knows HTTP: `endpoint` turns an outcome into 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Final, TypeAlias, assert_never, final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias, assert_never, final
 
 import attrs
 import trio
 
 from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
 from ..seams import (
+    Acceptance,
     Accepted,
     Alarm,
     Arrival,
@@ -27,6 +28,7 @@ from ..seams import (
     Redelivered,
     Store,
     WallClock,
+    Write,
 )
 from ..wire.decode import decode_event
 from ..wire.events import Event
@@ -80,6 +82,22 @@ class Unstorable:
 Outcome: TypeAlias = Taken | Unread | NoRoom | Unwritable | Unstorable
 
 
+class Claim(Protocol):
+    """Whoever would deal with an event in the very transaction that accepts it."""
+
+    def taking(self, row: InboxRow) -> Sequence[Write]:
+        """What deals with the event; see `triobot.seams.Store.accept`."""
+        ...
+
+    def accepted(self, row: InboxRow) -> bool:
+        """It is durable; True if it has been dealt with, and is not to be handed on. Must not raise."""
+        ...
+
+    def over(self, *, known: bool) -> None:
+        """Nobody waits any more: it has been accepted or refused, or, not `known`, it may still be."""
+        ...
+
+
 @final
 @attrs.frozen(kw_only=True)
 class InboxStatistics:
@@ -122,6 +140,8 @@ class Inbox:
             must not raise.
         alarm: told when the inbox is half full, and when the store can't write.
         marks: remembers which deliveries were answered; made from `store` if None.
+        claim: asked for each event just before it is stored, at its time of arrival; quick, and must not
+            raise.
     """
 
     def __init__(
@@ -133,6 +153,7 @@ class Inbox:
         deliver: Callable[[InboxRow, Event], None],
         alarm: RaiseAlarm | None = None,
         marks: Marks | None = None,
+        claim: Callable[[Event, int], Claim | None] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -140,6 +161,7 @@ class Inbox:
         self._deliver = deliver
         self._alarm = alarm
         self._marks = Marks(store) if marks is None else marks
+        self._claim = claim
         self._half_full = False
         self._failing = False
         self._failed = trio.Event()
@@ -184,9 +206,7 @@ class Inbox:
             )
             if key is not None:
                 await self._marks.settle(key)
-            acceptance = await self._store.accept(
-                arrival, quota=self._quota, on_commit=lambda row: self._hand_on(row, event)
-            )
+            acceptance = await self._store_event(event, arrival)
         except LocalProtocolError as error:
             return await self._keep(str(error), content_type, body)
         except StoreError as error:
@@ -205,6 +225,26 @@ class Inbox:
                 return NoRoom(whole)
             case _ as never:
                 assert_never(never)
+
+    async def _store_event(self, event: Event, arrival: Arrival) -> Acceptance:
+        claim = None if self._claim is None else self._claim(event, arrival.at)
+        if claim is None:
+            return await self._store.accept(
+                arrival, quota=self._quota, on_commit=lambda row: self._hand_on(row, event)
+            )
+        known = True
+        try:
+            return await self._store.accept(
+                arrival,
+                quota=self._quota,
+                taking=claim.taking,
+                on_commit=lambda row: self._hand_on(row, event, claim),
+            )
+        except trio.Cancelled:
+            known = False
+            raise
+        finally:
+            claim.over(known=known)
 
     def answered(self, taken: Taken) -> None:
         """Remember that the 200 of this was fully written. Never waits; written behind, see `Marks`."""
@@ -253,12 +293,13 @@ class Inbox:
             marks_lost=self._marks.lost,
         )
 
-    def _hand_on(self, row: InboxRow, event: Event) -> None:
+    def _hand_on(self, row: InboxRow, event: Event, claim: Claim | None = None) -> None:
         # The store's writer calls this, for every event of a batch: one that failed must not take the
         # others with it. The row is durable, so that the backlog still has it.
         self._accepted += 1
         try:
-            self._deliver(row, event)
+            if claim is None or not claim.accepted(row):
+                self._deliver(row, event)
         except Exception as error:
             self._undelivered += 1
             _log.error("event %d was stored but not handed on: %s", row.seq, type(error).__name__)
