@@ -60,9 +60,9 @@ class OutsideDoor:
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """What the chat keeps."""
         refuse_conversations("bot.chat()", INSTEAD)
-        return await self._work.dispatcher.data(chat_id)
+        return await self._work.dispatcher.keeping.data(chat_id)
 
     async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
         """Keep something for the chat."""
         refuse_conversations("bot.chat()", INSTEAD)
-        await self._work.dispatcher.put_data(chat_id, key, value)
+        await self._work.dispatcher.keeping.put(chat_id, key, value)

@@ -378,7 +378,7 @@ class Bot(Router):
         refuse_conversations("bot.each()", "chat.step() with a function that reads it")
         dispatcher = self._running().dispatcher
         after: ChatId | None = None
-        while page := await dispatcher.keyed(key.name, after):
+        while page := await dispatcher.keeping.keyed(key.name, after):
             for chat_id, text in page:
                 yield chat_id, key.load(text)
             after = page[-1][0]

@@ -112,7 +112,7 @@ class Broadcast:
     async def _chats(self, to: Audience) -> AsyncGenerator[ChatId]:
         if isinstance(to, Key):
             after: ChatId | None = None
-            while page := await self._work.dispatcher.keyed(to.name, after):
+            while page := await self._work.dispatcher.keeping.keyed(to.name, after):
                 for chat_id, _ in page:
                     yield chat_id
                 after = page[-1][0]

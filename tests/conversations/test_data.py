@@ -250,9 +250,9 @@ async def test_a_write_from_outside_is_seen_at_once_and_durable(autojump_clock: 
             await trio.sleep(0.5)
             nursery.start_soon(town.dispatcher.put_data, CHAT, "visits", VISITS.dump(3))
         await trio.sleep(10)
-        await town.dispatcher.put_data(CHAT, "visits", VISITS.dump(4))
+        await town.dispatcher.keeping.put(CHAT, "visits", VISITS.dump(4))
         assert town.store.kept == {(CHAT, "visits"): "[1,4]"}
-        assert VISITS.load((await town.dispatcher.data(CHAT))["visits"]) == 4
-        assert await town.dispatcher.data(ChatId(99)) == {}
+        assert VISITS.load((await town.dispatcher.keeping.data(CHAT))["visits"]) == 4
+        assert await town.dispatcher.keeping.data(ChatId(99)) == {}
         await town.says("go on")
         assert seen == [3, 4]

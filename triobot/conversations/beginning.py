@@ -26,7 +26,7 @@ def revived(there: Conversation, dry: World | None) -> tuple[ConversationWorld |
 
 def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]:
     """The incarnation of a conversation that begins; `at` is when what started it came."""
-    now, data = there.services.clock.now(), dict(there.life.data or {})
+    now, data = there.services.clock.now(), dict(there.life.kept.values or {})
     opening = Opening(there.event, at, there.value, there.args, there.interrupted)
     made = open_conversation(there.route, opening, now=now, data=data)
     there.value = there.given = made.value

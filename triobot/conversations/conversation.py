@@ -148,7 +148,7 @@ class Conversation:
         """Run the coroutine to its end, whatever that is; never raises an author's error."""
         failure: BaseExceptionGroup[Exception] | None = None
         try:
-            await self.life.load_data()
+            await self.life.kept.load()
             made = self.incarnate()
             await self.house.care.begins(self, made)
             if self.house.cut:
@@ -371,7 +371,8 @@ class Conversation:
     @property
     def texts(self) -> Texts:
         """The runtime's own words, as this chat is to hear them."""
-        return self.life.texts if self._incarnation is None else self.life.words(self._incarnation.data)
+        kept, there = self.life.kept, self._incarnation
+        return kept.texts if there is None else kept.words(there.data)
 
     def data(self) -> Mapping[str, str]:
         """What the chat keeps, by key.
@@ -380,7 +381,7 @@ class Conversation:
             ConfigError: no key was declared before the conversation began.
         """
         self.check_task()
-        if self.life.data is None:
+        if self.life.kept.values is None:
             raise ConfigError("a Key was declared too late: declare it at the top of its module")
         return self.journal.data
 
@@ -401,7 +402,7 @@ class Conversation:
         self._copies = [copy for copy in self._copies if copy.key != key]
         self.journal.put_data(key, value)
         if not self.replaying:
-            self.life.put_data(key, value, writer=self)
+            self.life.kept.put(key, value, writer=self)
 
     def told(self, key: str, value: str | None) -> None:
         """Somebody else wrote into what the chat keeps."""

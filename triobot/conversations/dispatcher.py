@@ -32,6 +32,7 @@ from .consumption import Consumption, stored_event
 from .conversation import Conversation, Services
 from .declarations import Table
 from .elsewhere import Elsewhere
+from .keeping import Keeping, Kept
 from .life import ChatLife
 from .outdated import Outdated
 from .paid import is_the_ledgers
@@ -87,6 +88,7 @@ class Dispatcher:
         self._nursery: trio.Nursery | None = None
         self._handed_over: set[int] = set()
         self.elsewhere: Final = Elsewhere(services, table, self)
+        self.keeping: Final = Keeping(services.store, self._consumption, self._kept)
         self.care: Final = Care(services, self, self._less_busy)
         self.claims: Final = Claims(services, table, self, username)
 
@@ -352,6 +354,10 @@ class Dispatcher:
         """What goes on in a chat."""
         return self._lives.get(chat_id)
 
+    def _kept(self, chat_id: ChatId) -> Kept | None:
+        life = self._lives.get(chat_id)
+        return None if life is None else life.kept
+
     def handed_over(self, seq: int) -> None:
         """This row has its conversation already: pass it over."""
         self._handed_over = {other for other in self._handed_over if other > self._cursor} | {seq}
@@ -384,35 +390,6 @@ class Dispatcher:
     def get_stuck(self, conversation: Conversation, because: str) -> None:
         """A conversation's code doesn't fit its journal."""
         park(conversation, because)
-
-    # --- what chats keep
-
-    async def stored_data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """What a chat keeps, from the store."""
-        await self._consumption.wait_written(chat_id)
-        return await self._services.store.data(chat_id)
-
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """What a chat keeps, as its conversations see it."""
-        life = self._lives.get(chat_id)
-        if life is not None and life.data is not None:
-            await trio.lowlevel.checkpoint()
-            return dict(life.data)
-        return await self.stored_data(chat_id)
-
-    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
-        """Keep a value; the chat's conversations see it at once, and it is durable when this returns."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        life = self._lives.get(chat_id)
-        if life is not None:
-            life.put_data(key, value)
-        self._consumption.add([PutData(chat_id, key, value)])
-        await self._consumption.wait_written()
-
-    async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
-        """A page of the chats that keep a value under this key."""
-        await self._consumption.wait_written()
-        return await self._services.store.keyed(key, after=after, limit=catching_up.PAGE)
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run this as a task of nobody's; it must not raise. Not once conversations are being cut."""

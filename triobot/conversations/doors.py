@@ -74,14 +74,14 @@ class RecordedDoor:
         house = self._conversation.house
 
         async def body(own: OperationId) -> dict[str, str]:
-            return dict(await house.data(chat_id))
+            return dict(await house.keeping.data(chat_id))
 
         return await self._conversation.effect(OperationKind.GET, body)
 
     async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
         """Keep something for a chat."""
         house = self._conversation.house
-        await self._conversation.effect(OperationKind.SET, lambda _: house.put_data(chat_id, key, value))
+        await self._conversation.effect(OperationKind.SET, lambda _: house.keeping.put(chat_id, key, value))
 
     def _once(self, own: OperationId, stored: object) -> str:
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()

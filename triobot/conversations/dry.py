@@ -6,7 +6,7 @@ the ledger isn't asked, no event comes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast, final
 
@@ -38,6 +38,7 @@ from .speaking import Speech
 
 if TYPE_CHECKING:
     from .care import Care
+    from .keeping import Keeping
 
 R = TypeVar("R")
 
@@ -185,17 +186,7 @@ class DryHouse:
     def __init__(self, services: Services, table: Table) -> None:
         self.elsewhere: Final = Elsewhere(services, table, _Chats())
         self.care: Final = cast("Care", _Nothing())
-
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        await trio.lowlevel.checkpoint()
-        return {}
-
-    async def stored_data(self, chat_id: ChatId) -> Mapping[str, str]:
-        await trio.lowlevel.checkpoint()
-        return {}
-
-    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
-        await trio.lowlevel.checkpoint()
+        self.keeping: Final = cast("Keeping", _Nothing())
 
     async def wait_written(self) -> None:
         await trio.lowlevel.checkpoint()

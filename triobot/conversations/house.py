@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ..seams import PutData, Write
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .care import Care
     from .conversation import Conversation
     from .elsewhere import Elsewhere
+    from .keeping import Keeping
     from .life import ChatLife
 
 
@@ -22,6 +23,11 @@ class House(Protocol):
     @property
     def elsewhere(self) -> Elsewhere:
         """Signals, and routes that code starts and stops."""
+        ...
+
+    @property
+    def keeping(self) -> Keeping:
+        """What chats keep."""
         ...
 
     @property
@@ -39,14 +45,6 @@ class House(Protocol):
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
         """These inbox rows have been dealt with, and this was kept meanwhile."""
-        ...
-
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """What a chat keeps, as its conversations see it."""
-        ...
-
-    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
-        """Keep a value in a chat, or with None nothing; it is durable when this returns."""
         ...
 
     def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> None:
@@ -75,10 +73,6 @@ class House(Protocol):
 
     def get_stuck(self, conversation: Conversation, because: str) -> None:
         """A conversation's code doesn't fit its journal."""
-        ...
-
-    async def stored_data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """What the chat keeps, from the store."""
         ...
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:

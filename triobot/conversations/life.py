@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import Final, final
 
@@ -19,11 +19,11 @@ from ..wire.events import Event, Leave
 from ..wire.ids import ChatId, MessageId, SenderId
 from .calls import Halt
 from .conversation import Conversation, Ending
-from .data import any_declared
 from .declarations import Table
 from .failures import report_filter
 from .filters import Setting
 from .house import House
+from .keeping import Kept
 from .places import Places, ends
 from .refusals import Refusals
 from .routing import (
@@ -45,8 +45,6 @@ from .routing import (
 )
 from .services import Services
 from .signals import is_signal
-from .speaking import words_for
-from .texts import Texts
 from .too_late import TooLate
 from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch
 
@@ -66,7 +64,7 @@ class ChatLife:
         behind: events between the two wait in the inbox.
         jumped: those of them that went ahead of the others.
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
-        data: what the chat keeps, by key; None until it is read.
+        kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
         untidy: messages whose question is over, until their buttons are being taken away.
     """
@@ -88,7 +86,6 @@ class ChatLife:
         self.behind = False
         self.jumped: set[int] = set()
         self.untidy: dict[MessageId, object] = {}
-        self.data: dict[str, str] | None = None
         self.house = house
         self.loading = False
         self.services = self._services = services
@@ -96,10 +93,10 @@ class ChatLife:
         self._username = username
         self._group = group
         self.places: Final = Places(table)
+        self.kept: Final = Kept(house, chat_id, self.places, services.texts)
         self._too_late: Final = TooLate()
         self._opened = 0
         self.mailbox: list[Delivery] = []
-        self._put_early: dict[str, str | None] = {}
         self._refusals = Refusals(self, services)
 
     @property
@@ -133,38 +130,6 @@ class ChatLife:
     def runs(self, halt: Halt) -> bool:
         """Whether there is something here that this stops."""
         return self.places.runs(halt) or any(ends(halt, delivery) for delivery in self.mailbox)
-
-    # --- what it keeps
-
-    async def load_data(self) -> None:
-        """Read what the chat keeps, unless that has been done or no key was declared."""
-        if self.data is None and any_declared():
-            stored = await self.house.stored_data(self.chat_id)
-            if self.data is None:  # another conversation of the chat may have been faster
-                self.data = dict(stored)
-                for key, value in self._put_early.items():
-                    self.put_data(key, value)
-
-    @property
-    def texts(self) -> Texts:
-        """The runtime's own words, as this chat is to hear them."""
-        return self.words(self.data)
-
-    def words(self, data: Mapping[str, str] | None) -> Texts:
-        """The runtime's own words for a chat that keeps this."""
-        return words_for(self._services.texts, data)
-
-    def put_data(self, key: str, value: str | None, *, writer: Conversation | None = None) -> None:
-        """Keep this, or with None nothing, under a key; other conversations are told as a turn of theirs."""
-        for there in self.places.all():
-            if there is not writer:
-                there.told(key, value)
-        if self.data is None:
-            self._put_early[key] = value
-        elif value is None:
-            self.data.pop(key, None)
-        else:
-            self.data[key] = value
 
     # --- in
 

@@ -54,17 +54,17 @@ class Refusals:
         question = self.question_of(event)
         if question is not None and life.house.was_answered(question):
             self._tell(event, "")
-        elif life.data is None and not isinstance(self._services.texts, Texts):
+        elif life.kept.values is None and not isinstance(self._services.texts, Texts):
             life.house.beside(partial(self._tell_later, event))
         else:
-            self._tell(event, life.texts.expired)
+            self._tell(event, life.kept.texts.expired)
 
     async def _tell_later(self, event: Event) -> None:
         """In words that what the chat keeps decides, where nothing goes on any more."""
         stored: Mapping[str, str] = {}
         # A store that can't be read is told elsewhere; the words matter less than the answer.
         with suppress(StoreError):
-            stored = await self._life.house.stored_data(self._life.chat_id)
+            stored = await self._life.house.keeping.stored(self._life.chat_id)
         self._tell(event, words_for(self._services.texts, stored).expired)
 
     def _tell(self, event: Event, said: str) -> None:

@@ -230,7 +230,7 @@ async def open_rerun(
     route, opening = fitting(stored, table)
     house, row = DryHouse(services, table), stored.row
     life = ChatLife(house, services, table, row.chat_id, None, 0, group=group)
-    life.data = {}
+    life.kept.values = {}
     limit = SECONDS if seconds is None else seconds
     async with trio.open_nursery() as nursery:
         leash = Leash(limit)

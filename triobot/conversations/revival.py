@@ -80,7 +80,7 @@ def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> N
     life.house.write([EndConversation(row.lease, row.id, services.clock.now())], None)
     abandon(life.house, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
     life.house.count("not_durable")
-    if (said := life.texts.restarted) and row.kind != "aside":
+    if (said := life.kept.texts.restarted) and row.kind != "aside":
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
 
 
@@ -111,7 +111,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
         return
     row, now = stored.row, there.services.clock.now()
     life.house.write([ParkConversation(row.lease, row.id, now, because, error)], None)
-    if (said := life.texts.parked) and row.parked_because is None and not there.beside:
+    if (said := life.kept.texts.parked) and row.parked_because is None and not there.beside:
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
 
 
