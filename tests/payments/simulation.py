@@ -221,10 +221,12 @@ def _captured(
         return
     # A platform that takes a second payment, and answers neither verify, can't be told from one that
     # takes one; it says that it doesn't (code 1003). Said to be paid twice, it is alarmed.
-    twice = taken > (entry.captured or 0) and entry.doubt_at is not None and entry.claims < 2
-    said = any((kind, entry.id) in opened for kind in ("maybe_paid_again", "callback_after_end"))
+    more = taken > (entry.captured or 0)
+    twice = more and entry.doubt_at is not None and entry.claims < 2
+    after_end = entry.state == "resolved" and ("callback_after_end", entry.id) in opened
+    said = more and (after_end or ("maybe_paid_again", entry.id) in opened)
     # What was captured after the backup was made, nobody knows; that it is so, everybody was told.
-    unknown = entry.uncertain and any(at < shop.restored_at for at in captured_at)
+    unknown = more and entry.uncertain and any(at < shop.restored_at for at in captured_at)
     if entry.captured != taken and not (twice or said or unknown):
         yield f"{entry.id}: the books say {entry.captured}, the platform {taken} ({entry.state})"
     told = any(key == entry.id for _, key in opened)
