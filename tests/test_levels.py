@@ -52,6 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "bot": BOT | {"address", "collecting", "broadcast", "fronts", "watchdog"},
     "__init__": BOT | {"address", "broadcast", "bot", "filters"},
     "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "__init__"},
+    "__main__": {"cli"},
     "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
 }
 

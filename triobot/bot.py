@@ -111,6 +111,10 @@ class Bot(Router):
         super().__init__()
         if settings is not None and (token or base_url or store):
             raise ConfigError("give a Bot either settings= or single arguments, not both")
+        if not isinstance(cast("object", texts), Texts | None) and not callable(texts):
+            raise ConfigError("Bot(texts=) takes a Texts, or a function of what a chat keeps that gives one")
+        if not isinstance(cast("object", settings), Settings | None):
+            raise ConfigError("Bot(settings=) takes a Settings")
         self._token = token
         self._base_url = base_url
         self._store = store

@@ -135,6 +135,12 @@ def test_what_is_no_resource_is_named() -> None:
         bot.resource(pool)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
+def test_a_bot_refuses_words_and_settings_that_are_none() -> None:
+    for wrong in ({"texts": 5}, {"texts": "fa"}, {"settings": {"token": "x"}}):
+        with pytest.raises(ConfigError, match="takes a"):
+            Bot(**wrong)  # type: ignore[arg-type]  # pyright: ignore
+
+
 def test_a_hook_is_async() -> None:
     """An alarm is not the moment to find out."""
     for wrong in (print, 5, lambda alarm: None):  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]

@@ -225,3 +225,8 @@ def test_a_class_that_makes_no_form_is_refused(cls: type) -> None:
     """With its name and attribute."""
     with pytest.raises(ConfigError):
         FormOf(cls, TEXTS)
+
+
+def test_a_field_of_no_kind_is_refused() -> None:
+    with pytest.raises(ConfigError, match="textarea"):
+        Field("Day", kind="date")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -116,10 +116,12 @@ class World:
 
     def decide(self, event: Event, *, jumped: bool = False) -> Decision:
         table = Table(
-            ignored=(self.ignored,) if self.ignored else (),
-            interrupts=(route(RouteKind.INTERRUPT, self.interrupt),) if self.interrupt else (),
-            asides=(route(RouteKind.ASIDE, self.aside),) if self.aside else (),
-            conversations=(route(RouteKind.CONVERSATION, self.conversation),) if self.conversation else (),
+            ignored=() if self.ignored is None else (self.ignored,),
+            interrupts=(route(RouteKind.INTERRUPT, self.interrupt),) if self.interrupt is not None else (),
+            asides=(route(RouteKind.ASIDE, self.aside),) if self.aside is not None else (),
+            conversations=(route(RouteKind.CONVERSATION, self.conversation),)
+            if self.conversation is not None
+            else (),
         )
         waits, live, watches = self.waits, self.live, self.watches
         return decide(event, SETTING, table, waits, live, self._failed, jumped=jumped, watches=watches)

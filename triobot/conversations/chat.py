@@ -305,7 +305,17 @@ class Chat(Blocks, Generic[E_co]):
     ) -> T:
         """Ask with a native form made from an attrs class, and return a value of it.
 
-        What the class's validators refuse is told to the user, and the form is sent again.
+        What the class's validators refuse is told to the user, and the form is sent again, with what was
+        typed. An open form that is over is answered "expired".
+
+        Args:
+            cls: a frozen attrs class of `str`, `int`, `bool`, `Literal` and Enum fields; `Field` says more.
+            question: above the form.
+            labels: of the fields, by their names, where they differ from call to call, as languages do.
+            prefill: what stands in its text fields at first; the platform can't preselect the others.
+            otherwise: as for `ask`.
+
+        Raises: as `send`, for the form itself; ConfigError: there is no such form.
 
         Platform: interface section 2.11.
         """

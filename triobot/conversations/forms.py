@@ -67,6 +67,10 @@ class Field:
     kind: FieldKind | None = None
     options: Mapping[str, str] | None = None
 
+    def __attrs_post_init__(self) -> None:
+        if self.kind not in (None, *get_args(FieldKind)):
+            raise ConfigError(f"Field(kind=) is one of {', '.join(get_args(FieldKind))}, not {self.kind!r}")
+
 
 class Unreadable(Exception):
     """What the user filled in doesn't fit; the text is for the user."""
