@@ -44,8 +44,6 @@ from triobot.wire.operations import (
     VerifyPayment,
 )
 
-DAY = 24 * HOUR
-
 
 class Shop:
     """One life of the bot's process after another, on one store."""
@@ -87,8 +85,9 @@ class Shop:
     def crash(self) -> None:
         if not self.alive:
             return
+        if self.ready:  # a start that dies has not watched anything yet
+            self.store.beat = self.simulator.now()
         self.alive = self.ready = False
-        self.store.beat = self.simulator.now()
         self.simulator.stop(self.process)
         down = self.chance.choice((SECOND, MINUTE, 15 * MINUTE, 70 * MINUTE))
         self.simulator.spawn(self._boot_later(down), self)

@@ -21,7 +21,7 @@ import attrs
 
 from tests.payments.planted_faults import FAULTS, Fault, planted
 from tests.payments.simulated_platform import HOUR, MINUTE, Platform
-from tests.payments.simulated_shop import DAY, Shop
+from tests.payments.simulated_shop import Shop
 from tests.payments.simulated_store import Store
 from tests.payments.simulated_time import Pause, Simulator
 from triobot.emulator.bills import Bill
@@ -92,7 +92,7 @@ def _run(seed: int, *, history: bool) -> Seen:
         simulator.spawn(shop.operates(START + TROUBLE), platform)
     if chance.random() < 0.15:
         simulator.spawn(_restores(simulator, chance, shop, seen), platform)
-    simulator.run(START + TROUBLE + 2 * DAY)
+    simulator.run(START + TROUBLE + 48 * HOUR)
     seen.payments = len(shop.last_refs)
     seen.asked = platform.asked
     seen.exchanged = shop.exchanged
