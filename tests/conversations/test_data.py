@@ -248,7 +248,7 @@ async def test_a_write_from_outside_is_seen_at_once_and_durable(autojump_clock: 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(town.says, "start")
             await trio.sleep(0.5)
-            nursery.start_soon(town.dispatcher.put_data, CHAT, "visits", VISITS.dump(3))
+            nursery.start_soon(town.dispatcher.keeping.put, CHAT, "visits", VISITS.dump(3))
         await trio.sleep(10)
         await town.dispatcher.keeping.put(CHAT, "visits", VISITS.dump(4))
         assert town.store.kept == {(CHAT, "visits"): "[1,4]"}
