@@ -10,7 +10,8 @@ up in logs and histories.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final
 
 import trio
@@ -48,16 +49,17 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
                     await websocket.receive()
 
             nursery.start_soon(hear)
-            async for news in told(exchange):
-                # A surrogate that stands alone can be said in JSON only, and no text frame could carry it.
-                await websocket.send(news.encode("utf-8", "replace").decode())
+            async with aclosing(told(exchange)) as stream:
+                async for news in stream:
+                    # A surrogate that stands alone can be said in JSON only; no text frame could carry it.
+                    await websocket.send(news.encode("utf-8", "replace").decode())
 
     blueprint.add_url_rule("/stream", view_func=stream, methods=["GET"])
     blueprint.add_websocket("/stream", "line", line)
     return blueprint
 
 
-async def told(exchange: Exchange) -> AsyncIterator[str]:
+async def told(exchange: Exchange) -> AsyncGenerator[str]:
     """What one page is told, for as long as it listens; what it reads too slowly comes together.
 
     Nothing (an empty text) is a beat.
@@ -73,8 +75,9 @@ async def told(exchange: Exchange) -> AsyncIterator[str]:
         yield "" if news is None else compact_json(news)
 
 
-async def events(exchange: Exchange) -> AsyncIterator[bytes]:
+async def events(exchange: Exchange) -> AsyncGenerator[bytes]:
     """The same as server-sent events."""
-    async for news in told(exchange):
-        # JSON has no line ends outside its escapes, so one line holds it.
-        yield b"data: " + news.encode("utf-8", "replace") + b"\n\n" if news else b":\n\n"
+    async with aclosing(told(exchange)) as stream:
+        async for news in stream:
+            # JSON has no line ends outside its escapes, so one line holds it.
+            yield b"data: " + news.encode("utf-8", "replace") + b"\n\n" if news else b":\n\n"
