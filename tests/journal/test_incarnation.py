@@ -20,6 +20,7 @@ from triobot.journal.incarnation import (
     Stuck,
     WasInterrupted,
 )
+from triobot.journal.nursery import Nursery
 from triobot.journal.records import Done, Fired, Start
 
 from .listworld import Dead, Disk, ListWorld, People, wall
@@ -480,3 +481,25 @@ async def test_what_is_known_outlives_a_kill_in_a_foreign_await(autojump_clock: 
     await lives.live(books)
 
     assert lives.seen == ["number 1"]
+
+
+async def test_an_eviction_finds_who_waits_for_children_that_have_ended(autojump_clock: MockClock) -> None:
+    """The last child is over, but another branch has the turn by now: the block's end is yet to be given."""
+    lives = Lives()
+
+    async def has_the_turn() -> None:
+        await trio.sleep(60)
+
+    async def ends(outer: Nursery) -> None:
+        outer.start_soon(has_the_turn)
+
+    async def inner(chat: Incarnation, outer: Nursery) -> None:
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(ends, outer)
+
+    async def main(chat: Incarnation, world: ListWorld) -> None:
+        async with chat.open_nursery() as outer:
+            outer.start_soon(inner, chat, outer)
+
+    with trio.fail_after(1000):
+        assert isinstance(await lives.live(main, seconds=10), Evicted)

@@ -169,12 +169,18 @@ class Turns:
         if self.holder is branch:
             self.holder = None
         for join in [join for join in self._joins if self._joined(join)]:
-            self._joins.remove(join)
             if self.dying:
+                self._joins.remove(join)
                 self._wake(join, Signal.GONE)
-            else:
-                self._queue.append(partial(self.give, join, Passed(None)))
+            elif not join.over:
+                join.over = True
+                self._queue.append(partial(self._end_join, join))
         self.pump()
+
+    def _end_join(self, join: Parked) -> None:
+        # Only now: an eviction that comes before its turn must find it, or it would sleep for ever.
+        self._joins.remove(join)
+        self.give(join, Passed(None))
 
     def _joined(self, join: Parked) -> bool:
         return self.branches.isdisjoint(join.children)
