@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triobot.conversations.recorded import register_wire_values
+from triobot.conversations.data.recorded import register_wire_values
 from triobot.errors import ConfigError, UnreadableRecordError, UnrecordableError
 from triobot.testing.strategies import events
 from triobot.values import decode_value, encode_value, expect, forget_met, register

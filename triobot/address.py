@@ -11,9 +11,9 @@ from typing import Final, TypeVar, final
 
 import attrs
 
-from .conversations.address import Address as Address
-from .conversations.branches import refuse_conversations
-from .conversations.lines import calling_line
+from .conversations.doors.address import Address as Address
+from .conversations.running.branches import refuse_conversations
+from .conversations.running.lines import calling_line
 from .runtime import Work
 from .seams import OnUnknown, Urgency
 from .wire.ids import ChatId

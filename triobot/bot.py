@@ -26,12 +26,12 @@ from .address import INSTEAD, Address, OutsideDoor
 from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
 from .collecting import rarely_collected
-from .conversations.branches import refuse_conversations
-from .conversations.checking import ReplayCheck
-from .conversations.data import Key
-from .conversations.declarations import check_async
-from .conversations.dry import closed_resources, dry_services
-from .conversations.routes import Router, table_of
+from .conversations.data.slots import Key
+from .conversations.inspection.checking import ReplayCheck
+from .conversations.inspection.dry import closed_resources, dry_services
+from .conversations.routes.declarations import check_async
+from .conversations.routes.router import Router, table_of
+from .conversations.running.branches import refuse_conversations
 from .conversations.services import Services
 from .conversations.speaking import Speech
 from .conversations.texts import Texts

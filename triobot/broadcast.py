@@ -9,10 +9,10 @@ from typing import Any, Final, TypeAlias, cast, final
 import attrs
 import trio
 
-from .conversations.arguments import check_content
-from .conversations.branches import refuse_conversations
-from .conversations.buttons import Buttons, inline_of
-from .conversations.data import Key
+from .conversations.data.slots import Key
+from .conversations.questions.arguments import check_content
+from .conversations.questions.buttons import Buttons, inline_of
+from .conversations.running.branches import refuse_conversations
 from .errors import LocalProtocolError
 from .jobs import BroadcastStatus, check_key
 from .outbox import Announcement

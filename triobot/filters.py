@@ -7,18 +7,18 @@ Example:
 
 from __future__ import annotations
 
-from .conversations.filters import Command as Command
-from .conversations.filters import Filter as Filter
-from .conversations.filters import by as by
-from .conversations.filters import command as command
-from .conversations.filters import in_chat as in_chat
-from .conversations.filters import join as join
-from .conversations.filters import leave as leave
-from .conversations.filters import message as message
-from .conversations.filters import press as press
-from .conversations.filters import pressed as pressed
-from .conversations.filters import signal as signal
-from .conversations.filters import text as text
-from .conversations.filters import when as when
-from .conversations.flooding import flooding as flooding
-from .conversations.paid import paid as paid
+from .conversations.charges.paid import paid as paid
+from .conversations.routes.filters import Command as Command
+from .conversations.routes.filters import Filter as Filter
+from .conversations.routes.filters import by as by
+from .conversations.routes.filters import command as command
+from .conversations.routes.filters import in_chat as in_chat
+from .conversations.routes.filters import join as join
+from .conversations.routes.filters import leave as leave
+from .conversations.routes.filters import message as message
+from .conversations.routes.filters import press as press
+from .conversations.routes.filters import pressed as pressed
+from .conversations.routes.filters import signal as signal
+from .conversations.routes.filters import text as text
+from .conversations.routes.filters import when as when
+from .conversations.routes.flooding import flooding as flooding

@@ -22,12 +22,12 @@ import trio
 from .alarms import AlarmBell
 from .client import PlatformClient
 from .conversations.advice import Advice
-from .conversations.checking import ReplayCheck
+from .conversations.charges.paid import deliver as deliver_money
+from .conversations.charges.paid import goes_on
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
-from .conversations.paid import deliver as deliver_money
-from .conversations.paid import goes_on
-from .conversations.routes import Table
+from .conversations.inspection.checking import ReplayCheck
+from .conversations.routes.router import Table
 from .conversations.speaking import Speech
 from .money import Captured, Ticket
 from .operator import Desk, Pulse, Rung, serve_desk, socket_path

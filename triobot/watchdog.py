@@ -20,7 +20,7 @@ from typing import Final, final
 
 import trio
 
-from .conversations.lines import line_above
+from .conversations.running.lines import line_above
 
 log: Final = logging.getLogger("triobot.watchdog")
 

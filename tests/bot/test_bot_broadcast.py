@@ -12,7 +12,7 @@ import trio
 from tests.bot.rig import Chats, make_bot, say
 from triobot import Bot, BroadcastStatus, Buttons, Chat, Key
 from triobot.cli.consulting import ask_bot
-from triobot.conversations import data as data_module
+from triobot.conversations.data import slots as data_module
 from triobot.errors import ConfigError, ForeignTaskError, LocalProtocolError
 from triobot.filters import command
 from triobot.operator import AboutBroadcasts

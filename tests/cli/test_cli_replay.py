@@ -158,7 +158,7 @@ def test_code_that_does_not_end(
     """It is named like every other, and the check ends."""
     live(write(ASKS))
     monkeypatch.setattr(journal_check, "SPINS", 0.3)
-    monkeypatch.setattr("triobot.conversations.rerun.SECONDS", 0.2)
+    monkeypatch.setattr("triobot.conversations.inspection.rerun.SECONDS", 0.2)
     ended = triobot("journal", "check", write(body))
     assert ended.code == 1
     assert "1 would be parked" in ended.out

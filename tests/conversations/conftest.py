@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triobot.conversations import data
+from triobot.conversations.data import slots as data
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,12 @@ import trio
 from town import open_town
 from trio.testing import MockClock
 
-from triobot.conversations import data as data_module
 from triobot.conversations.advice import Advice
 from triobot.conversations.chat import Chat
-from triobot.conversations.data import Key
-from triobot.conversations.filters import text
-from triobot.conversations.routes import Router
+from triobot.conversations.data import slots as data_module
+from triobot.conversations.data.slots import Key
+from triobot.conversations.routes.filters import text
+from triobot.conversations.routes.router import Router
 
 SCORES: Key[dict[str, int]] = Key("scores", dict, default={})
 data_module._declared.clear()

@@ -16,9 +16,9 @@ from town import TEXTS, Town, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, message, text
-from triobot.conversations.routes import Router
-from triobot.conversations.waits import Otherwise
+from triobot.conversations.routes.filters import command, message, text
+from triobot.conversations.routes.router import Router
+from triobot.conversations.running.waits import Otherwise
 from triobot.wire.events import Message
 from triobot.wire.operations import SendMessage
 

@@ -14,11 +14,11 @@ from doubles import EPOCH, FakeOutbox, FakeStore
 from town import TEXTS, Town, start
 from trio.testing import MockClock
 
-from triobot.conversations import build
-from triobot.conversations.care import CRASHES, LIVED
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, message, text, when
-from triobot.conversations.routes import Router
+from triobot.conversations.revival import build
+from triobot.conversations.revival.care import CRASHES, LIVED
+from triobot.conversations.routes.filters import command, message, text, when
+from triobot.conversations.routes.router import Router
 from triobot.journals import ConversationRow, TakeInHand
 from triobot.seams import KeepRaw, Write
 from triobot.store.retention import RETENTION

@@ -11,13 +11,13 @@ from doubles import FakeOutbox, FakeStore
 from town import ALI, CHAT, TEXTS, Town, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.charging import BUTTON_LIFE
+from triobot.conversations.charges.charging import BUTTON_LIFE
+from triobot.conversations.charges.holding import HELD
+from triobot.conversations.charges.paid import Paid, paid
+from triobot.conversations.charges.top_up import is_trusted
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, text
-from triobot.conversations.holding import HELD
-from triobot.conversations.paid import Paid, paid
-from triobot.conversations.routes import Router
-from triobot.conversations.top_up import is_trusted
+from triobot.conversations.routes.filters import command, text
+from triobot.conversations.routes.router import Router
 from triobot.errors import (
     AmountMismatchError,
     BadRequestError,

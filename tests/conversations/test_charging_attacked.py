@@ -12,12 +12,12 @@ from test_charging import PRICE, YES, Pizza, Shop, alarms, inquires, state, veri
 from town import CHAT, TEXTS, Town, open_town
 from trio.testing import MockClock
 
+from triobot.conversations.charges.paid import Paid, paid
+from triobot.conversations.charges.top_up import is_trusted
 from triobot.conversations.chat import Chat
 from triobot.conversations.conversation import Ending
-from triobot.conversations.filters import text
-from triobot.conversations.paid import Paid, paid
-from triobot.conversations.routes import Router
-from triobot.conversations.top_up import is_trusted
+from triobot.conversations.routes.filters import text
+from triobot.conversations.routes.router import Router
 from triobot.errors import BadRequestError, StoreFullError
 from triobot.money import PutPayment
 from triobot.runtime import own_hosts

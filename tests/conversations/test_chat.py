@@ -10,11 +10,11 @@ import trio
 from doubles import FakeOutbox, forbidden
 from town import ALI, CHAT, SARA, TEXTS, open_town
 
-from triobot.conversations.buttons import NO_KEYBOARD, Buttons, Keyboard
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, message, press, text
-from triobot.conversations.routes import Router
-from triobot.conversations.waits import Otherwise
+from triobot.conversations.questions.buttons import NO_KEYBOARD, Buttons, Keyboard
+from triobot.conversations.routes.filters import command, message, press, text
+from triobot.conversations.routes.router import Router
+from triobot.conversations.running.waits import Otherwise
 from triobot.errors import BadRequestError, DeliveryUnknownError, LocalProtocolError
 from triobot.seams import OnUnknown, Urgency
 from triobot.wire.content import Audio, Contact, Descriptor, File, Image, Location, Video, Voice

@@ -8,11 +8,11 @@ from doubles import FakeOutbox
 from town import ALI, CHAT, SARA, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.buttons import Buttons
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, message, text
-from triobot.conversations.routes import Router
-from triobot.conversations.waits import Otherwise
+from triobot.conversations.questions.buttons import Buttons
+from triobot.conversations.routes.filters import command, message, text
+from triobot.conversations.routes.router import Router
+from triobot.conversations.running.waits import Otherwise
 from triobot.errors import BadRequestError, ConfigError, LocalProtocolError
 from triobot.wire.events import Message
 from triobot.wire.operations import EditMessage

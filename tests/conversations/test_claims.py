@@ -9,7 +9,7 @@ from town import ALI, CHAT, SARA, TEXTS, Town, open_town, start
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triobot import Chat, Key, Router
-from triobot.conversations import data
+from triobot.conversations.data import slots as data
 from triobot.filters import flooding
 from triobot.journals import BeginConversation
 from triobot.seams import Arrival, Quota, Write

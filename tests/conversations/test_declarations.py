@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.declarations import Per
-from triobot.conversations.filters import (
+from triobot.conversations.routes.declarations import Per
+from triobot.conversations.routes.filters import (
     Filter,
     by,
     command,
@@ -22,7 +22,7 @@ from triobot.conversations.filters import (
     text,
     when,
 )
-from triobot.conversations.routes import Router, table_of
+from triobot.conversations.routes.router import Router, table_of
 from triobot.errors import ConfigError
 
 

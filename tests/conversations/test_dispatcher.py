@@ -16,12 +16,13 @@ from doubles import FakeOutbox, FakeStore
 from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
-from triobot.conversations import answered, catching_up, tidying
 from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations import life as life_module
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, message, text
-from triobot.conversations.routes import Router
+from triobot.conversations.inbox import catching_up
+from triobot.conversations.questions import answered, tidying
+from triobot.conversations.routes.filters import command, message, text
+from triobot.conversations.routes.router import Router
 from triobot.seams import InboxRow
 from triobot.wire.events import Message
 from triobot.wire.ids import ChatId

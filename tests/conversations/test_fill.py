@@ -11,8 +11,8 @@ from doubles import FakeOutbox
 from town import CHAT, TEXTS, open_town
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.forms import Field, FormOf, Unreadable
-from triobot.conversations.routes import Router
+from triobot.conversations.questions.forms import Field, FormOf, Unreadable
+from triobot.conversations.routes.router import Router
 from triobot.errors import ConfigError
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
 

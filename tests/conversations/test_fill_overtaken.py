@@ -6,7 +6,7 @@ import attrs
 from town import TEXTS, open_town
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.routes import Router
+from triobot.conversations.routes.router import Router
 from triobot.wire.operations import SendMessage
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triobot.conversations.filters import (
+from triobot.conversations.routes.filters import (
     Command,
     Filter,
     Setting,

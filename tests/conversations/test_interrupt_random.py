@@ -10,10 +10,11 @@ from doubles import FakeOutbox, FakeStore
 from town import CHAT, open_town
 from trio.testing import MockClock
 
-from triobot.conversations import catching_up, dispatcher, life
+from triobot.conversations import dispatcher, life
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, leave
-from triobot.conversations.routes import Router
+from triobot.conversations.inbox import catching_up
+from triobot.conversations.routes.filters import command, leave
+from triobot.conversations.routes.router import Router
 
 
 @pytest.mark.parametrize("seed", range(120))

@@ -8,12 +8,12 @@ from doubles import FakeOutbox
 from town import ALI, CHAT, SARA, TEXTS, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.buttons import Buttons
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, in_chat, join, leave, message, press, text, when
 from triobot.conversations.life import ASIDES, MAILBOX
-from triobot.conversations.routes import Router
-from triobot.conversations.waits import Otherwise
+from triobot.conversations.questions.buttons import Buttons
+from triobot.conversations.routes.filters import command, in_chat, join, leave, message, press, text, when
+from triobot.conversations.routes.router import Router
+from triobot.conversations.running.waits import Otherwise
 from triobot.wire.events import Message
 
 

@@ -10,11 +10,11 @@ from doubles import FakeOutbox
 from town import TEXTS, Town, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.buttons import Buttons
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, text
-from triobot.conversations.live import Live
-from triobot.conversations.routes import Router
+from triobot.conversations.questions.buttons import Buttons
+from triobot.conversations.questions.live import Live
+from triobot.conversations.routes.filters import command, text
+from triobot.conversations.routes.router import Router
 from triobot.errors import BadRequestError, LocalProtocolError
 from triobot.seams import Urgency
 from triobot.wire.operations import EditMessage

@@ -13,12 +13,12 @@ import attrs
 import pytest
 from town import TEXTS, open_town
 
+from triobot.conversations.charges.paid import paid
 from triobot.conversations.chat import Chat
-from triobot.conversations.data import Key
-from triobot.conversations.filters import command, join, message, signal, text, when
-from triobot.conversations.flooding import flooding
-from triobot.conversations.paid import paid
-from triobot.conversations.routes import Router
+from triobot.conversations.data.slots import Key
+from triobot.conversations.routes.filters import command, join, message, signal, text, when
+from triobot.conversations.routes.flooding import flooding
+from triobot.conversations.routes.router import Router
 from triobot.errors import ConfigError
 from triobot.wire.events import Message
 from triobot.wire.ids import ChatId, MessageId

@@ -10,12 +10,12 @@ from doubles import EPOCH, FakeOutbox, FakeStore
 from town import TEXTS, open_town
 from trio.testing import MockClock
 
+from triobot.conversations.blocks.scopes import Scope
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import Command, Filter, command, message, press, text
 from triobot.conversations.life import MAILBOX
-from triobot.conversations.routes import Router
-from triobot.conversations.scopes import Scope
-from triobot.conversations.waits import Otherwise
+from triobot.conversations.routes.filters import Command, Filter, command, message, press, text
+from triobot.conversations.routes.router import Router
+from triobot.conversations.running.waits import Otherwise
 from triobot.errors import LocalProtocolError
 
 START = datetime.fromtimestamp(EPOCH / 1000, UTC)

@@ -10,10 +10,10 @@ from doubles import FakeOutbox
 from town import TEXTS, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.branches import refuse_conversations
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, text
-from triobot.conversations.routes import Router
+from triobot.conversations.routes.filters import command, text
+from triobot.conversations.routes.router import Router
+from triobot.conversations.running.branches import refuse_conversations
 from triobot.errors import ConversationEndedError, ForeignTaskError, StepError
 
 

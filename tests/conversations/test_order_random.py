@@ -10,11 +10,12 @@ from doubles import FakeOutbox, FakeStore
 from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
-from triobot.conversations import catching_up, dispatcher
+from triobot.conversations import dispatcher
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, text
-from triobot.conversations.routes import Router
-from triobot.conversations.waits import Otherwise
+from triobot.conversations.inbox import catching_up
+from triobot.conversations.routes.filters import command, text
+from triobot.conversations.routes.router import Router
+from triobot.conversations.running.waits import Otherwise
 
 
 class Log:

@@ -8,10 +8,10 @@ from doubles import FakeOutbox, FakeStore
 from town import TEXTS, open_town
 from trio.testing import MockClock
 
+from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, text
-from triobot.conversations.paid import Paid, paid
-from triobot.conversations.routes import Router
+from triobot.conversations.routes.filters import command, text
+from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentHandedOverError
 from triobot.wire.operations import InquirePayment, VerifyPayment
 from triobot.wire.results import PaymentState

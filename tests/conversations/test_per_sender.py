@@ -9,9 +9,9 @@ from town import ALI, CHAT, REZA, SARA, TEXTS, Town, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, leave, text
-from triobot.conversations.routes import Router
-from triobot.conversations.waits import Otherwise
+from triobot.conversations.routes.filters import command, leave, text
+from triobot.conversations.routes.router import Router
+from triobot.conversations.running.waits import Otherwise
 
 
 async def a_group(town: Town) -> None:

@@ -11,9 +11,9 @@ from town import CHAT, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, text
-from triobot.conversations.portrait import ChatPortrait, ConversationPortrait
-from triobot.conversations.routes import Router
+from triobot.conversations.inspection.portrait import ChatPortrait, ConversationPortrait
+from triobot.conversations.routes.filters import command, text
+from triobot.conversations.routes.router import Router
 from triobot.outbox import LaneReport, open_outbox
 from triobot.wire.ids import ChatId
 from triobot.wire.operations import Operation, SendMessage

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from town import ALI, CHAT, SARA, TEXTS, open_town
 
-from triobot.conversations.buttons import Buttons
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import Setting, pressed, text
-from triobot.conversations.keys import decode_key, encode_key
-from triobot.conversations.routes import Router
+from triobot.conversations.questions.buttons import Buttons
+from triobot.conversations.questions.keys import decode_key, encode_key
+from triobot.conversations.routes.filters import Setting, pressed, text
+from triobot.conversations.routes.router import Router
 from triobot.errors import ConfigError
 from triobot.wire.events import Press
 from triobot.wire.results import Sent

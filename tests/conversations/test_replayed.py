@@ -13,8 +13,8 @@ from town import open_town
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import text
-from triobot.conversations.routes import Router
+from triobot.conversations.routes.filters import text
+from triobot.conversations.routes.router import Router
 from triobot.errors import ConversationEndedError, ForeignTaskError
 
 TEHRAN = timezone(timedelta(hours=3.5))

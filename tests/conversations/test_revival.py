@@ -10,8 +10,8 @@ from trio.testing import MockClock
 
 from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, message, text
-from triobot.conversations.routes import Router
+from triobot.conversations.routes.filters import command, message, text
+from triobot.conversations.routes.router import Router
 from triobot.wire.events import Message
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from triobot.conversations.buttons import Buttons, Keyboard, encode_key, keyboard_of
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, join, text
-from triobot.conversations.lines import calling_line, failing_line
-from triobot.conversations.routes import Router, table_of
+from triobot.conversations.questions.buttons import Buttons, Keyboard, encode_key, keyboard_of
+from triobot.conversations.routes.filters import command, join, text
+from triobot.conversations.routes.router import Router, table_of
+from triobot.conversations.running.lines import calling_line, failing_line
 from triobot.errors import ConfigError, LocalProtocolError
 
 

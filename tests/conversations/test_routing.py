@@ -7,9 +7,9 @@ from itertools import combinations
 import attrs
 import pytest
 
-from triobot.conversations.filters import Filter, Setting
-from triobot.conversations.routes import Route, RouteKind, Table
-from triobot.conversations.routing import (
+from triobot.conversations.routes.filters import Filter, Setting
+from triobot.conversations.routes.router import Route, RouteKind, Table
+from triobot.conversations.routes.routing import (
     Break,
     Decision,
     Drop,
@@ -24,7 +24,7 @@ from triobot.conversations.routing import (
     token_of,
     unfit,
 )
-from triobot.conversations.waits import Otherwise, Taken, Wait, Watch
+from triobot.conversations.running.waits import Otherwise, Taken, Wait, Watch
 from triobot.journal.records import OperationId
 from triobot.wire.events import (
     Event,

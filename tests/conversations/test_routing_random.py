@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from town import ALI, CHAT, REZA, SARA
 
-from triobot.conversations.declarations import Route, RouteKind, Table
-from triobot.conversations.filters import Filter, Setting
+from triobot.conversations.doors.signals import Signal
 from triobot.conversations.places import Places
-from triobot.conversations.routing import (
+from triobot.conversations.routes.declarations import Route, RouteKind, Table
+from triobot.conversations.routes.filters import Filter, Setting
+from triobot.conversations.routes.routing import (
     ROWS,
     Decision,
     Drop,
@@ -28,8 +29,7 @@ from triobot.conversations.routing import (
     decide,
     jump,
 )
-from triobot.conversations.signals import Signal
-from triobot.conversations.waits import Otherwise, Wait, Watch
+from triobot.conversations.running.waits import Otherwise, Wait, Watch
 from triobot.journal.records import OperationId
 from triobot.wire.events import Event, Join, Leave, Message, Press, Submission, UnknownEvent
 

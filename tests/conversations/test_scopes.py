@@ -8,8 +8,8 @@ from town import TEXTS, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command
-from triobot.conversations.routes import Router
+from triobot.conversations.routes.filters import command
+from triobot.conversations.routes.router import Router
 
 
 async def test_a_timeout_covers_several_questions(autojump_clock: MockClock) -> None:

@@ -10,7 +10,8 @@ from town import ALI, CHAT, open_town, start
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import (
+from triobot.conversations.doors.signals import SIGNAL, SIGNALS, Signal
+from triobot.conversations.routes.filters import (
     Setting,
     by,
     command,
@@ -22,8 +23,7 @@ from triobot.conversations.filters import (
     text,
     when,
 )
-from triobot.conversations.routes import Router
-from triobot.conversations.signals import SIGNAL, SIGNALS, Signal
+from triobot.conversations.routes.router import Router
 from triobot.errors import LocalProtocolError, StoreFullError, UnrecordableError
 from triobot.seams import Arrival, Quota
 from triobot.wire.content import Location

@@ -8,10 +8,10 @@ import pytest
 from doubles import FakeStore
 from town import TEXTS, open_town
 
-from triobot.conversations import data as data_module
 from triobot.conversations.chat import Chat
-from triobot.conversations.data import Data, Key
-from triobot.conversations.routes import Router
+from triobot.conversations.data import slots as data_module
+from triobot.conversations.data.slots import Data, Key
+from triobot.conversations.routes.router import Router
 from triobot.conversations.texts import Texts
 from triobot.errors import StoreError
 

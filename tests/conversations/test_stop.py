@@ -9,8 +9,8 @@ from town import CHAT, TEXTS, Town, open_town, start
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, message, text
-from triobot.conversations.routes import Router
+from triobot.conversations.routes.filters import command, message, text
+from triobot.conversations.routes.router import Router
 from triobot.wire.events import Message
 
 

@@ -9,10 +9,10 @@ from test_charging import PRICE, Shop, verifies
 from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
+from triobot.conversations.charges.paid import Paid
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import message, text
-from triobot.conversations.paid import Paid
-from triobot.conversations.routes import Router
+from triobot.conversations.routes.filters import message, text
+from triobot.conversations.routes.router import Router
 from triobot.errors import StoreCorruptError
 from triobot.seams import Consume, Write
 from triobot.wire.operations import SendMessage

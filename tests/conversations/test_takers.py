@@ -6,8 +6,8 @@ import attrs
 from town import ALI, SARA, TEXTS, open_town
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import command, leave
-from triobot.conversations.routes import Router
+from triobot.conversations.routes.filters import command, leave
+from triobot.conversations.routes.router import Router
 
 
 @attrs.frozen

@@ -11,9 +11,9 @@ import trio
 from town import TEXTS, Town, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.charging import BUTTON_LIFE
+from triobot.conversations.charges.charging import BUTTON_LIFE
 from triobot.conversations.chat import Chat
-from triobot.conversations.routes import Router
+from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentDeclinedError, PaymentExpiredError
 from triobot.payments.facts import Plain
 from triobot.wire.ids import RefId

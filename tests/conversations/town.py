@@ -15,10 +15,10 @@ from doubles import FakeClock, FakeOutbox, FakeStore
 from trio.testing import wait_all_tasks_blocked
 
 from triobot.conversations.advice import Advice
+from triobot.conversations.charges.paid import deliver, goes_on
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
-from triobot.conversations.paid import deliver, goes_on
-from triobot.conversations.routes import Router, table_of
+from triobot.conversations.routes.router import Router, table_of
 from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
 from triobot.money import Captured, Ticket

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from triobot import Bot, Chat
-from triobot.conversations.routes import table_of
+from triobot.conversations.routes.router import table_of
 from triobot.testing import DrivenWorld, run
 
 ROOT: Final = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from triobot.conversations.routing import ROWS
+from triobot.conversations.routes.routing import ROWS
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "routing.md").read_text(encoding="utf-8")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import triobot.conversations.data  # noqa: F401  # names the wire's values for records
+import triobot.conversations.data.recorded  # noqa: F401  # names the wire's values for records
 from triobot.errors import UnreadableRecordError
 from triobot.journal.faults import recorded_error
 from triobot.journal.records import (

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from triobot import Bot, Chat
-from triobot.conversations.paid import Paid, paid
+from triobot.conversations.charges.paid import Paid, paid
 from triobot.errors import DeliveryUnknownError, PaymentDeclinedError
 from triobot.filters import command, text
 from triobot.seams import Write

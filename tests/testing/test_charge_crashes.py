@@ -9,7 +9,7 @@ import trio
 from crash_scenes import PRICE, Pizza, Pizzeria, play
 
 from triobot import Bot, Chat
-from triobot.conversations.paid import Paid, paid
+from triobot.conversations.charges.paid import Paid, paid
 from triobot.emulator.faults import Fault
 from triobot.filters import text
 from triobot.testing import DrivenWorld, drive

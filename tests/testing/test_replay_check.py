@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from triobot import Bot, Chat
-from triobot.conversations import rerun
+from triobot.conversations.inspection import rerun
 from triobot.errors import NondeterminismError
 from triobot.testing import drive
 

@@ -15,11 +15,11 @@ from uuid import UUID
 
 import attrs
 
-from triobot.conversations.buttons import Buttons
+from triobot.conversations.charges.paid import Paid
 from triobot.conversations.chat import Chat
-from triobot.conversations.filters import Command, Filter, command, join, message, press, text, when
-from triobot.conversations.paid import Paid
-from triobot.conversations.routes import Router
+from triobot.conversations.questions.buttons import Buttons
+from triobot.conversations.routes.filters import Command, Filter, command, join, message, press, text, when
+from triobot.conversations.routes.router import Router
 from triobot.wire.content import Contact, Content, File, Image, Location
 from triobot.wire.events import Event, Join, Message, Press
 from triobot.wire.results import Sent

@@ -10,8 +10,8 @@ from contextlib import aclosing, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Final, cast
 
-from ..conversations.failures import leaves
-from ..conversations.lines import line_above
+from ..conversations.running.failures import leaves
+from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from .terminal import harmless
 
@@ -87,10 +87,10 @@ async def _journal(ask: Ask, told: Told) -> list[Told] | None:
 async def _look(bot: Bot, settings: Settings, lines: list[Told]) -> tuple[str | None, int]:
     """Why a conversation would be parked, and how many of its words have changed."""
     from ..bot import dry_services_of
-    from ..conversations.exported import read_exported
-    from ..conversations.rerun import open_rerun
-    from ..conversations.routes import table_of
-    from ..conversations.stored import survives
+    from ..conversations.inspection.exported import read_exported
+    from ..conversations.inspection.rerun import open_rerun
+    from ..conversations.revival.stored import survives
+    from ..conversations.routes.router import table_of
 
     table = table_of(bot)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from ..conversations.lines import failing_line
+from ..conversations.running.lines import failing_line
 from ..errors import ConfigError
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from .terminal import harmless
 
 if TYPE_CHECKING:
     from ..bot import Bot
-    from ..conversations.rerun import Rerun
-    from ..conversations.stored import Stored
+    from ..conversations.inspection.rerun import Rerun
+    from ..conversations.revival.stored import Stored
     from ..operator.requests import Told
     from ..settings import Settings
 
@@ -64,7 +64,7 @@ def replay(arguments: argparse.Namespace) -> None:
     """Run it again, and say where it stands; end with 1 if it diverges from its journal."""
     import trio
 
-    from ..conversations.exported import read_exported, until
+    from ..conversations.inspection.exported import read_exported, until
 
     bot = load_bot(arguments.bot)
     settings = bot.settings()
@@ -109,8 +109,8 @@ def _lines_of(path: Path) -> list[Told]:
 
 async def _replay(bot: Bot, settings: Settings, stored: Stored, *, variables: bool, debug: bool) -> bool:
     from ..bot import dry_services_of
-    from ..conversations.rerun import open_rerun
-    from ..conversations.routes import table_of
+    from ..conversations.inspection.rerun import open_rerun
+    from ..conversations.routes.router import table_of
 
     async with open_rerun(dry_services_of(bot, settings), table_of(bot), stored) as rerun:
         for line in _shown(rerun, variables=variables):
@@ -143,8 +143,8 @@ def _shown(rerun: Rerun, *, variables: bool) -> Iterator[str]:
 
 
 def _frames(rerun: Rerun) -> list[tuple[str, FrameType]]:
-    from ..conversations.leash import frames_of
-    from ..conversations.standing import authors_frames
+    from ..conversations.inspection.standing import authors_frames
+    from ..conversations.running.leash import frames_of
 
     return [
         (path, frame)

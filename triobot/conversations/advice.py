@@ -19,8 +19,8 @@ import trio
 
 from ..errors import UnrecordableError
 from ..values import encode_value
-from .branches import branch_of
-from .lines import calling_line, is_authors
+from .running.branches import branch_of
+from .running.lines import calling_line, is_authors
 
 if TYPE_CHECKING:
     from .conversation import Conversation

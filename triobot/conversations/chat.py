@@ -19,18 +19,20 @@ from ..wire.events import Event, Sender
 from ..wire.ids import ChatId, as_recipient
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
-from . import asking, charging, steps
-from .address import Address
-from .arguments import check_content, check_edit, check_sent, on_unknown_of
-from .blocks import Blocks
-from .buttons import Buttons, Keyboard, inline_of, reply_of
-from .charging import Late
-from .data import ChatData
-from .doors import RecordedDoor
-from .filters import Filter
-from .live import Live, open_live
-from .paid import Currency, Paid
-from .waits import OtherwisePolicy
+from .blocks import steps
+from .blocks.methods import Blocks
+from .charges import charging
+from .charges.charging import Late
+from .charges.paid import Currency, Paid
+from .data.slots import ChatData
+from .doors.address import Address
+from .doors.own import RecordedDoor
+from .questions import asking
+from .questions.arguments import check_content, check_edit, check_sent, on_unknown_of
+from .questions.buttons import Buttons, Keyboard, inline_of, reply_of
+from .questions.live import Live, open_live
+from .routes.filters import Filter
+from .running.waits import OtherwisePolicy
 
 E_co = TypeVar("E_co", covariant=True, default=object)
 R = TypeVar("R")

@@ -41,23 +41,23 @@ from ..wire.events import Event, Press
 from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation
 from .advice import Copy, is_changed
-from .beginning import begun, opened, revived
-from .branches import Branch as Branch
-from .branches import OperationKind as OperationKind
-from .branches import enter_branch, leave_branch
-from .endings import Ending as Ending
-from .failures import apologize, report
-from .fingerprint import fingerprint
-from .journaling import ConversationWorld
-from .leash import Leash
-from .lines import calling_line
-from .opening import Opened
-from .paid import Debts, abandon
-from .routing import Start
+from .charges.paid import Debts, abandon
+from .inspection.fingerprint import fingerprint
+from .revival.beginning import begun, opened, revived
+from .revival.journaling import ConversationWorld
+from .revival.opening import Opened
+from .revival.stored import Stored
+from .routes.routing import Start
+from .running.branches import Branch as Branch
+from .running.branches import OperationKind as OperationKind
+from .running.branches import enter_branch, leave_branch
+from .running.endings import Ending as Ending
+from .running.failures import apologize, report
+from .running.leash import Leash
+from .running.lines import calling_line
+from .running.waits import Delivery, Wait, Watch
 from .services import Services as Services
-from .stored import Stored
 from .texts import Texts
-from .waits import Delivery, Wait, Watch
 
 if TYPE_CHECKING:
     from .chat import Chat

@@ -21,28 +21,28 @@ from ..seams import Consume, InboxRow, PutData, Write
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
-from . import catching_up
-from .answered import Answered
-from .calls import CALL, asked_of
-from .care import Care
-from .catching_up import CatchingUp
+from .charges.paid import is_the_ledgers
 from .chat import Chat
-from .claims import Claims
-from .consumption import Consumption, stored_event
 from .conversation import Conversation, Services
-from .declarations import Table
-from .elsewhere import Elsewhere
-from .keeping import Keeping, Kept
+from .data.keeping import Keeping, Kept
+from .doors.calls import CALL, asked_of
+from .doors.elsewhere import Elsewhere
+from .doors.signals import SIGNAL
+from .inbox import catching_up
+from .inbox.catching_up import CatchingUp
+from .inbox.claims import Claims
+from .inbox.consumption import Consumption, stored_event
+from .inbox.outdated import Outdated
+from .inspection.portrait import ChatPortrait, portray
 from .life import ChatLife
-from .outdated import Outdated
-from .paid import is_the_ledgers
-from .portrait import ChatPortrait, portray
-from .revival import park
-from .signals import SIGNAL
-from .tidying import Tidying
+from .questions.answered import Answered
+from .questions.tidying import Tidying
+from .revival.care import Care
+from .revival.reviving import park
+from .revival.waking import Waking
+from .routes.declarations import Table
+from .running.waits import Delivery, is_payment
 from .timers import Timers
-from .waits import Delivery, is_payment
-from .waking import Waking
 
 log: Final = logging.getLogger("triobot.conversations")
 

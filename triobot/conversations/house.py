@@ -10,11 +10,11 @@ from ..wire.ids import ChatId
 from ..wire.operations import Operation
 
 if TYPE_CHECKING:
-    from .care import Care
     from .conversation import Conversation
-    from .elsewhere import Elsewhere
-    from .keeping import Keeping
+    from .data.keeping import Keeping
+    from .doors.elsewhere import Elsewhere
     from .life import ChatLife
+    from .revival.care import Care
 
 
 class House(Protocol):

@@ -17,16 +17,16 @@ import trio
 
 from ..wire.events import Event, Leave
 from ..wire.ids import ChatId, MessageId, SenderId
-from .calls import Halt
 from .conversation import Conversation, Ending
-from .declarations import Table
-from .failures import report_filter
-from .filters import Setting
+from .data.keeping import Kept
+from .doors.calls import Halt
+from .doors.signals import is_signal
 from .house import House
-from .keeping import Kept
 from .places import Places, ends
 from .refusals import Refusals
-from .routing import (
+from .routes.declarations import Table
+from .routes.filters import Setting
+from .routes.routing import (
     Break,
     Decision,
     Drop,
@@ -43,10 +43,10 @@ from .routing import (
     offer,
     unfit,
 )
+from .running.failures import report_filter
+from .running.waits import Broken, Delivery, Taken, Unfit, Wait, Watch
 from .services import Services
-from .signals import is_signal
 from .too_late import TooLate
-from .waits import Broken, Delivery, Taken, Unfit, Wait, Watch
 
 # A person types a handful of messages ahead; whatever is above that waits in the inbox.
 MAILBOX: Final = 16

@@ -12,11 +12,11 @@ from typing import Final, TypeAlias, TypeVar, final
 
 from ..wire.events import Event, Leave
 from ..wire.ids import SenderId
-from .calls import Call, Halt, Place, asked_of
 from .conversation import Conversation, Ending
-from .declarations import Per, Table
-from .routing import Start
-from .waits import Delivery, Wait, Watch
+from .doors.calls import Call, Halt, Place, asked_of
+from .routes.declarations import Per, Table
+from .routes.routing import Start
+from .running.waits import Delivery, Wait, Watch
 
 W = TypeVar("W", Wait, Watch)
 Due: TypeAlias = tuple[Start, Delivery]

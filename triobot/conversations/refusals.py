@@ -11,11 +11,11 @@ from ..errors import StoreError
 from ..seams import Alarm
 from ..wire.events import Event, Press, Submission
 from ..wire.operations import SendMessage
-from .routing import token_of
+from .routes.routing import token_of
+from .running.waits import Delivery, is_payment
 from .services import Services
 from .speaking import words_for
 from .texts import Texts
-from .waits import Delivery, is_payment
 
 if TYPE_CHECKING:
     from .life import ChatLife

@@ -14,7 +14,7 @@ from .advice import Advice
 from .speaking import Speech
 
 if TYPE_CHECKING:
-    from .checking import ReplayCheck
+    from .inspection.checking import ReplayCheck
 
 
 @final

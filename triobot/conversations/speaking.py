@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from .data import Data
-from .lines import failing_line
+from .data.slots import Data
+from .running.lines import failing_line
 from .texts import Texts
 
 log: Final = logging.getLogger("triobot.conversations")

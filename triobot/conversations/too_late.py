@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import final
 
 from ..wire.ids import SenderId
-from .calls import Halt
+from .doors.calls import Halt
+from .doors.signals import is_signal
 from .places import ends
-from .signals import is_signal
-from .waits import Delivery
+from .running.waits import Delivery
 
 
 @final

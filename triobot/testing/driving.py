@@ -13,8 +13,8 @@ import trio
 from quart_trio import QuartTrio
 
 from ..bot import Bot
-from ..conversations.checking import RULE, ReplayCheck
-from ..conversations.rerun import Divergence
+from ..conversations.inspection.checking import RULE, ReplayCheck
+from ..conversations.inspection.rerun import Divergence
 from ..emulator.exchange import Exchange, ShiftedClock
 from ..emulator.faults import FaultPlan
 from ..emulator.inside import InsideControl, InsideTransport

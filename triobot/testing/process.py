@@ -12,7 +12,7 @@ import trio
 from quart_trio import QuartTrio
 
 from ..bot import Bot, within
-from ..conversations.checking import ReplayCheck
+from ..conversations.inspection.checking import ReplayCheck
 from ..errors import ConfigError
 from ..resources import Provided
 from ..runtime import Intake, Surroundings

@@ -1,0 +1,113 @@
+"""What chats keep beyond their conversations: each chat's values while it is in memory, and all chats' door.
+
+`data` is what an author sees of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import trio
+
+from ...seams import PutData, Store
+from ...wire.ids import ChatId
+from ..inbox.consumption import Consumption
+from ..speaking import Speech, words_for
+from ..texts import Texts
+from .slots import any_declared
+
+if TYPE_CHECKING:
+    from ..conversation import Conversation
+    from ..house import House
+    from ..places import Places
+
+PAGE: Final = 256
+
+
+@final
+class Kept:
+    """What one chat keeps, by key, as text.
+
+    Attributes:
+        values: None until they are read.
+    """
+
+    def __init__(self, house: House, chat_id: ChatId, places: Places, texts: Speech) -> None:
+        self.values: dict[str, str] | None = None
+        self._house = house
+        self._chat_id = chat_id
+        self._places = places
+        self._texts = texts
+        self._put_early: dict[str, str | None] = {}
+
+    async def load(self) -> None:
+        """Read what the chat keeps, unless that has been done or no key was declared."""
+        if self.values is None and any_declared():
+            stored = await self._house.keeping.stored(self._chat_id)
+            if self.values is None:  # another conversation of the chat may have been faster
+                self.values = dict(stored)
+                for key, value in self._put_early.items():
+                    self.put(key, value)
+
+    def put(self, key: str, value: str | None, *, writer: Conversation | None = None) -> None:
+        """Keep this, or with None nothing, under a key; other conversations are told as a turn of theirs."""
+        for there in self._places.all():
+            if there is not writer:
+                there.told(key, value)
+        if self.values is None:
+            self._put_early[key] = value
+        elif value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
+
+    @property
+    def texts(self) -> Texts:
+        """The runtime's own words, as this chat is to hear them."""
+        return self.words(self.values)
+
+    def words(self, data: Mapping[str, str] | None) -> Texts:
+        """The runtime's own words for a chat that keeps this."""
+        return words_for(self._texts, data)
+
+
+@final
+class Keeping:
+    """What any chat keeps, in memory or not.
+
+    Args:
+        find: what the chat keeps, while it is in memory.
+    """
+
+    def __init__(self, store: Store, consumption: Consumption, find: Callable[[ChatId], Kept | None]) -> None:
+        self._store = store
+        self._consumption = consumption
+        self._find = find
+
+    async def stored(self, chat_id: ChatId) -> Mapping[str, str]:
+        """What a chat keeps, from the store."""
+        await self._consumption.wait_written(chat_id)
+        return await self._store.data(chat_id)
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """What a chat keeps, as its conversations see it."""
+        kept = self._find(chat_id)
+        if kept is not None and kept.values is not None:
+            await trio.lowlevel.checkpoint()
+            return dict(kept.values)
+        return await self.stored(chat_id)
+
+    async def put(self, chat_id: ChatId, key: str, value: str | None) -> None:
+        """Keep a value; the chat's conversations see it at once, and it is durable when this returns."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        kept = self._find(chat_id)
+        if kept is not None:
+            kept.put(key, value)
+        self._consumption.add([PutData(chat_id, key, value)])
+        await self._consumption.wait_written()
+
+    async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
+        """A page of the chats that keep a value under this key."""
+        await self._consumption.wait_written()
+        return await self._store.keyed(key, after=after, limit=PAGE)

@@ -1,0 +1,193 @@
+"""What a chat remembers beyond its conversations: typed slots, kept in the store.
+
+A chat's values are read once, before its first conversation runs, and stay in memory as text while anything
+goes on there; so reading and writing need no waiting. They are written behind, in the commit that deletes the
+events which the conversation had in hand: a crash takes back both or neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, final, get_origin
+
+from ...errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
+from ...seams import LARGEST_VALUE
+from ...values import decode_value, encode_value, expect
+from ...wire.rules import check_text
+from ..advice import copied
+from .recorded import register_wire_values
+
+if TYPE_CHECKING:
+    from ..conversation import Conversation
+
+T = TypeVar("T")
+
+
+class _Missing(Enum):
+    MISSING = "missing"
+
+
+MISSING: Final = _Missing.MISSING
+
+_declared: Final[set[str]] = set()
+
+register_wire_values()
+
+
+def any_declared() -> bool:
+    """Whether this program has a key at all: without one, nobody's data need be read."""
+    return bool(_declared)
+
+
+@final
+class Key(Generic[T]):
+    """A typed slot of `Chat.data`. Declare it where the module is read, not inside a conversation.
+
+    Args:
+        name: under which the value is stored; keep it.
+        type: the value's class; frozen values, such as attrs classes and tuples, fit best.
+        default: what an empty slot holds; without one, reading it raises KeyError.
+        upgrade: makes a `T` of a stored value of another class, after the bot has changed.
+
+    Raises:
+        ConfigError: the name can't be stored, or there is no class.
+        UnrecordableError: the default can't be.
+
+    Example:
+        >>> LANGUAGE = Key("language", str, default="en")
+    """
+
+    def __init__(
+        self,
+        name: str,
+        type: type[T],
+        *,
+        default: T | _Missing = MISSING,
+        upgrade: Callable[[object], T] | None = None,
+    ) -> None:
+        try:
+            if "\0" in check_text("name", name):
+                raise LocalProtocolError("name", "must not hold U+0000")
+        except LocalProtocolError as error:
+            raise ConfigError(f"a key's {error}") from None
+        if isinstance(cast("object", type), str):
+            raise ConfigError(f"Key({name!r}) takes the class of its value, not its name")
+        self.name = name
+        self._type = type
+        self._upgrade = upgrade
+        expect(type)
+        self._default = None if default is MISSING else self.dump(default)
+        _declared.add(name)
+
+    def __repr__(self) -> str:
+        return f"Key({self.name!r})"
+
+    def dump(self, value: T) -> str:
+        """The value as it is stored.
+
+        Raises:
+            UnrecordableError: it can't be, or is of another class.
+        """
+        if not self._fits(value):
+            raise UnrecordableError(type(value).__name__, "value", f"{self!r} holds another class")
+        text = encode_value(value)
+        if len(text) > LARGEST_VALUE:
+            raise UnrecordableError(type(value).__name__, "value", f"{self!r} holds at most a megabyte")
+        return text
+
+    def load(self, text: str | None) -> T:
+        """A fresh value of what is stored; None is an empty slot.
+
+        Raises:
+            KeyError: the slot is empty, and has no default.
+            UnreadableRecordError: what is stored is of another class, and nothing upgrades it.
+        """
+        text = self._default if text is None else text
+        if text is None:
+            raise KeyError(self.name)
+        value = decode_value(text)
+        if self._fits(value):
+            return cast("T", value)
+        if self._upgrade is None:
+            raise UnreadableRecordError(f"{self!r} holds a {type(value).__name__}; give the key an upgrade=")
+        return self._upgrade(value)
+
+    def _fits(self, value: object) -> bool:
+        wanted: object = get_origin(self._type) or self._type
+        if wanted is float and type(value) is int:
+            return True
+        return not isinstance(wanted, type) or isinstance(value, wanted)
+
+
+def check_key(key: object) -> None:
+    """Refuse what is no `Key`.
+
+    Raises:
+        ConfigError: it isn't.
+    """
+    if not isinstance(key, Key):
+        raise ConfigError("what a chat keeps has a Key, as in VISITS = Key('visits', int), not a name")
+
+
+@final
+class Data:
+    """The values of one chat, to look at: what `Bot` hands to a function given as ``texts=``."""
+
+    def __init__(self, stored: Mapping[str, str]) -> None:
+        self._stored = stored
+
+    def __getitem__(self, key: Key[T]) -> T:
+        """A fresh copy of the value; raises as `ChatData` does."""
+        return key.load(self._stored.get(key.name))
+
+    def __contains__(self, key: Key[T]) -> bool:
+        """Whether the slot holds a value, its default aside."""
+        return key.name in self._stored
+
+
+@final
+class ChatData:
+    """The values of one chat, as one conversation sees them; `Chat.data`.
+
+    Example:
+        >>> async def greet(chat: Chat) -> None:
+        ...     chat.data[VISITS] = chat.data[VISITS] + 1
+    """
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    def __getitem__(self, key: Key[T]) -> T:
+        """A fresh copy of the value: changing it changes nothing here.
+
+        Raises:
+            KeyError: the slot is empty, and the key has no default.
+            UnreadableRecordError: what is stored is of another class.
+        """
+        check_key(key)
+        text = self._conversation.data().get(key.name)
+        value = key.load(text)
+        if self._conversation.services.advice is not None:
+            copy = copied(key.name, key.dump(value), value)
+            if copy is not None:
+                self._conversation.lent(copy)
+        return value
+
+    def __setitem__(self, key: Key[T], value: T) -> None:
+        """Keep a value; it is durable together with the consumption of the event that caused it.
+
+        Raises:
+            UnrecordableError: it can't be recorded; nothing was changed.
+        """
+        check_key(key)
+        self._conversation.put_data(key.name, key.dump(value))
+
+    def __delitem__(self, key: Key[T]) -> None:
+        """Empty the slot; an empty one stays so."""
+        check_key(key)
+        self._conversation.put_data(key.name, None)
+
+    def __contains__(self, key: Key[T]) -> bool:
+        """Whether the slot holds a value, its default aside."""
+        return key.name in self._conversation.data()

@@ -1,0 +1,5 @@
+"""Ways into a chat that are not the platform's.
+
+`address` is one chat as others see it, `own` a conversation's door to other chats; `signals` and `calls`
+are what comes through them, `elsewhere` is where that arrives.
+"""

@@ -1,0 +1,210 @@
+"""One chat as others see it: say something there, tell it something, start and stop what runs in it.
+
+There are two doors to an `Address`: `Chat.to` is a conversation's own, where each call is one of its
+operations; `Bot.chat` is for everybody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, final
+
+import attrs
+from typing_extensions import TypeVarTuple
+
+from ...seams import OnUnknown
+from ...wire.content import Content
+from ...wire.ids import ChatId, Recipient, as_chat_id
+from ...wire.operations import DeleteMessage, EditMessage, Operation, SendMessage
+from ...wire.results import Sent
+from ..data.slots import Key, check_key
+from ..questions.arguments import check_content, check_edit, check_sent, on_unknown_of
+from ..questions.buttons import Buttons, Keyboard, inline_of, reply_of
+
+if TYPE_CHECKING:
+    from ..chat import Chat
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+
+class Door(Protocol):
+    """How an `Address` gets to its chat."""
+
+    async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
+        """Send something."""
+        ...
+
+    async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
+        """Tell the chat something."""
+        ...
+
+    async def start(
+        self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
+    ) -> bool:
+        """Start a route."""
+        ...
+
+    async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
+        """Stop a route."""
+        ...
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """What the chat keeps."""
+        ...
+
+    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
+        """Keep something for the chat, or with None nothing."""
+        ...
+
+
+@final
+@attrs.frozen
+class Address:
+    """A chat, seen from elsewhere; made by `Chat.to` and `Bot.chat`.
+
+    What is sent takes its place in the chat's lane. What is said through `Chat.to` are operations of the
+    conversation: the same things are refused there that are refused on its own chat.
+    """
+
+    _door: Door = attrs.field(repr=False)
+    id: Recipient = attrs.field(repr=False)
+
+    async def send(
+        self,
+        content: Content,
+        *,
+        buttons: Buttons[Any] | None = None,
+        keyboard: Keyboard | None = None,
+        on_unknown: Literal["resend", "raise"] = "resend",
+    ) -> Sent:
+        """Send something; see `Chat.send`."""
+        check_content(content)
+        operation = SendMessage(
+            self.id,
+            content,
+            reply_keyboard=reply_of(keyboard),
+            inline_keyboard=inline_of(buttons),
+        )
+        return await self._door.perform(operation, on_unknown_of(on_unknown))
+
+    async def edit(
+        self, sent: Sent, content: Content | None = None, *, buttons: Buttons[Any] | None = None
+    ) -> None:
+        """Replace a message; see `Chat.edit`."""
+        check_edit(sent, content, buttons)
+        operation = EditMessage(sent.chat_id, sent.id, content, inline_of(buttons))
+        await self._door.perform(operation, OnUnknown.RESEND)
+
+    async def delete(self, sent: Sent) -> None:
+        """Delete a message; deleting what is gone is no error."""
+        check_sent(sent)
+        await self._door.perform(DeleteMessage(sent.chat_id, sent.id), OnUnknown.RESEND)
+
+    async def get(self, key: Key[T]) -> T:
+        """A fresh copy of what the chat keeps under a key; see `Chat.data`.
+
+        Raises:
+            KeyError: the slot is empty, and the key has no default.
+            UnreadableRecordError: what is stored is of another class.
+            LocalProtocolError: the chat is not named by its id.
+        """
+        check_key(key)
+        data = await self._door.data(as_chat_id(self.id))
+        return key.load(data.get(key.name))
+
+    async def set(self, key: Key[T], value: T) -> None:
+        """Keep a value for the chat: its conversations see it at once, and it is durable when this returns.
+
+        While the store is full this waits.
+
+        Raises:
+            UnrecordableError: the value can't be recorded.
+            LocalProtocolError: the chat is not named by its id.
+
+        Cancellation: *ambiguous*; it may be repeated.
+        """
+        check_key(key)
+        await self._door.put_data(as_chat_id(self.id), key.name, key.dump(value))
+
+    async def clear(self, key: Key[Any]) -> None:
+        """Empty a slot of the chat, as ``del chat.data[KEY]`` does there; an empty one stays so.
+
+        Raises:
+            LocalProtocolError: the chat is not named by its id.
+
+        Cancellation: *ambiguous*; it may be repeated.
+        """
+        check_key(key)
+        await self._door.put_data(as_chat_id(self.id), key.name, None)
+
+    async def signal(self, value: object, *, key: str | None = None) -> None:
+        """Tell the chat something: whoever there takes `triobot.filters.signal` of its class gets it.
+
+        It is durable when this returns, and comes in order with the chat's events. When nobody takes it now
+        it waits for a conversation that does.
+
+        Args:
+            value: a frozen attrs class's, by preference; anything that can be recorded, but None.
+            key: a second signal with the same key to this chat within seven days is dropped. Through
+                `Chat.to` each call has one of its own: what a restart repeats is told once.
+
+        Raises:
+            UnrecordableError: the value can't be recorded.
+            LocalProtocolError: the chat is not named by its id.
+            StoreFullError: too many wait in this chat; nothing was stored.
+
+        Cancellation: *ambiguous*; with a `key` it may simply be repeated.
+        """
+        await self._door.signal(as_chat_id(self.id), value, key)
+
+    async def start(
+        self,
+        fn: Callable[[Chat[object], *Args], Awaitable[None]],
+        *args: *Args,
+        key: str | None = None,
+    ) -> bool:
+        """Start a route in the chat, in the way of its kind; it is durable when this returns.
+
+        An aside starts at once, an interrupt ends what is live first, a conversation waits until the chat
+        has no live one. `Chat.event` there is that of the conversation that calls, and None without one.
+
+        Args:
+            fn: a function that a decorator of the bot has declared, and that doesn't insist on an event.
+            args: what it gets besides the chat; each must be recordable, and arrives as a copy.
+            key: while a run with this key lives, and for seven days after it was started, starting it again
+                does nothing. Without one each call starts another.
+
+        Returns: False if there was nothing to do.
+
+        Raises:
+            ConfigError: `fn` is no route, or doesn't take these arguments.
+            UnrecordableError: an argument can't be recorded.
+            LocalProtocolError: the chat is not named by its id, or the key is empty or no text.
+            StoreFullError: too much waits in this chat; nothing was stored.
+
+        Cancellation: *ambiguous*; with a `key` it may simply be repeated.
+
+        Example:
+            >>> @bot.aside
+            ... async def remind(chat: Chat, order: int) -> None:
+            ...     await chat.sleep(3 * 24 * 3600)
+            ...     await chat.send(f"Has order {order} arrived?")
+            >>> await bot.chat(chat_id).start(remind, 7, key="order-7")
+        """
+        return await self._door.start(as_chat_id(self.id), fn, args, key)
+
+    async def stop(self, fn: Callable[..., Awaitable[None]], *, key: str | None = None) -> bool:
+        """End a route's runs in the chat, as an interrupt would; it is durable when this returns.
+
+        Also those that wait for their place. What people said meanwhile is routed again.
+
+        Args:
+            fn: as for `start`.
+            key: only the run that was started with this key.
+
+        Returns: False if there is nothing to end; True may also mean that nobody can know yet.
+
+        Raises: as `start`.
+        """
+        return await self._door.stop(as_chat_id(self.id), fn, key)

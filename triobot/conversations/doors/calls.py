@@ -1,0 +1,125 @@
+"""What code asks of a chat, through the events' own door: to start a route, to stop it.
+
+Both are rows of the inbox like signals: durable when they have been said, in order with what people do. No
+filter sees them: the routing table takes them by the route's name.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, cast, final
+
+import attrs
+
+from ...errors import LocalProtocolError, RecordError
+from ...seams import Arrival, InboxRow
+from ...values import decode_value, encode_value, register
+from ...wire.events import Event, Sender
+from ...wire.ids import ChatId
+from ...wire.rules import check_text
+
+# No header of a request can hold a line feed: nothing from the web passes for a call.
+CALL: Final = "triobot/call\n"
+
+
+class Place(Enum):
+    """Which place in the chat a called route takes."""
+
+    OWN = "own"
+    """That of its kind."""
+
+    LIVE = "live"
+    """It goes on in the place of the chat's live conversation."""
+
+    SENDER = "sender"
+    """It goes on in the place of its sender's conversation."""
+
+    BESIDE = "beside"
+    """It goes on in the place of an aside."""
+
+
+@final
+@attrs.frozen
+class Call:
+    """Start a route.
+
+    Attributes:
+        name: the route's.
+        args: what its function gets besides the chat.
+        value: what `Chat.event` is: of whoever called; None if that was no conversation.
+        sender: whose conversation it is, if anybody's.
+        key: a second call of the route with this key starts nothing.
+    """
+
+    chat_id: ChatId
+    name: str
+    args: tuple[object, ...] = attrs.field(default=(), repr=False)
+    value: object = attrs.field(default=None, repr=False)
+    sender: Sender | None = attrs.field(default=None, repr=False)
+    key: str | None = attrs.field(default=None, repr=False)
+    place: Place = Place.OWN
+
+
+@final
+@attrs.frozen
+class Halt:
+    """Stop a route, where it was started with this key; with None wherever it runs in the chat."""
+
+    chat_id: ChatId
+    name: str
+    key: str | None = attrs.field(default=None, repr=False)
+    sender: Sender | None = None
+
+    def ends(self, name: str, key: str | None) -> bool:
+        """Whether this stops a run of the route `name` that has this key."""
+        return name == self.name and (self.key is None or key == self.key)
+
+
+for _cls in (Place, Call, Halt):
+    register(_cls, name=f"triobot.{_cls.__name__}")
+
+
+def check_key(key: str | None) -> None:
+    """Refuse a key that no store can hold, at the door: behind it, the writer would fail for everybody.
+
+    Raises:
+        LocalProtocolError: it is empty, no text, or holds what can't be stored.
+    """
+    if key is not None and "\0" in check_text("key", key):
+        raise LocalProtocolError("key", "must not hold U+0000")
+
+
+def call_arrival(asked: Call | Halt, once: str | None, now: int) -> Arrival:
+    """A call on its way into the inbox.
+
+    Args:
+        once: a second call with this key is dropped.
+
+    Raises:
+        LocalProtocolError: the run's key, or `once`, can't be stored.
+        UnrecordableError: an argument can't be recorded.
+    """
+    check_key(asked.key)
+    check_key(once)
+    body = encode_value(asked).encode()
+    whole = None if once is None else f"call:{asked.chat_id}:{asked.name}:{once}"
+    return Arrival(asked.chat_id, None, now, CALL, body, whole, once=once is not None)
+
+
+def stored_call(row: InboxRow) -> Call | Halt | None:
+    """The call of a stored row, with fresh values; None if this process knows a class of it not."""
+    try:
+        asked = decode_value(row.body.decode())
+    except (RecordError, UnicodeDecodeError):
+        return None
+    return asked if isinstance(asked, Call | Halt) else None
+
+
+def asked_of(event: object) -> Call | Halt | None:
+    """The call that has come in place of an event, or None."""
+    return event if isinstance(event, Call | Halt) else None
+
+
+def as_event(asked: Call | Halt) -> Event:
+    """A call on its way through the chat: the wire's own union stays closed."""
+    return cast("Event", asked)

@@ -1,0 +1,197 @@
+"""What comes to a chat from elsewhere than the platform: signals, and routes that code starts and stops.
+
+Each is written into the inbox before it is said to be done, and then goes the way of every event. What the
+chat keeps can be read and written from here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+import trio
+
+from ...errors import StoreFullError
+from ...money import Captured
+from ...seams import Accepted, Arrival, InboxRow, OverQuota, PutData, Quota, Write
+from ...wire.events import Event, Sender
+from ...wire.ids import ChatId
+from ..inbox.consumption import stored_event
+from ..routes.declarations import Table
+from ..routes.routing import Start
+from ..running.waits import Delivery
+from ..services import Services
+from .calls import CALL, Call, Halt, Place, as_event, asked_of, call_arrival, stored_call
+from .signals import SIGNALS, signal_arrival
+
+if TYPE_CHECKING:
+    from ..conversation import Conversation
+    from ..life import ChatLife
+
+_QUOTA: Final = Quota(events_per_chat=SIGNALS)
+RETRY_STORE: Final = 5.0
+
+
+class Chats(Protocol):
+    """The dispatcher, as this module sees it."""
+
+    def offer(self, row: InboxRow, event: Event) -> None:
+        """Take an accepted event."""
+        ...
+
+    def life(self, chat_id: ChatId) -> ChatLife | None:
+        """What goes on in a chat."""
+        ...
+
+    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
+        """These inbox rows have been dealt with."""
+        ...
+
+    @property
+    def behind(self) -> bool:
+        """Events wait in the inbox only."""
+        ...
+
+    def handed_over(self, seq: int) -> None:
+        """This row has its conversation already."""
+        ...
+
+
+@final
+class Elsewhere:
+    """Puts into chats what no user did."""
+
+    def __init__(self, services: Services, table: Table, chats: Chats) -> None:
+        self.table = table
+        self._services = services
+        self._chats = chats
+        self._coming: dict[int, Call] = {}
+
+    async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
+        """Store a signal, and take it like an event; see `triobot.Address.signal`."""
+        await self._accept(signal_arrival(chat_id, value, key, self._services.clock.now()), self._offer)
+
+    async def start(
+        self,
+        chat_id: ChatId,
+        name: str,
+        args: tuple[object, ...],
+        *,
+        key: str | None,
+        once: str | None,
+        value: object = None,
+        sender: Sender | None = None,
+    ) -> bool:
+        """Have a route started; see `triobot.Address.start`.
+
+        Args:
+            key: of the run; what runs, or is on its way, with this key, is not started again.
+            once: a second call with this key is dropped.
+            value, sender: of the conversation that calls.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if key is not None and self._runs(Halt(chat_id, name, key)):
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return False
+        call = Call(chat_id, name, args, value, sender, key)
+        return await self._accept(call_arrival(call, once, self._services.clock.now()), self._offer)
+
+    async def stop(self, chat_id: ChatId, name: str, key: str | None) -> bool:
+        """Have a route's runs ended; see `triobot.Address.stop`."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        halt = Halt(chat_id, name, key)
+        # What is behind may hold what this is to stop.
+        life = self._chats.life(chat_id)
+        if not (self._runs(halt) or self._chats.behind or (life is not None and life.behind)):
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return False
+        return await self._accept(call_arrival(halt, None, self._services.clock.now()), self._offer)
+
+    def came(self, seq: int) -> None:
+        """A row has reached its chat."""
+        self._coming.pop(seq, None)
+
+    def _runs(self, halt: Halt) -> bool:
+        coming = any(
+            call.chat_id == halt.chat_id and halt.ends(call.name, call.key) for call in self._coming.values()
+        )
+        life = self._chats.life(halt.chat_id)
+        return coming or (life is not None and life.runs(halt))
+
+    async def hand_over(self, conversation: Conversation, name: str, args: tuple[object, ...]) -> None:
+        """Write down what goes on in a conversation's place, with the end of what that had in hand.
+
+        Returns once the conversation has its successor, unless something else ended it meanwhile.
+
+        Raises:
+            UnrecordableError: an argument, or what started the conversation, can't be recorded.
+            StoreFullError: nothing was stored.
+        """
+        call = Call(
+            conversation.life.chat_id,
+            name,
+            args,
+            conversation.given,
+            conversation.event.sender,
+            conversation.key,
+            conversation.life.places.place_of(conversation),
+        )
+        arrival = call_arrival(call, None, self._services.clock.now())
+
+        def succeed(row: InboxRow) -> None:
+            fresh = stored_call(row)
+            route = self.table.named(name)
+            assert isinstance(fresh, Call)
+            assert route is not None
+            self._chats.handed_over(row.seq)
+            start = Start(route, fresh.value, fresh)
+            conversation.life.succeed(conversation, start, Delivery(row.seq, as_event(fresh), row.at))
+
+        await self._accept(arrival, succeed, also=conversation.end_with())
+
+    async def hand_money(self, name: str, captured: Captured) -> None:
+        """Have the aside begin that takes this money, unless it runs or is on its way already; durable.
+
+        By the money's key, so that a delivery that is repeated after a crash begins nothing twice.
+        """
+        chat_id, key, store = captured.chat_id, captured.key, self._services.store
+        after = 0
+        while rows := await store.pending(chat_id, after=after, limit=SIGNALS):
+            after = rows[-1].seq
+            if any(_brings(row, key) for row in rows):
+                return
+        # In this order: a row that is taken meanwhile has its conversation by then.
+        if any(row.key == key and row.ended_at is None for row in await store.conversations(chat_id)):
+            return
+        call = Call(chat_id, name, (), captured, None, key, Place.BESIDE)
+        while True:
+            try:
+                await self._accept(call_arrival(call, None, self._services.clock.now()), self._offer)
+            except StoreFullError:
+                await trio.sleep(RETRY_STORE)
+            else:
+                return
+
+    async def _accept(
+        self, arrival: Arrival, on_commit: Callable[[InboxRow], None], *, also: Sequence[Write] = ()
+    ) -> bool:
+        accepted = await self._services.store.accept(arrival, quota=_QUOTA, also=also, on_commit=on_commit)
+        if isinstance(accepted, OverQuota):
+            whose = "altogether" if accepted.whole else f"in chat {arrival.chat_id}"
+            raise StoreFullError(f"the signal was not stored: too much waits {whose}; repeat it later")
+        return isinstance(accepted, Accepted)
+
+    def _offer(self, row: InboxRow) -> None:
+        event = stored_event(row)
+        if event is not None:
+            call = asked_of(event)
+            if isinstance(call, Call):
+                self._coming[row.seq] = call
+            self._chats.offer(row, event)
+
+
+def _brings(row: InboxRow, key: str) -> bool:
+    if row.content_type != CALL:
+        return False
+    call = stored_call(row)
+    return isinstance(call, Call) and isinstance(call.value, Captured) and call.value.key == key

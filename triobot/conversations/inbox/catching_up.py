@@ -1,0 +1,163 @@
+"""Chats that are behind, and chats that come back from the store: their events are read from the inbox.
+
+A page each, in turn: a chat that is flooded delays no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol, final
+
+import trio
+
+from ...seams import InboxRow
+from ...wire.events import Event
+from ..house import House
+from ..life import ChatLife
+from ..revival.reviving import revive
+from ..routes.declarations import Table
+from ..running.waits import Delivery, is_payment
+from ..services import Services
+from .consumption import stored_event
+
+PAGE: Final = 256
+
+
+class Hall(House, Protocol):
+    """The dispatcher, as this module sees it."""
+
+    async def until_not_too_busy(self) -> None:
+        """Wait while too many conversations are at work."""
+        ...
+
+    def knows(self, event: Event) -> bool:
+        """Whether this bot can do what code asks for."""
+        ...
+
+    def unreadable(self, row: InboxRow) -> None:
+        """Deal with a row that nobody here can read."""
+        ...
+
+
+@final
+class CatchingUp:
+    """Brings chats to where the dispatcher's cursor is."""
+
+    def __init__(self, services: Services, table: Table, hall: Hall) -> None:
+        self._services = services
+        self._table = table
+        self._hall = hall
+        self._stalled: dict[ChatLife, None] = {}
+        self._stall = trio.Event()
+
+    def __len__(self) -> int:
+        return len(self._stalled)
+
+    def room(self, life: ChatLife) -> None:
+        """A chat that was behind has room again: read on."""
+        self._stalled[life] = None
+        self._stall.set()
+
+    async def keep_up(self) -> None:
+        """Read on for whoever has room again, until cancelled."""
+        while True:
+            await self._stall.wait()
+            self._stall = trio.Event()
+            while self._stalled:
+                # A page each, in turn: a chat that is flooded delays no other.
+                life = next(iter(self._stalled))
+                del self._stalled[life]
+                await self._hall.until_not_too_busy()
+                async with self._hall.care.hand(life.chat_id):
+                    await self._catch_up(life)
+
+    async def _catch_up(self, life: ChatLife) -> None:
+        if life.loading:
+            await self._come_back(life)
+            return
+        latest = life.latest
+        rows: Sequence[InboxRow] = ()
+        if life.cursor < latest:
+            rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
+        if not self._hall.stopping and life.behind:
+            await self._deliver_page(life, rows, latest)
+
+    async def _come_back(self, life: ChatLife) -> None:
+        """A chat is brought back from the store; then what came for it is looked at."""
+        # What the last ones of this chat left behind must be there to be read.
+        await self._hall.wait_written()
+        await revive(self._services, self._table, life)
+        await self._look_at_those_that_waited(life)
+        await self._hall.care.look_at_deadlines(life)
+        life.loading = False
+        if not self._hall.stopping:
+            self.room(life)
+            for there in life.places.all():
+                there.tick()
+
+    async def _look_at_those_that_waited(self, life: ChatLife) -> None:
+        """As if they came now: each finds its taker, and once there is no room, only those jump that can."""
+        seen, room = life.cursor, True
+        while not self._hall.stopping and seen < life.latest:
+            latest = life.latest
+            rows = await self._services.store.pending(life.chat_id, after=seen, limit=PAGE)
+            for row in rows:
+                event = stored_event(row)
+                if row.seq > latest:
+                    break
+                if self._is_the_ledgers(event):
+                    continue
+                if event is None or not self._hall.knows(event):
+                    if room:
+                        self._hall.unreadable(row)
+                    continue
+                delivery = Delivery(row.seq, event, row.at)
+                if not await self._hall.care.admit(life, row, delivery):
+                    continue
+                if not room:
+                    life.jump(delivery, group=row.group)
+                elif life.deliver(delivery, group=row.group):
+                    life.cursor = row.seq
+                else:
+                    room = False
+            seen = min(rows[-1].seq, latest) if len(rows) == PAGE else latest
+            if room:
+                life.cursor = seen
+
+    async def _deliver_page(self, life: ChatLife, rows: Sequence[InboxRow], latest: int) -> None:
+        for row in rows:
+            if row.seq > latest:
+                break  # the cursor comes to it by itself
+            if not await self._deliver_stored(life, row):
+                return  # until there is room
+            life.cursor = row.seq
+        else:
+            if len(rows) == PAGE:
+                self.room(life)
+                return
+        life.cursor = max(life.cursor, latest)
+        life.jumped = {seq for seq in life.jumped if seq > life.cursor}
+        life.behind = life.latest > life.cursor
+        if life.behind:
+            self.room(life)
+        elif life.idle:
+            self._hall.over(life)
+
+    async def _deliver_stored(self, life: ChatLife, row: InboxRow) -> bool:
+        if row.seq in life.jumped:
+            life.jumped.discard(row.seq)
+            return True
+        event = stored_event(row)
+        if self._is_the_ledgers(event):
+            return True
+        if event is None or not self._hall.knows(event):
+            self._hall.unreadable(row)
+            return True
+        delivery = Delivery(row.seq, event, row.at)
+        if not await self._hall.care.admit(life, row, delivery):
+            return True
+        return life.deliver(delivery, group=row.group, jumped=True)
+
+    def _is_the_ledgers(self, event: Event | None) -> bool:
+        """Whether the ledger has this row, since it was routed, and consumes it."""
+        return self._services.payments is not None and event is not None and is_payment(event)

@@ -1,0 +1,159 @@
+"""Rows of the inbox: what they hold, and their end once they have been dealt with.
+
+Deleting is write-behind: a crash before it handles events again, and never loses one. What a conversation
+wrote into its chat's data while it had an event in hand goes into the same commit as that event's end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final, cast, final
+
+import trio
+
+from ...errors import JournalConflictError, ProtocolError, StoreFullError
+from ...seams import Alarm, InboxRow, PutData, RaiseAlarm, Store, Write
+from ...wire.decode import decode_event
+from ...wire.events import Event
+from ...wire.ids import ChatId
+from ..doors.calls import CALL, stored_call
+from ..doors.signals import SIGNAL, stored_signal
+
+log: Final = logging.getLogger("triobot.conversations")
+
+_FLUSH_DEADLINE: Final = 10.0
+
+
+def stored_event(row: InboxRow) -> Event | None:
+    """The event of a stored row; None if this version can't read what an earlier one could."""
+    if row.content_type == SIGNAL:
+        return stored_signal(row)
+    if row.content_type == CALL:
+        # As a signal's: the wire's own union stays closed.
+        return cast("Event | None", stored_call(row))
+    try:
+        return decode_event(row.content_type, row.body)
+    except ProtocolError:
+        return None
+
+
+@final
+class Consumption:
+    """Writes what conversations leave behind, as many units at once as there are, in their order.
+
+    A unit is stored whole or not at all, and never before an earlier one.
+    """
+
+    def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
+        self._store = store
+        self._raise_alarm = raise_alarm
+        self._units: list[tuple[Write, ...]] = []
+        self._looks: list[Callable[[], None]] = []
+        self._chats: Counter[ChatId] = Counter()
+        self._added = 0
+        self._written = 0
+        self._more_written = trio.lowlevel.ParkingLot()
+        self._over = False
+        self._in_doubt = False
+        self._some = trio.Event()
+
+    def add(self, writes: Sequence[Write]) -> None:
+        """Write this, as one."""
+        if writes:
+            self._units.append(tuple(writes))
+            self._chats.update(write.chat_id for write in writes if isinstance(write, PutData))
+            self._added += 1
+            self._some.set()
+
+    def before_writing(self, look: Callable[[], None]) -> None:
+        """Call this once, just before the next units are taken, which is soon: it may add one."""
+        self._looks.append(look)
+        self._some.set()
+
+    async def wait_written(self, chat_id: ChatId | None = None) -> None:
+        """Wait until what was added is durable; with a chat's id, only if there is data of that chat.
+
+        Raises:
+            trio.ClosedResourceError: the bot stops, and it could not be written.
+        """
+        if chat_id is None or self._chats[chat_id]:
+            added = self._added
+            while self._written < added:
+                if self._over:
+                    raise trio.ClosedResourceError("the bot has stopped")
+                await self._more_written.park()
+
+    @property
+    def added(self) -> int:
+        """How many units were added so far."""
+        return self._added
+
+    def is_written(self, added: int) -> bool:
+        """Whether so many units are durable."""
+        return self._written >= added
+
+    @property
+    def waiting(self) -> int:
+        """How many units are not written yet."""
+        return len(self._units)
+
+    async def keep_flushing(self) -> None:
+        """Write whatever is added, until cancelled."""
+        while True:
+            await self._some.wait()
+            self._some = trio.Event()
+            if not await self._flush():
+                await trio.sleep(1)
+                self._some.set()
+
+    async def flush_at_the_end(self) -> None:
+        """Write the last of it, in spite of cancellation, within some seconds."""
+        # Shielded, so that events that were dealt with are not dealt with again after a clean stop.
+        with trio.move_on_after(_FLUSH_DEADLINE, shield=True) as limit:
+            await self._flush()
+        self._over = True
+        self._more_written.unpark_all()
+        if limit.cancelled_caught:
+            log.warning("the last %d handled events are still in the inbox", len(self._units))
+
+    async def _flush(self) -> bool:
+        """Whether there was room to write it down."""
+        looks, self._looks = self._looks, []
+        for look in looks:
+            look()
+        units, self._units = self._units, []
+        try:
+            await self._commit(units)
+        except StoreFullError:
+            # Nothing is lost: what isn't durable has not happened, and nobody has seen anything of it.
+            self._units = [*units, *self._units]
+            self._raise_alarm(
+                Alarm("store_unwritable", "consume", "the store can't be written: free some space")
+            )
+            return False
+        except BaseException:
+            self._units = [*units, *self._units]
+            self._in_doubt = True
+            raise
+        self._written += len(units)
+        for unit in units:
+            self._chats.subtract(write.chat_id for write in unit if isinstance(write, PutData))
+        self._chats += Counter()
+        self._more_written.unpark_all()
+        return True
+
+    async def _commit(self, units: Sequence[tuple[Write, ...]]) -> None:
+        try:
+            if units:
+                await self._store.commit(*(write for unit in units for write in unit))
+        except JournalConflictError:
+            # One conversation was forgotten meanwhile: the others must not suffer for it.
+            for unit in units:
+                try:
+                    await self._store.commit(*unit)
+                except JournalConflictError as error:
+                    # A commit that was cut short by the program's stop may have been done all the same.
+                    level = logging.DEBUG if self._in_doubt else logging.WARNING
+                    log.log(level, "a conversation isn't where its writer believes: %s", error)

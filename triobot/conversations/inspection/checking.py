@@ -1,0 +1,201 @@
+"""Replay-check: what a restart would find is looked for after each answer, while one develops and tests.
+
+Whenever a conversation has come to rest, its journal is run again beside it, dry; the two must stand at the
+same place, with the same variables. The first divergence is told, once a conversation.
+
+Each answer is checked while a journal is short, then each time that it has grown by an eighth, and at the
+end: so a conversation pays a constant amount for each record, however long it gets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+import attrs
+
+from ...errors import TriobotError
+from ...journal.records import Continued, Ended, Record
+from ...journals import ConversationId, ConversationRow, Lease
+from ...seams import Alarm
+from ..revival.stored import Stored
+from .dry import dry_services
+from .rerun import Divergence, Rerun, open_rerun, recorded_ending
+from .standing import Standing, difference, standing_of
+
+if TYPE_CHECKING:
+    from ..conversation import Conversation
+
+log: Final = logging.getLogger("triobot.development")
+
+SHORT: Final = 64
+"""Records up to which each answer is checked."""
+
+RULE: Final = "what may differ between two runs goes through the chat: docs/the-one-rule.md"
+
+
+@final
+@attrs.frozen
+class Checked:
+    """A conversation and where it stands, for who wants to look at it once more, such as another process.
+
+    Attributes:
+        group: two people were seen in its chat.
+    """
+
+    stored: Stored
+    standing: Standing
+    group: bool
+
+
+Tell: TypeAlias = Callable[[str, Divergence], None]
+
+
+@final
+class ReplayCheck:
+    """Runs journals again.
+
+    Args:
+        tell: told of each divergence, with the conversation's route; by default it is logged, and an alarm.
+        passed: told of what didn't diverge.
+    """
+
+    def __init__(self, tell: Tell | None = None, passed: Callable[[Checked], None] | None = None) -> None:
+        self._tell = tell
+        self._passed = passed
+
+    def watch(self, there: Conversation, lease: Lease, records: Sequence[Record]) -> Watched:
+        """Check this conversation from now on; these are its records so far."""
+        return Watched(self, there, lease, records)
+
+    def diverged(self, there: Conversation, divergence: Divergence) -> None:
+        """Tell of a conversation that a restart would not bring back."""
+        there.house.count("diverged")
+        name = there.route.name
+        if self._tell is not None:
+            self._tell(name, divergence)
+            return
+        log.error(
+            "%s: conversation %s doesn't repeat itself: %s; %s", divergence.line, name, divergence, RULE
+        )
+        text = f"conversation {name} doesn't repeat itself: {divergence}; {RULE}"
+        there.services.raise_alarm(Alarm("replay_diverged", f"{name} {divergence.line}", text))
+
+    def matched(self, checked: Checked) -> None:
+        """Tell of a conversation that a restart would bring back."""
+        if self._passed is not None:
+            self._passed(checked)
+
+
+@final
+class Watched:
+    """One conversation that is checked."""
+
+    def __init__(
+        self, check: ReplayCheck, there: Conversation, lease: Lease, records: Sequence[Record]
+    ) -> None:
+        self._check = check
+        self._there = there
+        self._lease = lease
+        self._records = list(records)
+        self._next = len(self._records)
+        self._looking = False
+        self._diverged = False
+
+    def add(self, records: Sequence[Record]) -> None:
+        """These were recorded; the conversation may be over with them."""
+        self._records.extend(records)
+        if self._over:
+            self._next = len(self._records)
+            self._look_soon()
+
+    def rests(self) -> None:
+        """Nothing comes next, for the time being."""
+        self._look_soon()
+
+    @property
+    def _over(self) -> bool:
+        return bool(self._records) and isinstance(self._records[-1], Ended | Continued)
+
+    def _look_soon(self) -> None:
+        if not self._looking and not self._diverged and len(self._records) >= self._next:
+            self._looking = True
+            # Not at once: its task hasn't gone to sleep yet.
+            self._there.house.beside(self._look)
+
+    async def _look(self) -> None:
+        try:
+            while (checked := self._snapshot()) is not None:
+                count = len(self._records)
+                self._next = count + max(1, count // 8 if count > SHORT else 0)
+                if (found := await compare(self._there, checked)) is not None:
+                    self._diverged = True
+                    self._check.diverged(self._there, found)
+                    return
+                self._check.matched(checked)
+        finally:
+            self._looking = False
+
+    def _snapshot(self) -> Checked | None:
+        """Where the original stands now; None if it works again, or was looked at there before."""
+        there = self._there
+        if len(self._records) < self._next:
+            return None
+        if isinstance(last := self._records[-1], Ended | Continued):
+            standing = Standing(ending=recorded_ending(last))
+        elif there.journal.rests:
+            standing = standing_of(there.journal)
+        else:
+            return None  # it will rest again
+        return Checked(Stored(self._row(), tuple(self._records), ()), standing, there.life.group)
+
+    def _row(self) -> ConversationRow:
+        there, begun = self._there, self._records[0].time
+        return ConversationRow(
+            id=ConversationId(there.seq),
+            lease=self._lease,
+            chat_id=there.life.chat_id,
+            route=there.route.name,
+            kind="aside" if there.beside else there.route.kind.value,
+            version=str(there.route.version),
+            sender_id=there.owner,
+            key=there.key,
+            run=1,
+            unfinished=False,
+            wake_at=None,
+            parked_because=None,
+            error=None,
+            in_hand=0,
+            position=len(self._records),
+            epoch=0,
+            started_at=begun,
+            updated_at=self._records[-1].time,
+        )
+
+
+async def compare(there: Conversation, checked: Checked) -> Divergence | None:
+    """Run a live conversation's journal again in this process; how it parts, if it does."""
+    live = there.services
+    dry = dry_services(live.texts, live.resources, checked.stored.records[-1].time, live.charge_hosts)
+    try:
+        async with open_rerun(dry, there.house.elsewhere.table, checked.stored, group=checked.group) as rerun:
+            return parting(rerun, checked.standing)
+    except TriobotError as error:
+        # Its journal can't even be read.
+        return Divergence("0", str(error), checked.standing.line)
+
+
+def parting(rerun: Rerun, before: Standing) -> Divergence | None:
+    """How a dry run parts from where its conversation stood, if it does."""
+    if rerun.divergence is not None:
+        return rerun.divergence
+    if rerun.reworded:
+        return rerun.reworded[0]
+    now = rerun.standing()
+    what = difference(before, now) or rerun.beyond()
+    if what is None:
+        return None
+    operation = next((id for id, _, _ in before.operations), "0")
+    line = rerun.failed_at or (before.line if before.line != "?" else now.line)
+    return Divergence(operation, what, line)

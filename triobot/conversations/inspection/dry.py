@@ -1,0 +1,275 @@
+"""A world in which nothing happens: what a conversation is given when its journal is only looked at.
+
+Its journal is its own, and everything else is a stand-in: nothing is sent, no step runs, nothing is written,
+the ledger isn't asked, no event comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast, final
+
+import attrs
+import trio
+
+from ...errors import LocalProtocolError
+from ...journal.records import OperationId, Record
+from ...journal.world import Entry, Waiting
+from ...money import Payments
+from ...resources import Opened, Resource
+from ...seams import (
+    Acceptance,
+    InboxRow,
+    OnUnknown,
+    PutData,
+    Redelivered,
+    Store,
+    Urgency,
+    Write,
+)
+from ...wire.events import Event, Press
+from ...wire.ids import ChatId, Recipient
+from ...wire.operations import Operation
+from ..doors.elsewhere import Elsewhere
+from ..routes.declarations import Table
+from ..services import Services
+from ..speaking import Speech
+
+if TYPE_CHECKING:
+    from ..data.keeping import Keeping
+    from ..revival.care import Care
+
+R = TypeVar("R")
+
+
+@final
+class DryWorld:
+    """The world of an incarnation that ends where its journal does; `triobot.journal.world.World`.
+
+    Attributes:
+        at_end: the journal has been replayed.
+        left: what the code would have recorded beyond its journal.
+    """
+
+    def __init__(
+        self,
+        now: int,
+        start_soon: Callable[[Callable[[], Awaitable[None]]], None],
+        stuck: Callable[[OperationId, trio.lowlevel.Task | None], None],
+        reworded: Callable[[OperationId, str], None],
+        swallowed: Callable[[], None],
+    ) -> None:
+        self.at_end: Final = trio.Event()
+        self.left: Final[list[Record]] = []
+        self._now = now
+        self._start_soon = start_soon
+        self._stuck = stuck
+        self._reworded = reworded
+        self._swallowed = swallowed
+
+    def now(self) -> int:
+        return self._now
+
+    def append(self, entry: Entry) -> None:
+        self.left.extend(entry.records)
+
+    def before_writing(self, look: Callable[[], None]) -> None:
+        """Nothing is written."""
+
+    async def commit(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def live(self) -> None:
+        self.at_end.set()
+
+    def arm(self, waiting: Waiting) -> None:
+        """Nothing comes."""
+
+    def disarm(self, waiting: Waiting) -> None:
+        """Nothing came."""
+
+    def wake_at(self, when: int | None) -> None:
+        """It isn't there for so long."""
+
+    def all_came(self, before: int) -> bool:
+        return True
+
+    def start_soon(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._start_soon(work)
+
+    def repeated(self, kind: str) -> None:
+        """Nothing is performed."""
+
+    def reworded(self, id: OperationId, kind: str) -> None:
+        self._reworded(id, kind)
+
+    def stuck(self, id: OperationId, task: trio.lowlevel.Task | None) -> None:
+        self._stuck(id, task)
+
+    def swallowed(self, id: OperationId) -> None:
+        self._swallowed()
+
+
+@final
+class _Outbox:
+    """Sends nothing."""
+
+    async def perform(
+        self,
+        operation: Operation[R],
+        *,
+        urgency: Urgency = Urgency.REPLY,
+        on_unknown: OnUnknown = OnUnknown.RESEND,
+    ) -> R:
+        await _untouched("outbox")
+
+    def typing(self, chat: Recipient) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    def press_taken(self, press: Press[object]) -> None:
+        """It was answered when it came."""
+
+    def press_due(self, press: Press[object]) -> None:
+        """It was answered then."""
+
+    async def answer(self, press: Press[object], text: str, *, alert: bool) -> bool:
+        await _untouched("outbox")
+
+    def refuse_press(self, press: Press[object], text: str) -> None:
+        """It was answered then."""
+
+    def drop(self, chat: Recipient) -> None:
+        """There is nothing."""
+
+
+async def _untouched(what: str) -> NoReturn:
+    """What only the body of an effect uses, and none of those runs."""
+    await trio.lowlevel.checkpoint()
+    raise LocalProtocolError(what, "is not there when a journal is only looked at")
+
+
+class _Nothing:
+    """A part of the world that nobody may touch: the ledger, the store, the count of crashes."""
+
+    async def accept(self, *_: object, **__: object) -> Acceptance:
+        """`continue_as` has handed over, once."""
+        await trio.lowlevel.checkpoint()
+        return Redelivered()
+
+
+class _Chats:
+    """The dispatcher of nobody's chats."""
+
+    behind = False
+
+    def offer(self, row: InboxRow, event: Event) -> None:
+        """Nothing comes."""
+
+    def life(self, chat_id: ChatId) -> None:
+        """Nobody lives here."""
+
+    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
+        """Nothing was."""
+
+    def handed_over(self, seq: int) -> None:
+        """Nothing was."""
+
+
+@final
+class DryHouse:
+    """The house of a chat that is only looked at; `triobot.conversations.house.House`."""
+
+    stopping = False
+    cut = False
+
+    def __init__(self, services: Services, table: Table) -> None:
+        self.elsewhere: Final = Elsewhere(services, table, _Chats())
+        self.care: Final = cast("Care", _Nothing())
+        self.keeping: Final = cast("Keeping", _Nothing())
+
+    async def wait_written(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def all_came(self, conversation: object, before: int) -> bool:
+        return True
+
+    def was_answered(self, question: str) -> bool:
+        return False
+
+    def life(self, chat_id: ChatId) -> None: ...
+    def start(self, conversation: object) -> None: ...
+    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None: ...
+    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> None: ...
+    def wake_at(self, conversation: object, when: int | None) -> None: ...
+    def before_writing(self, look: Callable[[], None]) -> None: ...
+    def given_up(self, conversation: object) -> None: ...
+    def start_task(self, work: Callable[[], Awaitable[None]]) -> None: ...
+    def get_stuck(self, conversation: object, because: str) -> None: ...
+    def beside(self, work: Callable[[], Awaitable[None]]) -> None: ...
+    def tidy(
+        self, chat_id: ChatId, operation: Operation[object], *, still: Callable[[], bool] = lambda: True
+    ) -> None: ...
+    def working(self, more: int) -> None: ...
+    def count(self, what: str) -> None: ...
+    def answered(self, question: str, *, again: bool = False) -> None: ...
+    def room(self, life: object) -> None: ...
+    def over(self, life: object) -> None: ...
+
+
+@final
+@attrs.frozen
+class _Clock:
+    at: int
+
+    def now(self) -> int:
+        return self.at
+
+
+def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Sequence[str]) -> Services:
+    """Services that serve nobody; what words depend on is as it is live."""
+    nothing = _Nothing()
+    return Services(
+        outbox=_Outbox(),
+        store=cast("Store", nothing),
+        clock=_Clock(now),
+        texts=texts,
+        raise_alarm=lambda alarm: None,
+        payments=cast("Payments", nothing),
+        resources=resources,
+        charge_hosts=charge_hosts,
+    )
+
+
+@final
+class Closed:
+    """Stands for a resource that isn't opened: its methods may be handed to a step, and nothing else."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Closed(f"{self._name}.{name}")
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise LocalProtocolError(
+            self._name, "is a resource, which is not open when a journal is only looked at; use it in a step"
+        )
+
+    __call__ = __bool__ = __iter__ = __len__ = __getitem__ = __contains__ = _refuse
+    __enter__ = __exit__ = __aenter__ = __aexit__ = __await__ = _refuse
+
+
+class _AllClosed(dict["Resource[object]", object]):
+    def __missing__(self, resource: Resource[object]) -> object:
+        return Closed(resource.name)
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+def closed_resources() -> Opened:
+    """Every resource, and none of them open."""
+    return _AllClosed()

@@ -1,0 +1,254 @@
+"""A dry run: a journal is run again under the present code, to see where that stands then, and nothing else.
+
+Nothing is sent, no step runs, nothing is written, no event comes. What the code does between its operations
+is done once more. It has some seconds of time; what doesn't come to rest by then is left where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, final
+
+import attrs
+import trio
+
+from ...errors import StepError
+from ...journal.faults import record_error, recorded_error
+from ...journal.incarnation import ContinuesAs, Crashed, End, Stuck, WasInterrupted
+from ...journal.records import Continued, Ended, Failed, OperationId
+from ..chat import Chat
+from ..conversation import Conversation
+from ..life import ChatLife
+from ..revival.stored import Stored, fitting
+from ..routes.declarations import Table
+from ..running.failures import leaves
+from ..running.leash import Leash, Left, line_in
+from ..running.lines import failing_line
+from ..services import Services
+from .dry import DryHouse, DryWorld
+from .standing import Standing, standing_of
+
+SECONDS = 10.0
+"""What a dry run may take."""
+# Of the scheduler's rounds: refusing all operations of a conversation takes a few each.
+_PATIENCE: Final = 1000
+
+
+@final
+@attrs.frozen
+class Divergence:
+    """How the code and the journal part.
+
+    Attributes:
+        operation: at which; "0" is the conversation itself.
+        what: what was recorded, and what the code does now; without content.
+        line: ``file:line`` of the author's code, or ``?``.
+    """
+
+    operation: str
+    what: str
+    line: str
+
+    def __str__(self) -> str:
+        at = "" if self.line == "?" else f" ({self.line})"
+        return f"operation {self.operation}: {self.what}{at}"
+
+
+@final
+class Rerun:
+    """A conversation that has been run over its journal.
+
+    Attributes:
+        divergence: why it could not be run to the journal's end; None if it could.
+        reworded: operations whose arguments were others when they were recorded.
+    """
+
+    def __init__(self, now: int, leash: Leash, nursery: trio.Nursery) -> None:
+        self.divergence: Divergence | None = None
+        self.reworded: list[Divergence] = []
+        self.world = DryWorld(now, nursery.start_soon, self._stuck, self._reworded, self._swallowed)
+        self._leash = leash
+        self._stuck_at = "?"
+        self._there: Conversation | None = None
+        self._end: End | None = None
+        self._over = trio.Event()
+        self._gone = False
+
+    @property
+    def task(self) -> trio.lowlevel.Task | None:
+        """The coroutine's own task, while it stands where the journal ends; None once it is over."""
+        return None if self._there is None or self._over.is_set() else self._there.journal.tasks.get("")
+
+    @property
+    def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
+        """What stands there, by branch."""
+        return {} if self.task is None or self._there is None else self._there.journal.tasks
+
+    def standing(self, *, variables: bool = True) -> Standing:
+        """Where it stands: where the journal ends, or where it could go no further."""
+        if self._over.is_set() or self._there is None:
+            return Standing(ending="it is over" if self._end is None else _words(self._end))
+        return standing_of(self._there.journal, variables=variables)
+
+    @property
+    def failed_at(self) -> str | None:
+        """The author's line that failed, if the conversation did."""
+        if isinstance(self._end, Crashed):
+            return failing_line(next(iter(leaves(self._end.error))).__traceback__)
+        return None
+
+    def beyond(self) -> str | None:
+        """What the code notes and the journal doesn't have, or the reverse."""
+        if self._there is None:
+            return None
+        if unasked := self._there.journal.unasked:
+            return f"something was noted at operation {unasked[0]}, and isn't asked for now"
+        left = [record for record in self.world.left if not isinstance(record, Ended | Continued)]
+        return f"now there is a {type(left[0]).__name__}, which wasn't there before" if left else None
+
+    # --- the run itself
+
+    async def run(self, there: Conversation) -> None:
+        """Run it, until it is told to go."""
+        if self._gone:
+            return  # before it began
+        self._there = there
+        try:
+            self._end = await self._leash.run(there.run_over(Chat(there), there.incarnate()))
+        except BaseException as error:
+            if not self._leash.cut or not _is_left(error):
+                raise
+        finally:
+            self._over.set()
+            self.world.at_end.set()
+        if isinstance(self._end, Stuck):
+            self.divergence = self._parting(self._end)
+
+    def _parting(self, stuck: Stuck) -> Divergence:
+        what = stuck.error.what
+        if stuck.failure is None:
+            return Divergence(stuck.error.id, what, self._stuck_at)
+        first = next(iter(leaves(stuck.failure)))
+        what += f"; now it failed with {type(first).__name__}"
+        return Divergence(stuck.error.id, what, failing_line(first.__traceback__))
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until it stands somewhere."""
+        with trio.move_on_after(seconds):
+            await self.world.at_end.wait()
+        if self._leash.cut and self._end is None and self.divergence is None:
+            self._hangs(self._leash.line)
+        elif not self.world.at_end.is_set():
+            task = self.task
+            self._hangs("?" if task is None else line_in(task))
+
+    async def go(self) -> None:
+        """Let it go, whether it wants to or not."""
+        self._gone = True
+        if self._there is None:
+            return
+        self._there.evict()
+        with trio.CancelScope(shield=True):
+            for _ in range(_PATIENCE):
+                if self._over.is_set():
+                    return
+                await trio.lowlevel.cancel_shielded_checkpoint()
+            await self._leash.leave()
+
+    def _hangs(self, line: str) -> None:
+        what = "what ended before doesn't end now: it waits for something that isn't the chat's, or runs on"
+        self.divergence = Divergence("0", what, line)
+
+    def _stuck(self, id: OperationId, task: trio.lowlevel.Task | None) -> None:
+        self._stuck_at = line_in(task)
+
+    def _reworded(self, id: OperationId, kind: str) -> None:
+        assert self._there is not None
+        line = line_in(self._there.journal.task_in(id))
+        self.reworded.append(Divergence(id, f"a {kind} has other arguments than before", line))
+
+    def _swallowed(self) -> None:
+        self._leash.cut = True
+
+
+def _words(end: End) -> str:
+    match end:
+        case Crashed(error) | WasInterrupted(_, BaseExceptionGroup() as error):
+            return recorded_ending(Ended(0, record_error(ExceptionGroup("", list(leaves(error)))).text))
+        case ContinuesAs(fn):
+            return f"it goes on as {fn}"
+        case Stuck():
+            return "it could go no further"
+        case _:
+            return ending_words([])
+
+
+def recorded_ending(record: Ended | Continued) -> str:
+    """How a conversation ended, in words without content."""
+    if isinstance(record, Continued):
+        return f"it goes on as {record.fn}"
+    if record.failure is None:
+        return ending_words([])
+    error = recorded_error(Failed(record.failure))
+    group = error if isinstance(error, BaseExceptionGroup) else ExceptionGroup("", [error])
+    return ending_words(
+        [one.kind if isinstance(one, StepError) else type(one).__name__ for one in leaves(group)]
+    )
+
+
+def ending_words(errors: Sequence[str]) -> str:
+    """How a conversation ended, by the names of its errors."""
+    return f"it failed with {', '.join(sorted(errors))}" if errors else "it came to its end"
+
+
+def _is_left(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(Left)[1] is None  # pyright: ignore[reportUnknownMemberType]
+    return isinstance(error, Left)
+
+
+@asynccontextmanager
+async def open_rerun(
+    services: Services,
+    table: Table,
+    stored: Stored,
+    *,
+    group: bool = False,
+    seconds: float | None = None,
+) -> AsyncGenerator[Rerun]:
+    """Run a journal again while the block runs: it stands where the journal ends, or diverges.
+
+    Args:
+        services: dry ones.
+        group: two people were seen in its chat.
+        seconds: what it may take; `SECONDS` by default.
+
+    Raises:
+        NondeterminismError: it would be parked without being run.
+    """
+    route, opening = fitting(stored, table)
+    house, row = DryHouse(services, table), stored.row
+    life = ChatLife(house, services, table, row.chat_id, None, 0, group=group)
+    life.kept.values = {}
+    limit = SECONDS if seconds is None else seconds
+    async with trio.open_nursery() as nursery:
+        leash = Leash(limit)
+        rerun = Rerun(stored.records[-1].time, leash, nursery)
+        there = Conversation(
+            services,
+            life,
+            opening.start,
+            opening.delivery,
+            opening.interrupted,
+            row.sender_id,
+            stored,
+            dry=rerun.world,
+            leash=leash,
+        )
+        try:
+            nursery.start_soon(rerun.run, there, name=f"replay of {route.name}")
+            await rerun.wait(limit)
+            yield rerun
+        finally:
+            await rerun.go()

@@ -1,0 +1,203 @@
+"""Where a conversation stands: what two runs over one journal must agree on, and where they don't.
+
+Besides what the journal knows of (operations, open blocks, what the chat keeps) it is the lines of the
+author's code in which its branches wait, and the values of the variables there that can be written down.
+Variables whose names begin with an underscore are nobody's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from types import FrameType
+from typing import TYPE_CHECKING, Final, cast, final
+
+import attrs
+import trio
+
+from ...errors import TriobotError
+from ...journal.incarnation import Incarnation
+from ...values import encode_value
+from ..running.leash import frames_of
+from ..running.lines import is_authors, is_ours
+
+if TYPE_CHECKING:
+    from ...wire.rules import JsonValue
+
+_LARGEST: Final = 10_000
+"""Members of a collection that is compared; what is larger would cost more than it tells."""
+
+# Where an author's function is awaited.
+_ENTRIES: Final = frozenset({"_concluded", "held", "_awaited"})
+
+
+@final
+@attrs.frozen
+class Spot:
+    """Where one branch waits.
+
+    Attributes:
+        lines: of the author's code, outermost first: ``file:line``.
+        variables: of those functions, as digests of what they hold.
+    """
+
+    lines: tuple[str, ...]
+    variables: Mapping[str, str] = attrs.field(repr=False)
+
+    @property
+    def line(self) -> str:
+        """The innermost line."""
+        return self.lines[-1] if self.lines else "?"
+
+
+@final
+@attrs.frozen
+class Standing:
+    """Where a conversation stands.
+
+    Attributes:
+        operations: in which it is parked: id, kind, digest of the arguments.
+        blocks: that are open: id, deadline, whether it is to end.
+        data: what the chat keeps, by key, as digests.
+        spots: by branch.
+        ending: the kind of its last record, once it has ended; its words say with what.
+    """
+
+    operations: tuple[tuple[str, str, str], ...] = ()
+    blocks: tuple[tuple[str, int | None, bool], ...] = ()
+    data: Mapping[str, str] = attrs.field(factory=lambda: dict[str, str](), repr=False)
+    spots: Mapping[str, Spot] = attrs.field(factory=lambda: dict[str, Spot]())
+    ending: str | None = None
+
+    @property
+    def line(self) -> str:
+        """A line in which it waits: the coroutine's own, or a child's."""
+        return next((spot.line for spot in self.spots.values() if spot.lines), "?")
+
+    def words(self) -> str:
+        """What it does, for people."""
+        if self.ending is not None:
+            return self.ending
+        waits = [f"{kind} ({id}) at {self._line_of(id)}" for id, kind, _ in self.operations]
+        return "it waits in " + ", ".join(waits) if waits else "it waits for nothing of the chat's"
+
+    def _line_of(self, id: str) -> str:
+        branch = id.rpartition(".")[0] + "." if "." in id else ""
+        return self.spots[branch].line if branch in self.spots else "?"
+
+
+def standing_of(incarnation: Incarnation, *, variables: bool = True) -> Standing:
+    """Where an incarnation stands that rests."""
+    operations, blocks, data = cast(
+        "tuple[list[tuple[str, str, str]], list[tuple[str, int | None, bool]], list[tuple[str, str]]]",
+        incarnation.standing(),
+    )
+    return Standing(
+        tuple(operations),
+        tuple(blocks),
+        {key: _digest(text) for key, text in data},
+        {path: spot_of(task, variables=variables) for path, task in sorted(incarnation.tasks.items())},
+    )
+
+
+def spot_of(task: trio.lowlevel.Task, *, variables: bool = True) -> Spot:
+    """Where a suspended task waits."""
+    frames = authors_frames(frames_of(task))
+    held: dict[str, str] = {}
+    if variables:
+        for depth, (frame, _) in enumerate(frames):
+            held |= {f"{depth} {frame.f_code.co_name}.{name}": text for name, text in _variables(frame)}
+    return Spot(tuple(f"{frame.f_code.co_filename}:{line}" for frame, line in frames), held)
+
+
+def authors_frames(frames: Sequence[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
+    """The author's own frames, down to the first chat operation: a step's body is nobody's standing."""
+    entry = next((n for n, (frame, _) in enumerate(frames) if not is_ours(frame.f_code.co_filename)), 0)
+    if not entry or frames[entry - 1][0].f_code.co_name not in _ENTRIES:
+        return []  # the code is over, and what it was paid for is being settled
+    rest = frames[entry:]
+    end = next((n for n, (frame, _) in enumerate(rest) if is_ours(frame.f_code.co_filename)), len(rest))
+    return [(frame, line) for frame, line in rest[:end] if is_authors(frame.f_code.co_filename)]
+
+
+def _variables(frame: FrameType) -> list[tuple[str, str]]:
+    shared = frame.f_code.co_freevars  # they are the variables of another function
+    found: list[tuple[str, str]] = []
+    for name, value in frame.f_locals.items():
+        if name.startswith("_") or name in shared or _is_large(value):
+            continue
+        try:
+            found.append((name, _digest(encode_value(value))))
+        except (TriobotError, RecursionError):
+            continue  # it can't be written down: a handle, a function, the chat
+    return found
+
+
+def _is_large(value: object) -> bool:
+    return isinstance(value, str | bytes | list | dict | set | tuple) and len(value) > _LARGEST  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _digest(text: str) -> str:
+    """Equal where the texts are; nobody's words leave a conversation with it."""
+    return text if len(text) < 8 else blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def difference(recorded: Standing, now: Standing) -> str | None:
+    """In what two runs of one journal differ first, in words without content; None if in nothing."""
+    if recorded.ending == now.ending and _named(recorded) == _named(now):
+        others = [one for one, other in zip(recorded.operations, now.operations, strict=True) if one != other]
+        if others:
+            return f"a {others[0][1]} has other arguments than before"
+    else:
+        return f"before, {recorded.words()}; now, {now.words()}"
+    if recorded.blocks != now.blocks:
+        return f"before, {_blocks(recorded)}; now, {_blocks(now)}"
+    if recorded.data.keys() != now.data.keys() or recorded.data != now.data:
+        keys = _different(recorded.data, now.data)
+        return f"chat.data holds something else under {keys} than before"
+    for path, before in recorded.spots.items():
+        spot = now.spots.get(path)
+        if spot is None or spot.lines != before.lines:
+            there = "nowhere" if spot is None else " in ".join(reversed(spot.lines))
+            return f"before, it waited at {' in '.join(reversed(before.lines))}; now at {there}"
+        if spot.variables != before.variables:
+            names = _different(before.variables, spot.variables)
+            return f"variables hold something else than before: {names}"
+    return None
+
+
+def _named(standing: Standing) -> list[tuple[str, str]]:
+    return [(id, kind) for id, kind, _ in standing.operations]
+
+
+def _blocks(standing: Standing) -> str:
+    shown = [f"block {id} until {due}" for id, due, _ in standing.blocks]
+    return "open is " + (", ".join(shown) or "no block")
+
+
+def _different(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return ", ".join(name.rpartition(" ")[2] for name in names)
+
+
+def as_json(standing: Standing) -> JsonValue:
+    """For another process."""
+    return cast("JsonValue", attrs.asdict(standing))
+
+
+def from_json(fields: Mapping[str, JsonValue]) -> Standing:
+    """What another process has sent."""
+    told = cast("Mapping[str, object]", fields)
+    operations = cast("list[list[str]]", told["operations"])
+    blocks = cast("list[tuple[str, int | None, bool]]", told["blocks"])
+    spots = cast("Mapping[str, Mapping[str, object]]", told["spots"])
+    return Standing(
+        tuple((id, kind, fingerprint) for id, kind, fingerprint in operations),
+        tuple((id, due, ends) for id, due, ends in blocks),
+        cast("Mapping[str, str]", told["data"]),
+        {
+            path: Spot(tuple(cast("list[str]", spot["lines"])), cast("Mapping[str, str]", spot["variables"]))
+            for path, spot in spots.items()
+        },
+        cast("str | None", told["ending"]),
+    )

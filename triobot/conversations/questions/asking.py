@@ -1,0 +1,276 @@
+"""Questions: say something, and wait for what answers it.
+
+Each opens its wait before it sends, so that a fast answer is not missed; says what is wrong when something
+else comes; and takes its buttons away however it ends.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, TypeVar, cast
+
+from ...errors import ConfigError, LocalProtocolError
+from ...wire.content import Audio, Contact, File, Image, Location, Video, Voice
+from ...wire.events import Event, Message, Press, Submission
+from ...wire.ids import MessageId
+from ...wire.operations import EditMessage, SendMessage
+from ...wire.results import Sent
+from ..conversation import Conversation
+from ..routes.filters import Filter, Setting, check_filter, fold
+from ..running import taking
+from ..running.waits import Otherwise, OtherwisePolicy, Taken, Unfit, Wait
+from .arguments import check_kind, check_otherwise, check_question, check_sent
+from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
+from .forms import FormOf, Unreadable
+
+T = TypeVar("T")
+K = TypeVar("K")
+Shared = TypeVar("Shared", Image, Video, Audio, Voice, File, Contact, Location)
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?", re.ASCII)
+SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
+
+
+def new_token(conversation: Conversation) -> str:
+    """What tells one question's buttons from another's; nobody can guess it, and a restart gives it again."""
+    return "q" + base64.b32encode(conversation.journal.token(5)).decode().lower()
+
+
+def policy(conversation: Conversation, otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy:
+    """What becomes of events that don't fit: in a private chat a hint, in a group nothing."""
+    check_otherwise(otherwise)
+    if otherwise is not None:
+        return otherwise or Otherwise.DROP  # no word to say
+    return Otherwise.DROP if conversation.life.group else hint
+
+
+@contextmanager
+def open_wait(
+    conversation: Conversation,
+    look: Callable[[Event, Setting], object | None],
+    otherwise: OtherwisePolicy,
+    *,
+    question: bool = False,
+    token: str = "",
+    also: Callable[[Event, Setting], object | None] | None = None,
+) -> Generator[Wait]:
+    """A wait that is closed however the block ends."""
+    wait = taking.open_wait(conversation, look, otherwise, question=question, token=token, also=also)
+    try:
+        yield wait
+    finally:
+        taking.close_wait(conversation, wait)
+
+
+async def answered(conversation: Conversation, wait: Wait) -> object:
+    """Wait for what fits, and say the hint to what doesn't."""
+    while True:
+        answer = await taking.next_answer(conversation, wait)
+        match answer:
+            case Taken(_, value):
+                return value
+            case Unfit():
+                await say_again(conversation, wait, str(wait.otherwise))
+
+
+async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
+    """Tell the user what is wrong, and wait on."""
+    taking.reopen_wait(conversation, wait)
+    await conversation.perform(SendMessage(conversation.life.chat_id, text))
+
+
+async def receive(conversation: Conversation, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
+    """The next event that the filter takes."""
+    check_filter(taken, "receive()")
+    check_otherwise(otherwise)
+    with open_wait(conversation, taken.look, otherwise or Otherwise.DROP) as wait:
+        return cast("T", await answered(conversation, wait))
+
+
+async def ask(
+    conversation: Conversation,
+    question: str,
+    kind: Callable[[str], object] | type[object],
+    keyboard: Keyboard | None,
+    by: int | None,
+    otherwise: OtherwisePolicy | None,
+) -> object:
+    """Ask for text, for parsed text, or for a content class."""
+    check_question(question)
+    check_kind(kind)
+    check_by(by)
+    texts = conversation.texts
+    shared = kind if isinstance(kind, type) and kind in SHARED else None
+    hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
+    wanted = shared or str
+
+    def look(event: Event, setting: Setting) -> object | None:
+        if not isinstance(event, Message) or not isinstance(event.content, wanted):
+            return None
+        return cast("object", event.content) if _is_by(event, by) else None
+
+    reply = reply_of(keyboard)
+    with open_wait(conversation, look, policy(conversation, otherwise, hint)) as wait:
+        await conversation.perform(
+            SendMessage(conversation.life.chat_id, question, reply_keyboard=reply),
+        )
+        while True:
+            value = await answered(conversation, wait)
+            if shared is not None or kind is str or not isinstance(value, str):
+                return value
+            number = kind in (int, float)
+            try:
+                return read_number(kind, value) if number else cast("Callable[[str], object]", kind)(value)
+            except ValueError as error:
+                said = texts.want_number if number else str(error)
+                await say_again(conversation, wait, said or hint)
+
+
+def read_number(kind: object, text: str) -> int | float:
+    """Read what a person writes for a number, in any of the usual digits.
+
+    Raises:
+        ValueError: it is none; `int` and `float` alone would take "1_2" and "nan".
+    """
+    folded = fold(text).replace("\N{ARABIC DECIMAL SEPARATOR}", ".")
+    if not _NUMBER.fullmatch(folded) or (kind is int and "." in folded):
+        raise ValueError
+    return int(folded) if kind is int else float(folded)
+
+
+async def choose(
+    conversation: Conversation,
+    question: str,
+    buttons: Buttons[Any],
+    also: Filter[object] | None,
+    into: Sent | None,
+    by: int | None,
+    otherwise: OtherwisePolicy | None,
+) -> object:
+    """Ask with buttons of this question only; the answer is the key of the pressed one, or what else fits."""
+    check_question(question)
+    check_by(by)
+    token = new_token(conversation)
+    keys = {question_data(token, key): key for key in keys_of(buttons).values()}
+    if not keys:
+        raise LocalProtocolError("options", "a choice needs at least one option")
+    if also is not None:
+        check_filter(also, "choose(also=)")
+    if into is not None:
+        check_sent(into, "into")
+    if into is not None and into.chat_id != conversation.life.chat_id:
+        raise LocalProtocolError("into", "must be a message of this chat")
+
+    def look(event: Event, setting: Setting) -> object | None:
+        if isinstance(event, Press) and event.value in keys and _is_by(event, by):
+            return (keys[event.value],)
+        return None
+
+    def look_also(event: Event, setting: Setting) -> object | None:
+        value = also.look(event, setting) if also is not None and _is_by(event, by) else None
+        return None if value is None else (value,)
+
+    said = policy(conversation, otherwise, conversation.texts.want_choice)
+    with (
+        open_wait(conversation, look, said, question=True, token=token, also=look_also) as wait,
+        ExitStack() as shown,
+    ):
+        keyboard = keyboard_of(buttons, token)
+        if into is None:
+            sent = await conversation.perform(
+                SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
+            )
+            shown.enter_context(buttons_removed(conversation, sent, question))
+        else:
+            # Before the edit: if that fails, buttons of an earlier question may be left.
+            shown.enter_context(buttons_removed(conversation, into, question))
+            conversation.touch(into.id)
+            await conversation.perform(EditMessage(into.chat_id, into.id, question, keyboard))
+        (answer,) = cast("tuple[object]", await answered(conversation, wait))
+        return answer
+
+
+async def fill(
+    conversation: Conversation,
+    cls: type[T],
+    question: str,
+    labels: Mapping[str, str] | None,
+    prefill: T | None,
+    otherwise: OtherwisePolicy | None,
+) -> T:
+    """Ask with a native form; the answer is a value of the class."""
+    texts = conversation.texts
+    if question:
+        check_question(question)
+    shape = FormOf(cls, texts, labels)
+    shape.check(prefill)
+    shown: MessageId | None = None
+    used: set[MessageId] = set()
+
+    def look(event: Event, setting: Setting) -> object | None:
+        if not isinstance(event, Submission) or event.message_id in used:
+            return None
+        # Until the platform has told the message's id, only the fields can say whose form this is.
+        mine = event.message_id == shown if shown is not None else shape.fits({k for k, _ in event.values})
+        return event if mine else None
+
+    said = policy(conversation, otherwise, texts.want_form)
+    with open_wait(conversation, look, said, question=True) as wait:
+        text, typed = question or texts.want_form, None
+        while True:
+            operation = SendMessage(conversation.life.chat_id, text, form=shape.form(prefill, typed))
+            own = conversation.check_task()
+            shown = (await conversation.perform(operation)).id
+            if conversation.journal.was_in_doubt(own):
+                # There may be two of them on the screen, and nobody was told the first one's id.
+                shown = None
+            # What came meanwhile was judged by its fields alone.
+            taking.look_again(conversation, wait)
+            event = cast("Submission", await answered(conversation, wait))
+            try:
+                return shape.read(dict(event.values))
+            except Unreadable as error:
+                # The form is used up: another one, with the reason above it, and nothing to type twice.
+                typed = dict(event.values)
+                used.add(event.message_id)
+                text, shown = str(error), None
+                taking.reopen_wait(conversation, wait)
+
+
+@contextmanager
+def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Generator[None]:
+    """Take a message's buttons away when the block ends, unless the program stops or the user has left.
+
+    Not if the conversation changes the message at once by itself: what it shows then must stay. When the
+    program stops, the conversation isn't over, only its process.
+    """
+    try:
+        yield
+    finally:
+        tidy(conversation, sent, text)
+
+
+def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
+    """Leave a message as its last text without buttons, beside the conversation."""
+    house = conversation.house
+    if house.cut or conversation.left or conversation.replaying:
+        return
+    untidy, mark = conversation.life.untidy, object()
+    untidy[sent.id] = mark
+
+    def still() -> bool:
+        return untidy.get(sent.id) is mark and untidy.pop(sent.id) is mark
+
+    house.tidy(conversation.life.chat_id, EditMessage(sent.chat_id, sent.id, text), still=still)
+
+
+def check_by(by: object) -> None:
+    """Refuse what is no sender's id."""
+    if by is not None and (isinstance(by, bool) or not isinstance(by, int)):
+        raise ConfigError("by= takes a whole number, a sender's id, such as chat.sender.id")
+
+
+def _is_by(event: Event, by: int | None) -> bool:
+    return by is None or (event.sender is not None and event.sender.id == by)

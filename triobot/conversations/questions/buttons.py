@@ -1,0 +1,212 @@
+"""What authors build keyboards from.
+
+The buttons of a question carry the question's token in front, so that an old keyboard can't answer a new
+question; other buttons carry none and live as long as their message. `keys` says how a key travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Final, Generic, cast, final
+
+import attrs
+from typing_extensions import TypeVar
+
+from ...errors import LocalProtocolError
+from ...wire.events import Event, Press
+from ...wire.markup import (
+    SHARE_CONTACT,
+    SHARE_LOCATION,
+    CallbackButton,
+    InlineButton,
+    InlineKeyboard,
+    Key,
+    LinkButton,
+    ReplyKeyboard,
+)
+from ...wire.results import Sent
+from ..routes.filters import Filter, Setting
+from .keys import LASTING
+from .keys import encode_key as encode_key
+from .keys import question_data as question_data
+
+K_co = TypeVar("K_co", covariant=True, bound=Hashable)
+L = TypeVar("L", bound=Hashable)
+
+
+@final
+@attrs.frozen
+class Choice(Generic[K_co]):
+    """A button with a key."""
+
+    key: K_co
+    label: str
+
+
+@final
+@attrs.frozen
+class Link:
+    """A button that opens an address."""
+
+    label: str
+    url: str
+
+
+@final
+@attrs.frozen(init=False)
+class Buttons(Generic[K_co]):
+    """An inline keyboard: keys of any type with their labels, in rows of `columns`.
+
+    ``a + b`` puts the rows of `b` under those of `a`, and joins the types of the keys.
+
+    Example:
+        >>> size = Buttons({"s": "Small", "l": "Large"}, columns=2)
+        >>> more = size + Buttons({0: "Back"}).link("Menu", "https://example.org/menu")
+    """
+
+    _rows: tuple[tuple[Choice[K_co] | Link, ...], ...]
+
+    def __init__(self, options: Mapping[K_co, str], columns: int = 1) -> None:
+        _check_columns(columns)
+        if not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LocalProtocolError("options", "must be labels by key, such as {'y': 'Yes', 'n': 'No'}")
+        choices = [Choice(key, _label(label)) for key, label in options.items()]
+        rows = [tuple(choices[start : start + columns]) for start in range(0, len(choices), columns)]
+        object.__setattr__(self, "_rows", tuple(rows))
+
+    def __add__(self, other: Buttons[L]) -> Buttons[K_co | L]:
+        if not isinstance(cast("object", other), Buttons):
+            return NotImplemented
+        none: Mapping[K_co | L, str] = {}
+        return _with_rows(Buttons(none), (*self._rows, *other._rows))
+
+    def link(self, label: str, url: str) -> Buttons[K_co]:
+        """Add a row with a button that opens `url`."""
+        none: Mapping[K_co, str] = {}
+        return _with_rows(Buttons(none), (*self._rows, (Link(_label(label), url),)))
+
+    def pressed(self, on: Sent) -> Filter[Press[K_co]]:
+        """Take presses of these buttons under one message; `Press.value` is the key.
+
+        For buttons that `send` put there: they live as long as their message, and anybody in the chat may
+        press them any number of times.
+
+        Example:
+            >>> async def vote(chat: Chat) -> None:
+            ...     buttons = Buttons({True: "Yes", False: "No"})
+            ...     asked = await chat.send("Pizza today?", buttons=buttons)
+            ...     with chat.move_on_after(60):
+            ...         while True:
+            ...             press = await chat.receive(buttons.pressed(asked))
+            ...             await chat.answer("Noted." if press.value else "A pity.")
+        """
+        keys = {question_data(LASTING, key): key for key in keys_of(self).values()}
+
+        def look(event: Event, setting: Setting) -> Press[K_co] | None:
+            if not isinstance(event, Press) or event.on != on or event.value not in keys:
+                return None
+            return attrs.evolve(event, value=keys[event.value])
+
+        return Filter(look, "Buttons.pressed(...)")
+
+
+def _with_rows(buttons: Buttons[L], rows: tuple[tuple[Choice[L] | Link, ...], ...]) -> Buttons[L]:
+    object.__setattr__(buttons, "_rows", rows)
+    return buttons
+
+
+def keys_of(buttons: Buttons[L]) -> Mapping[str, L]:
+    """The keys by their text."""
+    rows = buttons._rows  # pyright: ignore[reportPrivateUsage]
+    return {
+        encode_key(button.key): button.key for row in rows for button in row if isinstance(button, Choice)
+    }
+
+
+def keyboard_of(buttons: Buttons[Any], token: str | None = None) -> InlineKeyboard:
+    """The wire's keyboard; with a question's token, or without for buttons that last."""
+    front = LASTING if token is None else token
+    rows = buttons._rows  # pyright: ignore[reportPrivateUsage]
+    return InlineKeyboard(tuple(tuple(_button(button, front) for button in row) for row in rows))
+
+
+def _label(label: object) -> str:
+    if not isinstance(label, str) or not label:
+        raise LocalProtocolError("label", "must be text, and not empty")
+    return label
+
+
+def _check_columns(columns: object) -> None:
+    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
+        raise LocalProtocolError("columns", "must be at least 1")
+
+
+def _button(button: Choice[object] | Link, front: str) -> InlineButton:
+    if isinstance(button, Link):
+        return LinkButton(button.label, button.url)
+    return CallbackButton(button.label, question_data(front, button.key))
+
+
+@final
+@attrs.frozen(init=False)
+class Keyboard:
+    """A reply keyboard under the text field: the key is what arrives, the label what is seen.
+
+    Args:
+        options: keys and labels.
+        columns: keys in a row.
+        contact, location: labels of keys that ask the user to share a phone number or a place.
+        once: hide it after one tap.
+    """
+
+    reply: ReplyKeyboard
+
+    def __init__(
+        self,
+        options: Mapping[str, str] | None = None,
+        columns: int = 1,
+        *,
+        contact: str | None = None,
+        location: str | None = None,
+        once: bool | None = True,
+    ) -> None:
+        _check_columns(columns)
+        if not isinstance(cast("object", options), Mapping | None):
+            raise LocalProtocolError("options", "must be labels by key, such as {'/help': 'Help'}")
+        keys = [Key(value, _label(label)) for value, label in (options or {}).items()]
+        rows = [tuple(keys[start : start + columns]) for start in range(0, len(keys), columns)]
+        if contact is not None:
+            rows.append((Key(SHARE_CONTACT, contact),))
+        if location is not None:
+            rows.append((Key(SHARE_LOCATION, location),))
+        object.__setattr__(self, "reply", ReplyKeyboard(tuple(rows), once=once if rows else None))
+
+
+NO_KEYBOARD: Final = Keyboard(once=None)
+"""Removes the reply keyboard (gap 10)."""
+
+
+def inline_of(buttons: object) -> InlineKeyboard | None:
+    """The wire's keyboard of buttons that last, or None for none.
+
+    Raises:
+        LocalProtocolError: these are no `Buttons`.
+    """
+    if buttons is None:
+        return None
+    if not isinstance(buttons, Buttons):
+        raise LocalProtocolError("buttons", "must be Buttons, as in Buttons({'yes': 'Yes', 'no': 'No'})")
+    return keyboard_of(buttons)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def reply_of(keyboard: object) -> ReplyKeyboard | None:
+    """The wire's reply keyboard, or None to leave it as it is.
+
+    Raises:
+        LocalProtocolError: this is no `Keyboard`.
+    """
+    if keyboard is None:
+        return None
+    if not isinstance(keyboard, Keyboard):
+        raise LocalProtocolError("keyboard", "must be a Keyboard, as in Keyboard({'yes': 'Yes', 'no': 'No'})")
+    return keyboard.reply

@@ -1,0 +1,225 @@
+"""Native forms from attrs classes: the fields that are shown, and the value that comes back.
+
+A field's type says how it is shown: `str` a line of text, `int` a line that must be a number, `bool` a
+checkbox, `Literal` or an `Enum` a list to choose from. ``Annotated[str, Field("Label", kind="textarea")]``
+says more. A field with a default may be left empty.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Mapping
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    cast,
+    final,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import attrs
+
+from ...errors import ConfigError, LocalProtocolError
+from ...wire.forms import (
+    Checkbox,
+    Form,
+    Inbuilt,
+    NamedField,
+    Option,
+    Radio,
+    Select,
+    Submit,
+    TextArea,
+    TextField,
+)
+from ..routes.filters import fold
+from ..texts import Texts
+from .arguments import check_labels
+
+T = TypeVar("T")
+
+FieldKind: TypeAlias = Literal["text", "textarea", "radio", "select", "checkbox", "barcode", "qrcode"]
+
+_FIELDS: Final = "it has str, int, bool, Literal and Enum, and a default for what may be left empty"
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+@final
+@attrs.frozen
+class Field:
+    """How one field of a form looks, where its type doesn't say it.
+
+    Attributes:
+        label: what stands beside it; the attribute's name by default.
+        kind: how it is shown; by its type by default.
+        options: labels of the options, by their value; the values themselves by default.
+    """
+
+    label: str | None = None
+    kind: FieldKind | None = None
+    options: Mapping[str, str] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind not in (None, *get_args(FieldKind)):
+            raise ConfigError(f"Field(kind=) is one of {', '.join(get_args(FieldKind))}, not {self.kind!r}")
+
+
+class Unreadable(Exception):
+    """What the user filled in doesn't fit; the text is for the user."""
+
+
+@final
+@attrs.frozen
+class _Slot:
+    """One attribute of the class."""
+
+    name: str
+    argument: str
+    label: str
+    kind: FieldKind
+    base: Literal["text", "number", "flag", "option"]
+    options: tuple[Option, ...]
+    values: Mapping[str, object]
+    optional: bool
+
+
+@final
+class FormOf(Generic[T]):
+    """The form of an attrs class."""
+
+    def __init__(self, cls: type[T], texts: Texts, labels: Mapping[str, str] | None = None) -> None:
+        self._build: Callable[..., T] = cls
+        if not (isinstance(cast("object", cls), type) and attrs.has(cls)):
+            name = getattr(cls, "__qualname__", type(cls).__qualname__)
+            raise ConfigError(
+                f"fill() takes an attrs class, and {name} is none; decorate it with @attrs.frozen"
+            )
+        self._texts = texts
+        hints = get_type_hints(cls, include_extras=True)
+        fields = [attribute for attribute in attrs.fields(cls) if attribute.init]
+        check_labels(labels, [attribute.name for attribute in fields], cls.__qualname__)
+        self._slots = [
+            _slot(cls, attribute, hints[attribute.name], (labels or {}).get(attribute.name))
+            for attribute in fields
+        ]
+        self._cls = cls
+
+    def check(self, prefill: object) -> None:
+        """Refuse what can't stand in the form at first.
+
+        Raises:
+            ConfigError: it is no value of the class.
+        """
+        if prefill is not None and not isinstance(prefill, self._cls):
+            raise ConfigError(
+                f"fill(prefill=) takes a {self._cls.__qualname__}, as it is filled in at first, "
+                f"not a {type(prefill).__name__}"
+            )
+
+    def form(self, prefill: T | None = None, typed: Mapping[str, str] | None = None) -> Form:
+        """The wire's form; `prefill` stands in its text fields at first, or what was typed before."""
+        fields = [
+            _field(slot, getattr(prefill, slot.name, None) if typed is None else typed.get(slot.name))
+            for slot in self._slots
+        ]
+        return Form((*fields, Submit(self._texts.submit)))
+
+    def fits(self, names: set[str]) -> bool:
+        """Whether a submission with these field names may be of this form."""
+        return names <= {slot.name for slot in self._slots}
+
+    def read(self, values: Mapping[str, str]) -> T:
+        """Build the value.
+
+        Raises:
+            Unreadable: something doesn't fit; its text tells the user what.
+        """
+        given: dict[str, object] = {}
+        for slot in self._slots:
+            text = values.get(slot.name, "").strip()
+            if slot.base == "flag":
+                given[slot.argument] = text.casefold() in ("true", "1", "on", "yes")
+            elif text:
+                given[slot.argument] = self._value(slot, text)
+            elif not slot.optional:
+                raise Unreadable(self._texts.required.format(label=slot.label))
+        try:
+            return self._build(**given)
+        except (ValueError, TypeError) as error:
+            # The errors of attrs' own validators carry more than their words.
+            words = error.args[0] if error.args and isinstance(error.args[0], str) else ""
+            raise Unreadable(words or self._texts.want_form) from None
+
+    def _value(self, slot: _Slot, text: str) -> object:
+        if slot.base == "text":
+            return text
+        if slot.base == "number":
+            folded = fold(text)
+            if not _INTEGER.fullmatch(folded):
+                raise Unreadable(self._texts.not_a_number.format(label=slot.label))
+            return int(folded)
+        if text not in slot.values:
+            raise Unreadable(self._texts.not_an_option.format(label=slot.label))
+        return slot.values[text]
+
+
+def _slot(cls: type, attribute: attrs.Attribute[Any], hint: Any, label: str | None) -> _Slot:
+    extra = Field()
+    if get_origin(hint) is Annotated:
+        hint, *rest = get_args(hint)
+        extra = next((item for item in rest if isinstance(item, Field)), extra)
+    values: dict[str, object] = {}
+    kind: FieldKind = "text"
+    base: Literal["text", "number", "flag", "option"] = "text"
+    if hint is bool:
+        kind, base = "checkbox", "flag"
+    elif hint is int:
+        base = "number"
+    elif get_origin(hint) is Literal:
+        kind, base, values = "select", "option", {str(value): value for value in get_args(hint)}
+    elif isinstance(hint, type) and issubclass(hint, enum.Enum):
+        kind, base, values = "select", "option", {member.name: member for member in hint}
+    elif hint is not str:
+        raise ConfigError(f"{cls.__name__}.{attribute.name}: a form has no field for {hint!r}; {_FIELDS}")
+    if extra.options is not None and base == "text":
+        kind, base, values = "select", "option", {value: value for value in extra.options}
+    kind = extra.kind or kind
+    if (kind in ("radio", "select")) != (base == "option") or (kind == "checkbox") != (base == "flag"):
+        raise ConfigError(f"{cls.__name__}.{attribute.name}: a {kind} can't hold {hint!r}")
+    labels = extra.options or {}
+    return _Slot(
+        attribute.name,
+        attribute.alias or attribute.name,
+        label or extra.label or attribute.name.replace("_", " ").strip().capitalize(),
+        kind,
+        base,
+        tuple((value, labels.get(value, value)) for value in values),
+        values,
+        attribute.default is not attrs.NOTHING,
+    )
+
+
+def _field(slot: _Slot, prefill: object) -> NamedField:
+    shown = str(prefill) if isinstance(prefill, str | int) and str(prefill) else None
+    match slot.kind:
+        case "text":
+            return TextField(slot.name, slot.label, shown)
+        case "textarea":
+            return TextArea(slot.name, slot.label, shown)
+        case "radio":
+            return Radio(slot.name, slot.label, slot.options)
+        case "select":
+            return Select(slot.name, slot.label, slot.options)
+        case "checkbox":
+            return Checkbox(slot.name, slot.label)
+        case "barcode" | "qrcode":
+            return Inbuilt(slot.name, slot.label, slot.kind)
+    raise LocalProtocolError("form", "unknown kind of field")

@@ -1,0 +1,94 @@
+"""How a button's key travels: as text, by its value and its class's name, never by its place.
+
+So a deploy that reorders options can't turn "No" into "Yes". What comes back may be years old, or forged:
+only a text that the key itself would give is that key.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Any, Final, TypeVar, cast
+
+import attrs
+import cattrs
+
+from ...errors import ConfigError, LocalProtocolError
+from ...wire.json_text import read_object
+from ...wire.rules import compact_json
+
+V = TypeVar("V")
+
+LASTING: Final = "b"
+"""In front of the keys of buttons that live as long as their message."""
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,300}", re.ASCII)
+
+
+def encode_key(key: object) -> str:
+    """The text of a key: a str, int, bool, Enum or frozen attrs value.
+
+    Raises:
+        LocalProtocolError: it is something else, or can't be written down.
+    """
+    match key:
+        case enum.Enum():
+            return f"e{type(key).__name__}.{key.name}"
+        case str():
+            return "s" + key
+        case bool():
+            return f"t{int(key)}"
+        case int():
+            return f"i{key}"
+        case _ if attrs.has(type(key)):
+            try:
+                return f"v{type(key).__name__}{compact_json(cattrs.unstructure(key))}"
+            except (TypeError, ValueError):
+                pass
+        case _:
+            pass
+    raise LocalProtocolError("cb_data", "a button's key must be a str, int, bool, Enum or frozen attrs value")
+
+
+def question_data(token: str, key: object) -> str:
+    """What a question's button sends."""
+    return f"{token}.{encode_key(key)}"
+
+
+def check_kind(kind: object) -> None:
+    """Refuse a class whose values can't be keys.
+
+    Raises:
+        ConfigError: it is none of those that `encode_key` takes.
+    """
+    if isinstance(kind, type) and (
+        kind in (str, int, bool) or issubclass(kind, enum.Enum) or attrs.has(cast("type[Any]", kind))
+    ):
+        return
+    raise ConfigError(f"a button's key is a str, int, bool, Enum or frozen attrs class, not {kind!r}")
+
+
+def decode_key(kind: type[V], text: str) -> V | None:
+    """The key of this class that gives exactly this text, or None."""
+    try:
+        key = _read(kind, text)
+        return cast("V", key) if key is not None and encode_key(key) == text else None
+    except Exception:
+        # Whatever the class's own converters and validators raise: no key of theirs.
+        return None
+
+
+def _read(kind: type[Any], text: str) -> object | None:
+    sort, rest = text[:1], text[1:]
+    if issubclass(kind, enum.Enum):
+        name = rest.removeprefix(f"{kind.__name__}.")
+        return kind.__members__.get(name) if sort == "e" else None
+    if kind is str:
+        return rest if sort == "s" else None
+    if kind is bool:
+        return rest == "1" if sort == "t" else None
+    if kind is int:
+        return int(rest) if sort == "i" and _INTEGER.fullmatch(rest) else None
+    if sort != "v" or not rest.startswith(kind.__name__):
+        return None
+    return cast("object", cattrs.structure(read_object(rest.removeprefix(kind.__name__)), kind))

@@ -1,0 +1,121 @@
+"""Progress: a message that shows the newest state of something while it goes on.
+
+What is shown is nobody's operation: it may be said from inside a step, is never waited for, and a text that
+is overtaken is never sent. The edits run beside the conversation, one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, final
+
+import trio
+
+from ...errors import TriobotError
+from ...seams import Urgency
+from ...wire.operations import EditMessage, SendMessage
+from ...wire.results import Sent
+from ..conversation import Conversation
+from .asking import tidy
+from .buttons import Buttons, keyboard_of
+
+
+@final
+class Live:
+    """A message whose text follows what goes on; made by `Chat.live`.
+
+    Attributes:
+        sent: the message.
+    """
+
+    def __init__(
+        self, conversation: Conversation, sent: Sent, text: str, buttons: Buttons[Any] | None
+    ) -> None:
+        self.sent = sent
+        self._conversation = conversation
+        self._keyboard = keyboard_of(buttons) if buttons else None
+        self._every = conversation.services.live_every
+        self._due = trio.current_time() + self._every
+        self._newest = self._shown = text
+        self._going: str | None = None
+        self._editor: trio.CancelScope | None = None
+        self._closed = False
+        if conversation.replaying:
+            conversation.when_live(self._catch_up)
+
+    def __repr__(self) -> str:
+        return f"<Live message {self.sent.id}>"
+
+    def show(self, text: str) -> None:
+        """Show this text soon, unless another one follows before it is its turn. Never waits.
+
+        May be called from anywhere in the program's own thread, also inside a step. After the block it does
+        nothing. An edit that fails is counted, and the next one is tried all the same.
+
+        Raises:
+            LocalProtocolError: the text can't be sent. Your program's fault.
+        """
+        self._edit(text)
+        if self._closed:
+            return
+        self._newest = text
+        if not self._conversation.replaying:
+            self._catch_up()
+
+    def _close(self) -> None:
+        """Show the last text, and no buttons."""
+        self._closed = True
+        if self._keyboard is None and self._newest == (self._going or self._shown):
+            return
+        if self._editor is not None:
+            self._editor.cancel()
+        tidy(self._conversation, self.sent, self._newest)
+
+    def _catch_up(self) -> None:
+        """Show the newest text; after a restart once more, since nobody knows what the message shows."""
+        if self._closed or self._editor is not None or self._conversation.house.cut:
+            return
+        if self._newest != self._shown:
+            self._editor = trio.CancelScope()
+            self._conversation.house.beside(self._keep_showing)
+
+    async def _keep_showing(self) -> None:
+        assert self._editor is not None
+        try:
+            with self._editor:
+                while self._newest != self._shown:
+                    await trio.sleep_until(self._due)
+                    self._due = trio.current_time() + self._every
+                    await self._perform(self._newest)
+        finally:
+            self._editor = None
+
+    async def _perform(self, text: str) -> None:
+        self._going = text
+        try:
+            outbox = self._conversation.services.outbox
+            await outbox.perform(self._edit(text), urgency=Urgency.BROADCAST)
+        except (TriobotError, OSError):
+            self._conversation.house.count("live_failed")
+        finally:
+            self._going = None
+        # Also when it failed: the same text would fail again.
+        self._shown = text
+
+    def _edit(self, text: str) -> EditMessage:
+        return EditMessage(self.sent.chat_id, self.sent.id, text, self._keyboard)
+
+
+@asynccontextmanager
+async def open_live(
+    conversation: Conversation, text: str, buttons: Buttons[Any] | None
+) -> AsyncGenerator[Live]:
+    """Send a message that can be changed while the block runs."""
+    keyboard = keyboard_of(buttons) if buttons else None
+    sent = await conversation.perform(SendMessage(conversation.life.chat_id, text, inline_keyboard=keyboard))
+    live = Live(conversation, sent, text, buttons)
+    try:
+        yield live
+    finally:
+        live._close()  # pyright: ignore[reportPrivateUsage]

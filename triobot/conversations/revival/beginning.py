@@ -1,0 +1,40 @@
+"""How a conversation gets its incarnation: over what is stored of it, or from its first line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...journal.incarnation import Incarnation
+from ...journal.world import World
+from ...seams import Consume
+from .journaling import ConversationWorld
+from .opening import Opened, Opening, open_conversation
+
+if TYPE_CHECKING:
+    from ..conversation import Conversation
+
+
+def revived(there: Conversation, dry: World | None) -> tuple[ConversationWorld | None, Incarnation]:
+    """The incarnation of a conversation that is stored; over a `dry` world it stops at its journal's end."""
+    stored = there.stored
+    assert stored is not None
+    if dry is not None:
+        return None, Incarnation(dry, stored.records, stored.rows, dry=True)
+    world = ConversationWorld(there, stored.row, durable=True)
+    return world, Incarnation(world, stored.records, stored.rows)
+
+
+def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]:
+    """The incarnation of a conversation that begins; `at` is when what started it came."""
+    now, data = there.services.clock.now(), dict(there.life.kept.values or {})
+    opening = Opening(there.event, at, there.value, there.args, there.interrupted)
+    made = open_conversation(there.route, opening, now=now, data=data)
+    there.value = there.given = made.value
+    world = ConversationWorld(there, None, durable=made.durable)
+    return world, Incarnation(world, [made.first], begun=[Consume((there.seq,))])
+
+
+def opened(there: Conversation, made: Opened) -> tuple[ConversationWorld, Incarnation]:
+    """The incarnation of a conversation that begins, with its first record stored already."""
+    world = ConversationWorld(there, None, durable=True, opened=made.first)
+    return world, Incarnation(world, [made.first], opened=True)

@@ -1,0 +1,249 @@
+"""A conversation's journal in the store: what its turns leave behind as writes, and what wakes it.
+
+Records, the end of the events that they took, the chat's data and where the conversation stands go into one
+unit of the house's writer: durable together, or not at all, and never before an earlier unit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import trio
+
+from ...errors import LocalProtocolError
+from ...journal.records import (
+    Continued,
+    Ended,
+    Intended,
+    OperationId,
+    Record,
+    Result,
+    Row,
+    decode_record,
+    encode_record,
+)
+from ...journal.world import Entry, Waiting
+from ...journals import (
+    AppendRecords,
+    BeginConversation,
+    ConversationId,
+    ConversationRow,
+    EndConversation,
+    Journal,
+    KeepIntent,
+    KeepResult,
+    ParkConversation,
+    PutStanding,
+    TakeInHand,
+)
+from ...seams import PutData, Write
+from ..running import taking
+from ..running.leash import line_in
+from ..running.lines import calling_line
+from ..running.waits import Wait
+
+if TYPE_CHECKING:
+    from ..conversation import Conversation
+
+log: Final = logging.getLogger("triobot.conversations")
+
+
+@final
+class ConversationWorld:
+    """The world of one conversation; `triobot.journal.world.World`.
+
+    Attributes:
+        durable: its records are kept; otherwise only that it exists.
+        over: nothing is written for it any more.
+
+    Args:
+        opened: its first record, if that is stored already.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        row: ConversationRow | None,
+        *,
+        durable: bool,
+        opened: Record | None = None,
+    ) -> None:
+        self.durable = durable
+        self.over = False
+        self._there = conversation
+        self._house = conversation.house
+        lease = conversation.services.store.lease(conversation.life.chat_id)
+        if lease is None:
+            raise LocalProtocolError("chat_id", "is another process's")
+        self._lease = lease if row is None else row.lease
+        self._id = ConversationId(conversation.seq)
+        self._run = 1 if row is None else row.run
+        self._position = int(opened is not None) if row is None else row.position
+        self._begun = opened is not None or row is not None
+        replays, stored = conversation.services.replays, conversation.stored
+        known = stored.records if stored is not None else () if opened is None else (opened,)
+        self._watched = replays.watch(conversation, self._lease, known) if replays and durable else None
+
+    # --- what is recorded
+
+    def now(self) -> int:
+        return self._there.services.clock.now()
+
+    def append(self, entry: Entry) -> None:
+        if self.over:
+            return
+        chat_id = self._there.life.chat_id
+        ended = bool(entry.records) and isinstance(entry.records[-1], Ended | Continued)
+        failure = _failure(entry.records) if ended else None
+        # What ends well leaves nothing, so that its last records need not be written to be deleted.
+        gone = ended and failure is None
+        writes: list[Write] = [] if self._begun or gone else [self._begin()]
+        if not gone:
+            writes += self._records(entry.records)
+        writes += entry.moves
+        writes += [PutData(chat_id, key, value) for key, value in entry.data.items()]
+        writes += [self._beside(row) for row in entry.rows if self.durable]
+        if ended:
+            if self._begun or not gone:
+                writes.append(EndConversation(self._lease, self._id, self.now(), failure))
+            self.over = True
+        elif entry.records or entry.standing:
+            writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
+        self._begun = True
+        self._house.write(writes, chat_id if entry.data else None)
+        if self._watched is not None:
+            self._watched.add(entry.records)
+
+    def _begin(self) -> Write:
+        there, route = self._there, self._there.route
+        return BeginConversation(
+            self._lease,
+            self._id,
+            there.life.chat_id,
+            route.name,
+            str(route.version),
+            self.now(),
+            "aside" if there.beside else route.kind.value,
+            there.owner,
+            there.key,
+        )
+
+    def _records(self, records: Sequence[Record]) -> list[Write]:
+        kept = records if self.durable else records[:1] if self._position == 0 else ()
+        if not kept:
+            return []
+        position, self._position = self._position, self._position + len(kept)
+        return [AppendRecords(self._lease, self._id, position, tuple(map(encode_record, kept)))]
+
+    def _beside(self, row: Result | Intended) -> Write:
+        text, now = encode_record(row), self.now()
+        if isinstance(row, Intended):
+            return KeepIntent(self._lease, self._id, self._run, row.id, now, text)
+        return KeepResult(self._lease, self._id, self._run, row.id, now, text)
+
+    def end_with(self) -> Sequence[Write]:
+        """What ends it in somebody else's transaction; nothing more is written for it then."""
+        self.over = True
+        return [EndConversation(self._lease, self._id, self.now())] if self._begun else []
+
+    def counted(self) -> Sequence[Write]:
+        """What counts it as in hand, for when the program dies."""
+        return [] if self.over or not self._begun else [self._in_hand()]
+
+    def acquitted(self, count: int) -> Sequence[Write]:
+        """What sets that count, and lets it be revived."""
+        free = ParkConversation(self._lease, self._id, self.now(), None)
+        return [] if self.over or not self._begun else [free, *(self._in_hand() for _ in range(count))]
+
+    def _in_hand(self) -> TakeInHand:
+        return TakeInHand(self._lease, self._id, self.now())
+
+    def before_writing(self, look: Callable[[], None]) -> None:
+        self._house.before_writing(look)
+
+    async def commit(self) -> None:
+        await self._house.wait_written()
+
+    # --- what happens
+
+    def live(self) -> None:
+        self._there.revived()
+
+    def arm(self, waiting: Waiting) -> None:
+        if isinstance(waiting.subject, Wait):
+            taking.park_wait(self._there, waiting.subject, waiting.id)
+
+    def disarm(self, waiting: Waiting) -> None:
+        if isinstance(waiting.subject, Wait):
+            waiting.subject.parked_as = None
+
+    def wake_at(self, when: int | None) -> None:
+        self._house.wake_at(self._there, when)
+        self._there.rested()
+        if self._watched is not None:
+            self._watched.rests()
+
+    def all_came(self, before: int) -> bool:
+        return self._house.all_came(self._there, before)
+
+    def start_soon(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._house.start_task(work)
+
+    def repeated(self, kind: str) -> None:
+        self._house.count("possible_repeat")
+
+    def reworded(self, id: OperationId, kind: str) -> None:
+        self._house.count("reworded")
+        log.warning(
+            "conversation %s of chat %s: %s %s has other arguments than when it was recorded; "
+            "what was recorded counts",
+            self._there.route.name,
+            self._there.life.chat_id,
+            kind,
+            id,
+        )
+
+    def stuck(self, id: OperationId, task: trio.lowlevel.Task | None) -> None:
+        self._there.stuck_at = line_in(task)
+
+    def swallowed(self, id: OperationId) -> None:
+        self._house.count("swallowed_cancellation")
+        log.error(
+            "conversation %s of chat %s catches every cancellation (BaseException) near operation %s, "
+            "and can't be put to rest: it is given up at %s",
+            self._there.route.name,
+            self._there.life.chat_id,
+            id,
+            calling_line(),
+        )
+        self._house.given_up(self._there)
+
+
+def _failure(records: Sequence[Record]) -> str | None:
+    last = records[-1]
+    return "failed" if isinstance(last, Ended) and last.failure is not None else None
+
+
+def read_journal(journal: Journal) -> tuple[list[Record], list[Row]]:
+    """The records and rows of a stored conversation.
+
+    Raises:
+        UnreadableRecordError: another version of the program wrote them.
+    """
+    records = [_as_record(decode_record(line)) for line in journal.records]
+    texts = [text for effect in journal.effects.values() for text in (effect.intent, effect.result) if text]
+    return records, list(_rows(texts))
+
+
+def _as_record(record: Record | Row) -> Record:
+    assert not isinstance(record, Result | Intended)
+    return record
+
+
+def _rows(texts: Iterable[str]) -> Iterable[Row]:
+    for text in texts:
+        row = decode_record(text)
+        if isinstance(row, Result | Intended):
+            yield row

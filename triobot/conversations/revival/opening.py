@@ -1,0 +1,77 @@
+"""How a conversation's journal begins: what it was started with, as its first record.
+
+`stored.opening_of` reads it. The record is made before the conversation runs, or, for an event that finds its
+chat at rest, before the event is stored (`claims`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import cast, final
+
+import attrs
+
+from ...errors import UnrecordableError
+from ...journal.records import Start as StartRecord
+from ...values import decode_value, encode_value
+from ...wire.events import Event, Join
+from ..routes.declarations import Route
+
+
+@final
+@attrs.frozen
+class Opening:
+    """What a conversation is started with.
+
+    Attributes:
+        at: when the event arrived.
+        value: as what its route's filter took the event.
+        args: what its function gets besides the chat.
+        interrupted: the name of what it ended.
+    """
+
+    event: Event
+    at: int
+    value: object = attrs.field(repr=False)
+    args: tuple[object, ...] = attrs.field(default=(), repr=False)
+    interrupted: str | None = None
+
+
+@final
+@attrs.frozen
+class Opened:
+    """A beginning.
+
+    Attributes:
+        first: the first record.
+        value: as the conversation's code sees it.
+        durable: False if no record can hold what it was started with: then it lives as long as the process.
+    """
+
+    first: StartRecord
+    value: object = attrs.field(repr=False)
+    durable: bool
+
+
+def open_conversation(route: Route, opening: Opening, *, now: int, data: Mapping[str, str]) -> Opened:
+    """Make the first record.
+
+    Args:
+        data: what the chat keeps.
+    """
+    told = {"event": opening.event, "interrupted": opening.interrupted, "at": opening.at}
+    # The wire's own events are the same when they come back, and there is no need to say them twice.
+    same = opening.value is opening.event and type(opening.event).__module__ == Join.__module__
+    value, durable = opening.value, route.durable
+    try:
+        if same:
+            text = encode_value(told)
+        else:
+            text = encode_value({**told, "value": value})
+            value = cast("dict[str, object]", decode_value(text))["value"]
+        args = encode_value(list(opening.args)) if opening.args else "[1,[]]"
+    except UnrecordableError:
+        durable, text, args = False, "[1,null]", "[1,[]]"
+    first = StartRecord(now, route.name, route.version, secrets.token_hex(16), args, text, dict(data))
+    return Opened(first, value, durable)

@@ -1,0 +1,125 @@
+"""Conversations come back from the store: replayed until they stand where they stood, then live.
+
+A chat's events wait until all its conversations are there, so that each goes to whom it would have gone to.
+What can't be replayed with this code is *parked*: it keeps its place and its journal, an operator is told,
+the user hears one line; an interrupt still ends it, and every start tries it anew: what was in hand each time
+the program died, with other code only (`care`).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from ...errors import UnreadableRecordError
+from ...journals import ConversationRow, EndConversation, ParkConversation
+from ...seams import Alarm
+from ...wire.events import Event, Join
+from ...wire.operations import SendMessage
+from ..charges.paid import abandon
+from ..conversation import Conversation
+from ..routes.declarations import Route, RouteKind, Table
+from ..routes.filters import Filter, Setting
+from ..routes.routing import Start
+from ..running.waits import Delivery
+from ..services import Services
+from .build import current_build
+from .stored import Stored, opening_of, read_stored, why_unfit
+
+if TYPE_CHECKING:
+    from ..life import ChatLife
+
+log: Final = logging.getLogger("triobot.conversations")
+
+
+async def revive(services: Services, table: Table, life: ChatLife) -> None:
+    """Bring back whatever is stored of a chat's conversations."""
+    store, care = services.store, life.house.care
+    for row in await store.conversations(life.chat_id):
+        route = table.named(row.route)
+        journal = await store.journal(row.id)
+        if journal is None:
+            continue
+        because = why_unfit(row, table)
+        if route is None or because is not None:
+            _park(life, row, route, because or "")
+            continue
+        if care.condemns(row):
+            because = f"{row.route} was in hand each time the program died"
+            _park(life, row, route, because, error=current_build())
+            continue
+        try:
+            stored = read_stored(journal)
+            opening = opening_of(stored, route)
+        except UnreadableRecordError as error:
+            _park(life, row, route, str(error))
+            continue
+        if opening is None or not route.durable:
+            _end_politely(services, life, row)
+            continue
+        there = Conversation(
+            services, life, opening.start, opening.delivery, opening.interrupted, row.sender_id, stored
+        )
+        counted = await care.revives(there, row)
+        _place(life, there)
+        life.house.count("revived")
+        life.house.start(there)
+        await there.settled.wait()
+        await care.revived(there, row, counted=counted)
+
+
+def _place(life: ChatLife, there: Conversation) -> None:
+    if there.beside:
+        life.places.asides.append(there)
+    else:
+        life.places.live[there.owner] = there
+
+
+def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> None:
+    """It was not meant to survive the process, or could not be written down."""
+    life.house.write([EndConversation(row.lease, row.id, services.clock.now())], None)
+    abandon(life.house, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
+    life.house.count("not_durable")
+    if (said := life.kept.texts.restarted) and row.kind != "aside":
+        life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
+
+
+def _park(
+    life: ChatLife, row: ConversationRow, route: Route | None, because: str, *, error: str | None = None
+) -> None:
+    """Keep its place, without running it."""
+    route = route or _unknown(row)
+    delivery = Delivery(row.id, Join(life.chat_id, None), row.started_at)
+    there = Conversation(
+        life.services, life, Start(route, None), delivery, None, row.sender_id, Stored(row, (), ())
+    )
+    there.stuck = True
+    _place(life, there)
+    park(there, because, error=error)
+
+
+def park(there: Conversation, because: str, *, error: str | None = None) -> None:
+    """Write down that a conversation can't go on, and tell whom it concerns, once."""
+    life, stored = there.life, there.stored
+    life.house.count("parked")
+    log.error("conversation %s of chat %s is parked: %s", there.route.name, life.chat_id, because)
+    text = (
+        f"conversation {there.route.name} is parked: {because}; deploy code that can go on with it, or end it"
+    )
+    life.services.raise_alarm(Alarm("conversation_parked", there.route.name, text))
+    if stored is None:
+        return
+    row, now = stored.row, there.services.clock.now()
+    life.house.write([ParkConversation(row.lease, row.id, now, because, error)], None)
+    if (said := life.kept.texts.parked) and row.parked_because is None and not there.beside:
+        life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
+
+
+def _unknown(row: ConversationRow) -> Route:
+    async def nothing(_: object) -> None:
+        raise AssertionError("a parked conversation doesn't run")
+
+    def never(_: Event, __: Setting) -> None:
+        """No event starts it."""
+
+    return Route(RouteKind(row.kind), nothing, Filter(never, "nothing"), row.route)

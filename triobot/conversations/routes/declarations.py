@@ -1,0 +1,244 @@
+"""What is declared: a route, and the table of all; and what makes no sense among them.
+
+Every mistake is found before the first event, and its error says what to do.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from functools import partial
+from typing import Self, cast, final
+
+import attrs
+
+from ...errors import ConfigError
+from ...values import lasting_module
+from ...wire.events import Event
+from .filters import Filter, starting
+
+
+class RouteKind(Enum):
+    """What starting a route does to the chat's live conversation."""
+
+    CONVERSATION = "conversation"
+    """Starts when there is none."""
+
+    INTERRUPT = "interrupt"
+    """Ends it, then is the live one."""
+
+    ASIDE = "aside"
+    """Runs beside it and leaves it alone."""
+
+
+class Per(Enum):
+    """Whose a conversation is."""
+
+    CHAT = "chat"
+    SENDER = "sender"
+
+
+@final
+@attrs.frozen(eq=False)
+class Route:
+    """One declared coroutine: its kind, what starts it, its name in logs and in the store.
+
+    Attributes:
+        bare: declared without a filter.
+        per: whose a conversation of it is.
+        version: of its code.
+        durable: its place is meant to survive the process.
+    """
+
+    kind: RouteKind
+    handler: Callable[..., Awaitable[None]] = attrs.field(repr=False)
+    filter: Filter[Event] = attrs.field(repr=False)
+    name: str
+    bare: bool = False
+    per: Per = Per.CHAT
+    version: int = 1
+    durable: bool = True
+
+
+@final
+@attrs.frozen
+class Table:
+    """All routes, by kind, in the order in which they are tried."""
+
+    ignored: Sequence[Filter[object]]
+    interrupts: Sequence[Route]
+    asides: Sequence[Route]
+    conversations: Sequence[Route]
+
+    @classmethod
+    def of(cls, routes: Sequence[Route], ignored: Sequence[Filter[object]]) -> Self:
+        """Put the routes in order.
+
+        Raises:
+            ConfigError: declarations that contradict one another, or nothing at all.
+        """
+        if not routes:
+            raise ConfigError("the bot has no route; declare one with @bot.conversation")
+
+        def those(kind: RouteKind) -> tuple[Route, ...]:
+            return tuple(route for route in routes if route.kind is kind)
+
+        # Last of all the one that takes what anybody says, then those that only their router's filter limits.
+        conversations = sorted(
+            those(RouteKind.CONVERSATION), key=lambda route: (route.bare, _takes_all(route))
+        )
+        table = cls(tuple(ignored), those(RouteKind.INTERRUPT), those(RouteKind.ASIDE), tuple(conversations))
+        _check_once(routes)
+        _check_bare(conversations)
+        _check_reachable(table)
+        return table
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """All of them, in the order in which they are tried."""
+        return (*self.interrupts, *self.asides, *self.conversations)
+
+    @property
+    def per_sender(self) -> bool:
+        """Whether members of a group may have conversations of their own."""
+        return any(route.per is Per.SENDER for route in self.conversations)
+
+    def named(self, name: str) -> Route | None:
+        """The route of this name."""
+        return next((route for route in self.routes if route.name == name), None)
+
+    def route_of(self, handler: Callable[..., object], args: Sequence[object] | None, who: str) -> Route:
+        """The route that this function was declared as.
+
+        Args:
+            args: what it is to get besides the chat; None if it is not to be called.
+            who: names what it was given to, with the author's line.
+
+        Raises:
+            ConfigError: it is no route, or doesn't take these arguments.
+        """
+        for route in self.routes:
+            if route.handler is handler:
+                if args is not None:
+                    check_arguments(handler, args, f"{who}: the arguments don't fit")
+                return route
+        name = route_name(handler) if callable(handler) else type(handler).__name__  # type: ignore[redundant-expr]
+        raise ConfigError(
+            f"{who} takes a route, and {name} is none; decorate it with @bot.aside, or another decorator of "
+            "the bot that runs"
+        )
+
+
+def route_name(handler: Callable[..., object]) -> str:
+    """What a function is called in logs and in the store."""
+    return f"{lasting_module(handler.__module__)}.{getattr(handler, '__qualname__', repr(handler))}"
+
+
+def per_of(per: object) -> Per:
+    """Whose a conversation is, by its word.
+
+    Raises:
+        ConfigError: there is no such word.
+    """
+    try:
+        return Per(per)
+    except ValueError:
+        raise ConfigError('per= is "chat" or "sender": whose the conversation is') from None
+
+
+def check_version(version: object) -> int:
+    """A route's version.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise ConfigError("version= is a whole number from 1; raise it when stored places no longer fit")
+    return version
+
+
+def check_arguments(handler: Callable[..., object], args: Sequence[object] | None, what: str) -> None:
+    """Refuse a function that can't be called with a chat and these arguments.
+
+    Args:
+        args: what it gets besides the chat; None if nobody knows yet.
+
+    Raises:
+        ConfigError: it can't be.
+    """
+    try:
+        signature = inspect.signature(handler)
+        if args is None:
+            signature.bind_partial(None)
+        else:
+            signature.bind(None, *args)
+    except TypeError as error:
+        raise ConfigError(f"{what}; {route_name(handler)}: {error}") from None
+    except ValueError:  # it has no signature to look at
+        pass
+
+
+def check_async(handler: Callable[..., object], who: str) -> None:
+    """Refuse a function that can't be awaited, before it is called for the first time.
+
+    Raises:
+        ConfigError: it can't be; `who` names what it was given to.
+    """
+    plain: object = handler
+    while isinstance(plain, partial):
+        plain = cast("partial[object]", plain).func
+    if not inspect.isroutine(plain):
+        plain = type(plain).__call__  # an object that is called like a function
+    # What functools.wraps has wrapped may be a plain function around an async one.
+    last = inspect.unwrap(cast("Callable[..., object]", plain))
+    if inspect.isroutine(plain) and not (
+        inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(last)
+    ):
+        name = getattr(handler, "__qualname__", type(handler).__qualname__)
+        raise ConfigError(
+            f"{who} an async function, and {name} is none; declare it with `async def`, without `yield`"
+        )
+
+
+def _check_once(routes: Sequence[Route]) -> None:
+    for number, route in enumerate(routes):
+        for other in routes[:number]:
+            if other.handler is route.handler:
+                raise ConfigError(
+                    f"{route.name} is declared twice, as {other.kind.value} and as {route.kind.value}; join "
+                    "the filters with |, or give each declaration a function of its own"
+                )
+            if other.name == route.name:
+                raise ConfigError(
+                    f"two routes are called {route.name}; the store tells them by their names: rename one"
+                )
+
+
+def _takes_all(route: Route) -> bool:
+    """Whether nothing limits what it takes, not even its router."""
+    return route.bare and route.filter.same == starting().same
+
+
+def _check_bare(conversations: Sequence[Route]) -> None:
+    bare = [route.name for route in conversations if _takes_all(route)]
+    if len(bare) > 1:
+        raise ConfigError(f"two conversations have no filter: {bare[0]} and {bare[1]}; give one a filter")
+
+
+def _check_reachable(table: Table) -> None:
+    """Of equal filters only the first ever takes anything."""
+    first: dict[object, str] = {}
+    for taken in table.ignored:
+        if taken.same is not None:
+            first.setdefault(taken.same, f"ignore({taken.name})")
+    for route in table.routes:
+        same = route.filter.same
+        if same is None:
+            continue
+        if same in first:
+            raise ConfigError(
+                f"@{route.kind.value} {route.name} can never start: {first[same]} takes {route.filter.name} "
+                "before it; take one of them away, or change its filter"
+            )
+        first[same] = f"@{route.kind.value} {route.name}"

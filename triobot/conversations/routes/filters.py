@@ -1,0 +1,442 @@
+"""Filters: which events a route or a wait takes, and as what.
+
+A `Filter[E]` looks at an event and answers with an `E`, or with None for "not mine". Join them with ``|``,
+``&`` and ``~``; ``a & b`` has the type of `a`. They run once, live, and may look at mutable state: who got
+an event is decided once.
+
+A signal is taken by `signal` and by what is joined to it with ``&``, and by no other filter: ``~text()`` is
+about what people do.
+"""
+
+from __future__ import annotations
+
+import inspect
+import unicodedata
+from collections.abc import Callable, Hashable, MutableMapping, Sequence
+from typing import Final, Generic, NoReturn, TypeAlias, cast, final, overload
+
+import attrs
+from typing_extensions import TypeVar
+
+from ...errors import ConfigError
+from ...values import expect, register
+from ...wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
+from ...wire.events import Event, Join, Leave, Message, Press, Sender
+from ...wire.ids import ChatId
+from ..doors.signals import Signal, is_signal
+from ..questions.keys import LASTING, check_kind, decode_key
+
+E_co = TypeVar("E_co", covariant=True, default=Event)
+F = TypeVar("F")
+S = TypeVar("S")
+C = TypeVar("C", bound=Content)
+V = TypeVar("V", bound=Hashable)
+
+
+@final
+@attrs.frozen
+class Setting:
+    """What a filter may know besides the event.
+
+    Attributes:
+        username: the bot's own name, which ``/command@name`` must carry to be for us.
+        group: the chat is a group.
+        seq: the event's place in the inbox: a filter that counts counts it once, however often it looks.
+        at: when the event arrived, in wall milliseconds; not when its turn came.
+        memory: what filters remember in this run of the bot, each under a key of its own.
+    """
+
+    username: str | None = None
+    group: bool = False
+    seq: int = 0
+    at: int = 0
+    memory: MutableMapping[object, object] = attrs.field(
+        factory=lambda: dict[object, object](), eq=False, repr=False
+    )
+
+
+Look: TypeAlias = Callable[[Event, Setting], F | None]
+
+
+@final
+@attrs.frozen(eq=False)
+class Filter(Generic[E_co]):
+    """Takes some events, each as an `E_co`; made by the functions of `triobot.filters`.
+
+    Attributes:
+        name: for logs and errors.
+        signals: it looks at signals, too.
+        same: equal for filters that take the same; None for what can't be compared.
+
+    Example:
+        >>> from triobot.filters import command, join, text
+        >>> start = command("start") | join()
+        >>> shouting = text() & ~text("help")
+    """
+
+    see: Look[E_co] = attrs.field(repr=False)
+    name: str
+    signals: bool = False
+    same: object = attrs.field(default=None, repr=False)
+
+    def look(self, event: Event, setting: Setting) -> E_co | None:
+        """What this makes of an event, or None; a signal is only for filters that name one."""
+        return None if not self.signals and is_signal(event) else self.see(event, setting)
+
+    def __or__(self, other: Filter[F]) -> Filter[E_co | F]:
+        check_filter(other, "|")
+        signals = self.signals or other.signals
+        first, second = (self.look, other.look) if signals else (self.see, other.see)
+
+        def see(event: Event, setting: Setting) -> E_co | F | None:
+            taken = first(event, setting)
+            return second(event, setting) if taken is None else taken
+
+        # Which of the two comes first makes no difference to who is asked after them.
+        same = _pair("|", self.same, other.same)
+        return Filter(see, f"({self.name} | {other.name})", signals, same)
+
+    def __and__(self, other: Filter[object]) -> Filter[E_co]:
+        check_filter(other, "&")
+
+        def see(event: Event, setting: Setting) -> E_co | None:
+            taken = self.see(event, setting)
+            return None if taken is None or other.see(event, setting) is None else taken
+
+        same = _pair("&", self.same, other.same)
+        return Filter(see, f"({self.name} & {other.name})", self.signals or other.signals, same)
+
+    def __bool__(self) -> NoReturn:
+        raise ConfigError(
+            f"{self.name} is a filter, and has no truth by itself: join filters with |, & and ~, "
+            "not with or, and, not"
+        )
+
+    def __invert__(self) -> Filter[Event]:
+        def see(event: Event, setting: Setting) -> Event | None:
+            return event if self.see(event, setting) is None else None
+
+        return Filter(see, f"~{self.name}", same=None if self.same is None else ("~", self.same))
+
+
+def _pair(word: str, first: object, second: object) -> object:
+    return None if first is None or second is None else (word, frozenset({first, second}))
+
+
+def check_filter(taken: object, who: str) -> None:
+    """Refuse what is no filter.
+
+    Raises:
+        ConfigError: it isn't; `who` names what it was given to.
+    """
+    if not isinstance(taken, Filter):
+        refuse_uncalled(taken, who)
+        name = getattr(taken, "__name__", "")
+        what = f"{type(taken).__name__} {name}".rstrip()
+        raise ConfigError(f"{who} takes a filter such as command('name'), not a {what}")
+
+
+def refuse_uncalled(taken: object, who: str) -> None:
+    """Refuse one of our functions that make filters, where what it makes was meant.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    name = str(getattr(taken, "__name__", ""))
+    if getattr(taken, "__module__", "") in _FILTERS and not isinstance(taken, type):
+        raise ConfigError(f"{who} takes a filter, and {name} makes one: call it, as in {name}()")
+
+
+_FILTERS: Final = (__name__, f"{__package__}.flooding")
+
+
+_DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
+_FOLDED: Final = _DIGITS | {
+    ord("ي"): "ی",
+    ord("ى"): "ی",
+    ord("ك"): "ک",
+    ord("ة"): "ه",
+    0x200C: None,  # zero-width non-joiner
+    0x200F: None,  # right-to-left mark
+    0x200E: None,
+    0x0640: None,  # the letter-stretching tatweel
+}
+
+
+def fold(text: str) -> str:
+    """Make texts equal that people take for equal: digits, ي and ی, ك and ک, joiners, case, outer blanks.
+
+    Example:
+        >>> int(fold("۱۲"))
+        12
+    """
+    # Normalized before and after: a joiner may stand between a letter and its mark, and case folding splits.
+    plain = unicodedata.normalize("NFKC", text.translate(_FOLDED)).translate(_FOLDED).casefold()
+    return unicodedata.normalize("NFKC", plain).strip()
+
+
+@final
+@attrs.frozen
+class Command:
+    """A ``/command``, typed or tapped on a keyboard.
+
+    Attributes:
+        name: without the slash, folded.
+        rest: what followed it, without outer blanks.
+    """
+
+    chat_id: ChatId
+    name: str
+    rest: str = attrs.field(default="", repr=False)
+    sender: Sender | None = None
+
+
+# The second name is what records had before it had one that stays.
+register(Command, name="triobot.Command", aliases=["triobot.conversations.filters.Command"])
+
+
+def as_command(event: Event, setting: Setting) -> Command | None:
+    """Read an event as a command for this bot, or None."""
+    if not isinstance(event, Message) or not isinstance(event.content, str):
+        return None
+    if not event.content.lstrip().startswith("/"):
+        return None
+    head, *rest = event.content.split(maxsplit=1)
+    name, at, whose = head[1:].partition("@")
+    if not name or (at and not (setting.username and fold(whose) == fold(setting.username))):
+        return None
+    return Command(event.chat_id, fold(name), "".join(rest).strip(), event.sender)
+
+
+@overload
+def message() -> Filter[Message[Content]]: ...
+@overload
+def message(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
+    kind: type[C],
+) -> Filter[Message[C]]: ...
+@overload
+def message(kind: type[Media]) -> Filter[Message[Image | Video | Audio | Voice | File]]: ...
+def message(
+    kind: type[C] | type[Media] | None = None,
+) -> Filter[Message[C]] | Filter[Message[Content]] | Filter[Message[Image | Video | Audio | Voice | File]]:
+    """Take messages; with `kind` only those whose content is of this class, such as `File` or `Media`."""
+    if kind is None:
+        return Filter(
+            lambda event, _: event if isinstance(event, Message) else None, "message()", same="message"
+        )
+    if kind not in (*CONTENT_CLASSES, Media):
+        raise ConfigError(f"message() takes a content class, not {kind!r}")
+    wanted = kind
+
+    def look(event: Event, setting: Setting) -> Message[C] | None:
+        if isinstance(event, Message) and isinstance(event.content, wanted):
+            return cast("Message[C]", event)
+        return None
+
+    return Filter(look, f"message({kind.__name__})", same=("message", kind))
+
+
+def text(*words: str) -> Filter[Message[str]]:
+    """Take text messages: any, or those that are one of `words` once both are folded.
+
+    Raises:
+        ConfigError: one of them is no text.
+    """
+    _check_words(words, "text()", "a text, as in text('yes', 'no')")
+    folded = {fold(word) for word in words}
+
+    def look(event: Event, setting: Setting) -> Message[str] | None:
+        if not isinstance(event, Message) or not isinstance(event.content, str):
+            return None
+        taken = cast("Message[str]", event)
+        return taken if not folded or fold(event.content) in folded else None
+
+    return Filter(look, f"text({', '.join(words)})", same=("text", frozenset(folded)))
+
+
+def command(*names: str) -> Filter[Command]:
+    """Take ``/name``, ``/name arguments`` and ``/name@this-bot``; any command without `names`.
+
+    Raises:
+        ConfigError: one of them can't be a command's name.
+    """
+    _check_words(names, "command()", "a name without blanks, as in command('start', 'help')")
+    for name in names:
+        if name.split() != [name] or not name.removeprefix("/") or "@" in name:
+            raise ConfigError(
+                f"command() takes names without blanks and without @, as in command('start'), not {name!r}"
+            )
+    folded = {fold(name.removeprefix("/")) for name in names}
+
+    def look(event: Event, setting: Setting) -> Command | None:
+        found = as_command(event, setting)
+        return found if found is not None and (not folded or found.name in folded) else None
+
+    return Filter(look, f"command({', '.join(names)})", same=("command", frozenset(folded)))
+
+
+def _check_words(words: Sequence[object], who: str, what: str) -> None:
+    for word in words:
+        if not isinstance(word, str):
+            raise ConfigError(f"{who} takes words, each {what}; not a {type(word).__name__}")
+
+
+def join() -> Filter[Join]:
+    """Take joins."""
+    return Filter(lambda event, _: event if isinstance(event, Join) else None, "join()", same="join")
+
+
+def leave() -> Filter[Leave]:
+    """Take leaves."""
+    return Filter(lambda event, _: event if isinstance(event, Leave) else None, "leave()", same="leave")
+
+
+def by(*sender_ids: int) -> Filter[Event]:
+    """Take what these people sent.
+
+    Args:
+        sender_ids: whole numbers, as in `Sender.id`; names are no ids, and nobody's id is known before they
+            have written.
+
+    Raises:
+        ConfigError: one of them is something else, or there is none.
+    """
+    wanted = check_ids(sender_ids, "by()", "a sender's id, such as chat.sender.id")
+
+    def look(event: Event, setting: Setting) -> Event | None:
+        return event if event.sender is not None and event.sender.id in wanted else None
+
+    return Filter(look, "by(...)", same=("by", wanted))
+
+
+def in_chat(*chat_ids: int) -> Filter[Event]:
+    """Take what happens in these chats.
+
+    Raises:
+        ConfigError: one of the ids is no whole number, or there is none.
+    """
+    wanted = check_ids(chat_ids, "in_chat()", "a chat's id, such as chat.id")
+
+    def look(event: Event, setting: Setting) -> Event | None:
+        return event if event.chat_id in wanted else None
+
+    return Filter(look, "in_chat(...)", same=("in_chat", wanted))
+
+
+def check_ids(ids: Sequence[object], who: str, what: str) -> frozenset[int]:
+    """Whole numbers, at least one; `who` takes them, and `what` they are.
+
+    Raises:
+        ConfigError: they are something else.
+    """
+    numbers = frozenset(id for id in ids if isinstance(id, int) and not isinstance(id, bool))
+    if not ids or len(numbers) < len(set(map(repr, ids))):
+        raise ConfigError(f"{who} takes whole numbers, each {what}")
+    return numbers
+
+
+def when(condition: Callable[[Event], bool]) -> Filter[Event]:
+    """Take what `condition` says yes to. It must be quick and must not wait.
+
+    Raises:
+        ConfigError: it is no function, or an async one.
+    """
+    if not callable(condition):
+        raise ConfigError("when() takes a function of an event that says yes or no")
+    if inspect.iscoroutinefunction(condition):
+        # What it returns without being awaited would be a yes to everything.
+        raise ConfigError(
+            "when() takes a plain function: a filter can't wait; ask in the conversation instead"
+        )
+    return Filter(lambda event, _: event if condition(event) else None, "when(...)", same=("when", condition))
+
+
+def press() -> Filter[Press[str]]:
+    """Take any press of an inline button, with its data undecoded."""
+    return Filter(
+        lambda event, _: cast("Press[str]", event) if isinstance(event, Press) else None,
+        "press()",
+        same="press",
+    )
+
+
+def pressed(kind: type[V]) -> Filter[Press[V]]:
+    """Take presses of buttons whose key is of this class; `Press.value` is that key.
+
+    For routes: buttons that `send` put there live as long as their message, also over restarts. The class's
+    name and its fields travel with the button: after a change of either, old buttons are nobody's. The
+    buttons of a question are that question's, and not taken.
+
+    Args:
+        kind: `str`, `int`, `bool`, an Enum, or a frozen attrs class.
+
+    Raises:
+        ConfigError: it is another class.
+
+    Example:
+        >>> @attrs.frozen
+        ... class Take:
+        ...     order: int
+        >>> @bot.aside(pressed(Take))
+        ... async def take(chat: Chat[Press[Take]]) -> None:
+        ...     await chat.answer(f"Order {chat.event.value.order} is yours.")
+    """
+    check_kind(kind)
+    expect(kind)
+
+    def look(event: Event, setting: Setting) -> Press[V] | None:
+        if not isinstance(event, Press) or not isinstance(event.value, str):
+            return None
+        front, dot, text = event.value.partition(".")
+        key = decode_key(kind, text) if front == LASTING and dot else None
+        return None if key is None else attrs.evolve(event, value=key)
+
+    return Filter(look, f"pressed({kind.__name__})", same=("pressed", kind))
+
+
+def signal(kind: type[S]) -> Filter[S]:
+    """Take signals whose value is of this class, as that value; see `triobot.Address.signal`.
+
+    Raises:
+        ConfigError: this is no class.
+    """
+    if not isinstance(cast("object", kind), type):
+        raise ConfigError(f"signal() takes the class of what is told, such as signal(Shipped), not {kind!r}")
+    expect(kind)
+
+    def see(event: Event, setting: Setting) -> S | None:
+        found = cast("object", event)
+        return found.value if isinstance(found, Signal) and isinstance(found.value, kind) else None
+
+    return Filter(see, f"signal({kind.__name__})", True, ("signal", kind))
+
+
+def starting() -> Filter[Message[Content] | Join]:
+    """Take what starts a conversation without a filter of its own: any message, any join."""
+    return message() | join()
+
+
+def nothing() -> Filter[Event]:
+    """Take nothing: only code starts what has this filter."""
+    return Filter(lambda event, _: None, "nothing")
+
+
+__all__ = [
+    "Command",
+    "Filter",
+    "Setting",
+    "by",
+    "command",
+    "fold",
+    "in_chat",
+    "join",
+    "leave",
+    "message",
+    "nothing",
+    "press",
+    "pressed",
+    "signal",
+    "starting",
+    "text",
+    "when",
+]

@@ -1,0 +1,237 @@
+"""Routes: which coroutine an event starts. A `Router` collects them; a bot is one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Concatenate, Generic, Literal, ParamSpec, TypeAlias, cast, final, overload
+
+import attrs
+from typing_extensions import TypeVar
+
+from ...errors import ConfigError
+from ...wire.events import Event
+from .declarations import Per as Per
+from .declarations import Route as Route
+from .declarations import RouteKind as RouteKind
+from .declarations import Table as Table
+from .declarations import check_arguments, check_async, check_version, per_of, route_name
+from .filters import Filter, Setting, check_filter, nothing, refuse_uncalled, starting
+
+if TYPE_CHECKING:
+    from ..chat import Chat
+
+E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
+P = ParamSpec("P")
+
+Handler: TypeAlias = "Callable[Concatenate[Chat[E], P], Awaitable[None]]"
+PerName: TypeAlias = Literal["chat", "sender"]
+
+
+@final
+@attrs.frozen
+class _Options:
+    """What a declaration says besides its filter."""
+
+    per: Per = Per.CHAT
+    version: int = 1
+    durable: bool = True
+    bare: bool = False
+
+
+@final
+class Declaration(Generic[E_co]):
+    """A decorator for a coroutine function that takes a `Chat` of the filter's type; gives it back."""
+
+    def __init__(
+        self, router: Router, kind: RouteKind, taken: Filter[E_co], options: _Options | None = None
+    ) -> None:
+        self._router, self._kind, self._filter = router, kind, taken
+        self._options = options or _Options()
+
+    @overload
+    def __call__(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
+    @overload
+    def __call__(self, handler: Handler[E_co, P], /) -> Handler[E_co, P]: ...
+    def __call__(
+        self, handler: Handler[E_co, P] | Handler[object, P], /
+    ) -> Handler[E_co, P] | Handler[object, P]:
+        self._router._add(  # pyright: ignore[reportPrivateUsage]
+            self._kind, handler, self._filter, self._options
+        )
+        return handler
+
+
+class Router:
+    """Collects routes, in the order of the lines; a bot includes the routers of other modules.
+
+    A declaration holds no state of a run. Every function is declared once; what is declared in a way that
+    makes no sense is refused when it is read, or when the bot starts.
+
+    Args:
+        when: a filter that all routes of this router share, besides their own, and its `ignore`, too; also
+            those of the routers that it includes.
+
+    Example:
+        >>> admin = Router(when=by(17))
+        >>> @admin.aside(command("ban"))
+        ... async def ban(chat: Chat[Command]) -> None: ...
+        >>> bot.include(admin)
+    """
+
+    def __init__(self, *, when: Filter[object] | None = None) -> None:
+        if when is not None:
+            check_filter(when, "Router(when=)")
+        self._when = when
+        self._routes: list[Route] = []
+        self._ignored: list[Filter[object]] = []
+
+    @overload
+    def conversation(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
+    @overload
+    def conversation(
+        self, taken: Filter[E], /, *, per: PerName = "chat", version: int = 1, durable: bool = True
+    ) -> Declaration[E]: ...
+    @overload
+    def conversation(
+        self, /, *, per: PerName = "chat", version: int = 1, durable: bool = True
+    ) -> Declaration[object]: ...
+    def conversation(
+        self,
+        taken: Handler[object, P] | Filter[E] | None = None,
+        /,
+        *,
+        per: PerName = "chat",
+        version: int = 1,
+        durable: bool = True,
+    ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
+        """Declare a conversation: it starts when the chat has no live one.
+
+        Without a filter: on any message or join, and always tried last; behind the filter of its router, last
+        but for the one that has none at all.
+
+        Args:
+            per: whose it is: with ``"sender"`` each member of a group has one of their own, which sees what
+                that member does and nothing of what others do.
+            version: of its code, from 1; a higher one says that what is stored of older ones doesn't fit.
+            durable: whether its place is meant to survive the process.
+
+        Raises:
+            ConfigError: one of these is something else.
+        """
+        options = _Options(per_of(per), check_version(version), bool(durable))
+        if isinstance(taken, Filter):
+            return Declaration(self, RouteKind.CONVERSATION, taken, options)
+        bare = attrs.evolve(options, bare=True)
+        if taken is None:
+            return Declaration(self, RouteKind.CONVERSATION, starting(), bare)
+        if not callable(taken):
+            check_filter(taken, "@conversation")
+        self._add(RouteKind.CONVERSATION, taken, starting(), bare)
+        return taken
+
+    def interrupt(self, taken: Filter[E], /, *, version: int = 1, durable: bool = True) -> Declaration[E]:
+        """Declare an interrupt: it ends the live conversation, then is the live one.
+
+        Args:
+            version, durable: as for `conversation`.
+        """
+        check_filter(taken, "@interrupt")
+        options = _Options(version=check_version(version), durable=bool(durable))
+        return Declaration(self, RouteKind.INTERRUPT, taken, options)
+
+    @overload
+    def aside(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
+    @overload
+    def aside(self, taken: Filter[E], /, *, version: int = 1, durable: bool = True) -> Declaration[E]: ...
+    def aside(
+        self, taken: Handler[object, P] | Filter[E], /, *, version: int = 1, durable: bool = True
+    ) -> Handler[object, P] | Declaration[E]:
+        """Declare an aside: it runs beside the live conversation and leaves it alone.
+
+        Without a filter only code starts it, with `Chat.start` or `Address.start`; then its function may
+        take arguments besides the chat.
+
+        Args:
+            version, durable: as for `conversation`.
+        """
+        options = _Options(version=check_version(version), durable=bool(durable))
+        if isinstance(taken, Filter) or not callable(taken):
+            check_filter(taken, "@aside")
+            return Declaration(self, RouteKind.ASIDE, taken, options)
+        self._add(RouteKind.ASIDE, taken, nothing(), attrs.evolve(options, bare=True))
+        return taken
+
+    def ignore(self, taken: Filter[object], /) -> None:
+        """Count and drop what this takes, before anything else sees it."""
+        check_filter(taken, "ignore()")
+        self._ignored.append(self._behind(taken))
+
+    def include(self, router: Router, /) -> None:
+        """Add another module's routes behind those declared so far; what it declares later is not added.
+
+        Raises:
+            ConfigError: this is no router, or the same one.
+        """
+        if not isinstance(cast("object", router), Router) or router is self:
+            raise ConfigError("include() takes another Router")
+        for route in router._routes:
+            self._routes.append(attrs.evolve(route, filter=self._behind(route.filter)))
+        self._ignored.extend(self._behind(taken) for taken in router._ignored)
+
+    def _add(
+        self,
+        kind: RouteKind,
+        handler: Handler[E, P] | Handler[object, P],
+        taken: Filter[E],
+        options: _Options,
+    ) -> None:
+        if not callable(handler):
+            raise ConfigError(f"@{kind.value} decorates an async function, not {handler!r}")
+        refuse_uncalled(handler, f"@{kind.value}")
+        name = route_name(handler)
+        only_code = kind is RouteKind.ASIDE and options.bare
+        check_arguments(
+            handler,
+            None if only_code else (),
+            f"@{kind.value} decorates a function of {'a chat' if only_code else 'one argument, the chat'}",
+        )
+        check_async(handler, f"@{kind.value} decorates")
+        # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
+        behind = self._behind(taken)
+        self._routes.append(
+            Route(
+                kind,
+                handler,
+                behind,  # type: ignore[arg-type]
+                name,
+                options.bare,
+                options.per,
+                options.version,
+                options.durable,
+            )
+        )
+
+    def _behind(self, taken: Filter[E]) -> Filter[E]:
+        """Look at what all routes share first: a filter that counts counts only what is this router's."""
+        shared = self._when
+        if shared is None:
+            return taken
+
+        def see(event: Event, setting: Setting) -> E | None:
+            return None if shared.see(event, setting) is None else taken.see(event, setting)
+
+        return Filter(see, f"({shared.name} & {taken.name})", taken.signals, _both(shared, taken))
+
+
+def table_of(router: Router) -> Table:
+    """The routes as the dispatcher reads them.
+
+    Raises:
+        ConfigError: declarations that contradict one another, or nothing at all; says what to do.
+    """
+    return Table.of(router._routes, router._ignored)  # pyright: ignore[reportPrivateUsage]
+
+
+def _both(shared: Filter[object], taken: Filter[object]) -> object:
+    return None if shared.same is None or taken.same is None else ("&", shared.same, taken.same)

@@ -1,0 +1,415 @@
+"""Where an event goes: one table, tried from the top; the first row that takes the event has it.
+
+The table is `ROWS`. Rows that jump go ahead of what is queued. A block that opens looks at what is queued,
+too. "Live" is the conversation whose turn an event is: that of its sender, where there is one, else the
+chat's. A sender's conversation sees nothing of what others do.
+
+A signal is never unasked: where an event would be dropped, or told to be unfit, it waits in the mailbox for a
+later wait, whether or not a conversation lives; asides look there for signals, too.
+
+Two things don't walk the table. Payments' callbacks go to the charge that waits for them, or to nobody. What
+code asks for goes where it says: a route that it starts to its place, as soon as that is free.
+
+A leave in a private chat ends whatever runs there before it walks the table, a member's leave that member's
+conversation.
+
+Pure: it looks and says; whoever asks acts. A route's or a block's filter that fails is told to
+`failed` and takes nothing; a wait's is that wait's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias, cast, final
+
+import attrs
+
+from ...wire.events import Event, Leave, Message, Press, Submission
+from ...wire.ids import SenderId
+from ..doors.calls import Call, Halt, Place, asked_of
+from ..doors.signals import is_signal
+from ..running.waits import Otherwise, Wait, Watch, is_payment
+from .declarations import Route, RouteKind, Table
+from .filters import Filter, Setting
+
+_QUESTION: Final = re.compile(r"q[a-z2-7]{8}\.", re.ASCII)
+
+FilterFailed: TypeAlias = Callable[[str, Exception], None]
+"""Told the name of a filter, and the error that it raised."""
+
+
+def token_of(event: Event) -> str | None:
+    """The token of the question whose button was pressed, or None."""
+    if isinstance(event, Press) and isinstance(event.value, str) and _QUESTION.match(event.value):
+        return event.value[:9]
+    return None
+
+
+@final
+@attrs.frozen
+class Drop:
+    """Forget it, and count it under this word."""
+
+    why: str
+
+
+@final
+@attrs.frozen
+class Start:
+    """Start this route with this value; `call` is what code asked for, if it did."""
+
+    route: Route
+    value: object = attrs.field(repr=False)
+    call: Call | None = attrs.field(default=None, repr=False)
+
+    @property
+    def beside(self) -> bool:
+        """Whether it takes the place of an aside."""
+        if self.call is not None and self.call.place is not Place.OWN:
+            return self.call.place is Place.BESIDE
+        return self.route.kind is RouteKind.ASIDE
+
+    @property
+    def interrupts(self) -> bool:
+        """Whether it ends the live conversation."""
+        own = self.call is None or self.call.place is Place.OWN
+        return own and self.route.kind is RouteKind.INTERRUPT
+
+
+@final
+@attrs.frozen
+class Give:
+    """Wake this wait with this value. Only a payment's callback is given to a wait that isn't open."""
+
+    wait: Wait
+    value: object = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class End:
+    """End this block with this value."""
+
+    watch: Watch
+    value: object = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class Break:
+    """Wake this wait: its filter failed."""
+
+    wait: Wait
+    error: Exception = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class Tell:
+    """Wake this wait: something came that doesn't fit."""
+
+    wait: Wait
+
+
+@final
+@attrs.frozen
+class Queue:
+    """Into the mailbox, for a later wait."""
+
+
+@final
+@attrs.frozen
+class Expire:
+    """A press or a form of a question that is over."""
+
+
+@final
+@attrs.frozen
+class Stop:
+    """End the runs that this names."""
+
+    halt: Halt
+
+
+Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire | Stop
+
+
+@final
+@attrs.frozen
+class Case:
+    """An event, and all that may take it; see `decide`."""
+
+    event: Event
+    setting: Setting
+    table: Table
+    waits: Sequence[Wait]
+    live: Sequence[Wait] | None
+    watches: Sequence[Watch]
+    failed: FilterFailed
+
+
+def decide(
+    event: Event,
+    setting: Setting,
+    table: Table,
+    waits: Sequence[Wait],
+    live: Sequence[Wait] | None,
+    failed: FilterFailed,
+    *,
+    jumped: bool = False,
+    watches: Sequence[Watch] = (),
+) -> Decision:
+    """Say where an event goes.
+
+    Args:
+        waits: the waits of all conversations of the chat, the sender's first, newest first.
+        live: those of the live conversation (asides don't count), or None if there is none.
+        failed: told of filters that raise.
+        jumped: the first rows were tried when it came (`jump`): routes' filters run once.
+        watches: the open blocks that an event may end, of all conversations, in the order of waits.
+    """
+    case = Case(event, setting, table, waits, live, watches, failed)
+    if (asked := asked_of(event)) is not None:
+        return _asked(asked, case)
+    if is_payment(event):
+        # Not an author's filter: one that takes anything would swallow somebody's money.
+        charges = (wait for wait in waits if wait.question)
+        return _first(event, setting, charges) or Drop("payment_without_charge")
+    return _walk(case, [row for row in ROWS if not (jumped and row.once)]) or Drop("nobody")
+
+
+def jump(
+    event: Event, setting: Setting, table: Table, failed: FilterFailed, watches: Sequence[Watch] = ()
+) -> Drop | Start | End | Stop | None:
+    """Say whether an event goes ahead of what waits in the chat, and where to: the table's first rows."""
+    case = Case(event, setting, table, (), None, watches, failed)
+    if (asked := asked_of(event)) is not None:
+        decision = _asked(asked, case)
+        jumps = isinstance(decision, Stop) or (
+            isinstance(decision, Start) and (decision.beside or decision.interrupts)
+        )
+        return cast("Start | Stop", decision) if jumps else None
+    return cast("Drop | Start | End | None", _walk(case, [row for row in ROWS if row.jumps]))
+
+
+def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
+    return next((found for row in rows if (found := row.take(case)) is not None), None)
+
+
+def _asked(asked: Call | Halt, case: Case) -> Decision:
+    """Where a call goes: to its place, once that is free."""
+    if isinstance(asked, Halt):
+        return Stop(asked)
+    route = case.table.named(asked.name)
+    if route is None:
+        return Queue()
+    start = Start(route, asked.value, asked)
+    return start if start.beside or start.interrupts or case.live is None else Queue()
+
+
+# --- the rows
+
+
+def _ignored(case: Case) -> Decision | None:
+    for ignored in case.table.ignored:
+        if _look(ignored, case.event, case.setting, case.failed) is not None:
+            return Drop("ignored")
+    return None
+
+
+def _block(case: Case) -> Decision | None:
+    # A block that opened since the event came has not seen it: this row is looked at again.
+    return end(case.event, case.setting, case.watches, case.failed)
+
+
+def _interrupt(case: Case) -> Decision | None:
+    return _started(case, case.table.interrupts)
+
+
+def _aside(case: Case) -> Decision | None:
+    return _started(case, case.table.asides)
+
+
+def _question(case: Case) -> Decision | None:
+    return _first(case.event, case.setting, (w for w in case.waits if w.open and w.question))
+
+
+def _newest_wait(case: Case) -> Decision | None:
+    return _first(case.event, case.setting, (w for w in case.waits if w.open), also=True)
+
+
+def _question_over(case: Case) -> Decision | None:
+    if token_of(case.event) is not None or isinstance(case.event, Submission):
+        return _over(case.event, case.waits)
+    return None
+
+
+def _live(case: Case) -> Decision | None:
+    return None if case.live is None else _unasked(case.event, case.live)
+
+
+def _conversation(case: Case) -> Decision | None:
+    return None if isinstance(case.event, Leave) else _started(case, case.table.conversations)
+
+
+def _nobody(case: Case) -> Decision | None:
+    if is_signal(case.event):
+        return Queue()
+    return Expire() if isinstance(case.event, Press) else Drop("nobody")
+
+
+def _started(case: Case, routes: Iterable[Route]) -> Decision | None:
+    for route in routes:
+        if (value := _look(route.filter, case.event, case.setting, case.failed)) is not None:
+            return Start(route, value)
+    return None
+
+
+@final
+@attrs.frozen
+class Row:
+    """One row of the table.
+
+    Attributes:
+        name: of who takes the event.
+        who: the same, for people.
+        then: what becomes of the event, for people.
+        take: the decision, or None: the next row is asked.
+        jumps: it goes ahead of what is queued, and doesn't wait for its turn.
+        once: it is not asked again when the event's turn comes.
+    """
+
+    name: str
+    who: str
+    then: str
+    take: Callable[[Case], Decision | None] = attrs.field(repr=False)
+    jumps: bool = False
+    once: bool = False
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    Row("ignore", "`ignore`", "counted and dropped", _ignored, True, True),
+    Row(
+        "block",
+        "an open `move_on_when` block",
+        "the event ends the block; the newest one that takes it, of all conversations of the chat",
+        _block,
+        True,
+    ),
+    Row(
+        "interrupt",
+        "an interrupt",
+        "ends the live conversation, then is the live one",
+        _interrupt,
+        True,
+        True,
+    ),
+    Row("aside", "an aside", "runs beside the live one", _aside, True, True),
+    Row("question", "an open question, by its own buttons or form", "the question's conversation", _question),
+    Row(
+        "wait",
+        "the newest open wait that takes it, the sender's own first",
+        "its conversation, live or aside",
+        _newest_wait,
+    ),
+    Row(
+        "over",
+        "a button or form of a question that is not open to this person, or over",
+        'dropped without a word, or answered "expired"',
+        _question_over,
+    ),
+    Row(
+        "live",
+        "a live conversation, the sender's own or the chat's",
+        "its mailbox while it is busy; what `otherwise=` says while it waits",
+        _live,
+    ),
+    Row(
+        "conversation",
+        "a conversation that it starts",
+        "the chat's or the sender's live one from then on; a leave starts none",
+        _conversation,
+    ),
+    Row("nobody", "nobody", 'counted; a press is answered "expired", a signal is kept', _nobody),
+)
+"""Who is asked, in this order."""
+
+
+def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: FilterFailed) -> End | None:
+    """Say which open block an event ends."""
+    for watch in watches:
+        if watch.taken is not None or not concerns(event, watch.owner):
+            continue
+        if (value := _look(watch, event, setting, failed)) is not None:
+            return End(watch, value)
+    return None
+
+
+def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
+    """Say whether one wait takes an event."""
+    return _first(event, setting, (wait,), also=True)
+
+
+def unfit(event: Event, wait: Wait) -> Decision:
+    """What a parked wait does with an event that it doesn't take: only a person's message is worth a word."""
+    if wait.otherwise is Otherwise.KEEP or is_signal(event):
+        return Queue()
+    if isinstance(event, Press | Submission):
+        return _over(event, (wait,))
+    if wait.otherwise is Otherwise.DROP or not isinstance(event, Message):
+        return Drop("unasked")
+    return Tell(wait)
+
+
+def concerns(event: Event, owner: SenderId | None) -> bool:
+    """Whether a conversation of this owner may see an event: nobody's business is that of others.
+
+    Where the platform doesn't tell who pressed a button, the button itself does.
+    """
+    if owner is None or is_signal(event) or is_payment(event):
+        return True
+    sender = event.sender
+    return sender.id == owner if sender is not None else isinstance(event, Press | Submission)
+
+
+def _first(
+    event: Event, setting: Setting, waits: Iterable[Wait], *, also: bool = False
+) -> Give | Break | None:
+    for wait in waits:
+        if not concerns(event, wait.owner):
+            continue
+        try:
+            value = wait.look(event, setting)
+            if value is None and also and wait.also is not None:
+                value = wait.also(event, setting)
+        except Exception as error:
+            if wait.open:
+                return Break(wait, error)
+        else:
+            if value is not None:
+                return Give(wait, value)
+    return None
+
+
+def _look(
+    taken: Filter[object] | Watch, event: Event, setting: Setting, failed: FilterFailed
+) -> object | None:
+    try:
+        return taken.look(event, setting)
+    except Exception as error:
+        failed(taken.name, error)
+        return None
+
+
+def _over(event: Event, waits: Iterable[Wait]) -> Drop | Expire:
+    token = token_of(event)
+    if token is not None and any(wait.token == token for wait in waits):
+        return Drop("not_asked")
+    return Expire()
+
+
+def _unasked(event: Event, waits: Iterable[Wait]) -> Decision:
+    """What becomes of an event that the live conversation did not ask for."""
+    parked = next((wait for wait in waits if wait.parked), None)
+    return Queue() if parked is None else unfit(event, parked)

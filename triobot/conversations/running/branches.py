@@ -1,0 +1,87 @@
+"""The tasks of a conversation, and what their operations are.
+
+A task that runs a conversation's code is one of its branches; which task is whose is known here, so that a
+door that is not for conversations can tell, and name the line.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, final
+
+import attrs
+import trio
+
+from ...errors import ForeignTaskError
+from .lines import calling_line
+
+
+class OperationKind(Enum):
+    """What an operation of a conversation is: it waits, it has an effect, or it shapes the code."""
+
+    RECEIVE = "receive"
+    SLEEP = "sleep"
+    SEND = "send"
+    ANSWER = "answer"
+    TYPING = "typing"
+    STEP = "step"
+    VERIFY = "verify"
+    SCOPE = "scope"
+    NURSERY = "nursery"
+    SIGNAL = "signal"
+    START = "start"
+    STOP = "stop"
+    GET = "get"
+    SET = "set"
+    CONTINUE = "continue"
+    CHARGE = "charge"
+
+
+@final
+@attrs.define(eq=False)
+class Branch:
+    """One task of a conversation.
+
+    Attributes:
+        name: empty for the coroutine itself.
+        in_step: a step's body is running.
+    """
+
+    name: str
+    in_step: bool = False
+
+
+_branches: Final[dict[trio.lowlevel.Task, Branch]] = {}
+
+
+def enter_branch(task: trio.lowlevel.Task, branch: Branch) -> None:
+    """From now on this task runs a conversation's code."""
+    _branches[task] = branch
+
+
+def branch_of(task: trio.lowlevel.Task) -> Branch | None:
+    """What a task is of a conversation, if it runs one's code."""
+    return _branches.get(task)
+
+
+def leave_branch(task: trio.lowlevel.Task) -> None:
+    """It doesn't any more."""
+    del _branches[task]
+
+
+def refuse_conversations(what: str, instead: str) -> None:
+    """Refuse a door that is not for a conversation's own code. A step's body may use it.
+
+    Args:
+        what: the door.
+        instead: what a conversation uses in its place.
+
+    Raises:
+        ForeignTaskError: the current task is a conversation's, and runs no step.
+    """
+    try:
+        branch = _branches.get(trio.lowlevel.current_task())
+    except RuntimeError:  # no task: somebody looks before or after the run
+        return
+    if branch is not None and not branch.in_step:
+        raise ForeignTaskError(f"{calling_line()}: {what} inside a conversation; use {instead}")

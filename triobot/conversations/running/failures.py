@@ -1,0 +1,122 @@
+"""A conversation failed: what is logged, who is told, and what the user hears.
+
+An author's error ends its own conversation and nothing else. Logs name the conversation, the chat and the
+author's line; never the text of an error that may hold what a user wrote.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ...errors import (
+    ConfigError,
+    ConversationEndedError,
+    ForbiddenError,
+    ForeignTaskError,
+    LocalProtocolError,
+    PaymentDeclinedError,
+    PaymentExpiredError,
+    PaymentHandedOverError,
+    RecordError,
+    TriobotError,
+)
+from ...seams import Alarm
+from ...wire.ids import ChatId
+from ...wire.operations import SendMessage
+from .lines import failing_line
+
+if TYPE_CHECKING:
+    from ..conversation import Conversation
+
+E = TypeVar("E", bound=BaseException)
+
+log: Final = logging.getLogger("triobot.conversations")
+
+_UNPAID: Final = {
+    "declined": PaymentDeclinedError,
+    "expired": PaymentExpiredError,
+    "handed_over": PaymentHandedOverError,
+}
+# The author's mistakes: their texts say what is wrong, and never hold a value.
+_MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
+
+
+def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> str:
+    """Log and count a failure, and return what the user hears of it; empty for nothing.
+
+    Nobody is to blame if the user has left or blocked the bot, or did not pay.
+    """
+    errors = list(leaves(failure))
+    chat_id, name = conversation.life.chat_id, conversation.route.name
+    # Refused in its own chat: somebody else who has left is no reason to say nothing here.
+    refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
+    if conversation.left or refused:
+        conversation.house.count("gone")
+        return ""
+    if (unpaid := _unpaid(errors)) is not None:
+        conversation.house.count(unpaid)
+        heard = {"declined": conversation.texts.declined, "expired": conversation.texts.expired}
+        return heard.get(unpaid, "")
+    conversation.house.count("crashed")
+    for error in errors:
+        line = failing_line(error.__traceback__)
+        # Some of our errors name the line themselves.
+        words = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
+        what = f"{type(error).__name__} at {line}{words}"
+        log.error("conversation %s of chat %s failed: %s", name, chat_id, what)
+        log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
+        text = f"conversation {name} failed with {what}; users are told to start again"
+        conversation.services.raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
+    return conversation.texts.apology
+
+
+def _unpaid(errors: Sequence[Exception]) -> str | None:
+    """What became of the money, if that is all that the code did not want to know; None for a crash.
+
+    A decline, or a button that nobody pressed, is how a sale may end. Whatever an operator has to know of it,
+    the ledger has told.
+    """
+    for word, kind in _UNPAID.items():
+        if all(isinstance(error, kind) for error in errors):
+            return word
+    return None
+
+
+async def apologize(conversation: Conversation, words: str) -> None:
+    """Say what became of the conversation, once."""
+    services, chat_id = conversation.services, conversation.life.chat_id
+    conversation.house.working(1)
+    try:
+        await services.outbox.perform(SendMessage(chat_id, words))
+    except TriobotError as error:
+        log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
+    finally:
+        conversation.house.working(-1)
+
+
+def _words(error: Exception) -> str:
+    """What may be logged of an error's text."""
+    if isinstance(error, _MISTAKES):
+        return f": {error}"
+    if isinstance(error, OSError) and error.errno is not None:
+        return f": {os.strerror(error.errno)}"  # without the file's name, which a user may have chosen
+    return ""
+
+
+def leaves(failure: BaseExceptionGroup[E]) -> Generator[E]:
+    """The errors of a group, and of the groups in it."""
+    for error in failure.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from leaves(error)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            yield error
+
+
+def report_filter(chat_id: ChatId, name: str, error: Exception) -> None:
+    """Tell the operator of a filter that failed on an event, which then takes nothing."""
+    line = failing_line(error.__traceback__)
+    log.error("filter %s failed on an event of chat %s: %s at %s", name, chat_id, type(error).__name__, line)

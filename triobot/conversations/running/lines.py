@@ -1,0 +1,114 @@
+"""The author's line: where in the bot's own code something happened."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Final, final
+
+import attrs
+import trio
+
+
+def _places(*names: str) -> tuple[str, ...]:
+    return tuple(sysconfig.get_path(name) + os.sep for name in names)
+
+
+_OURS: Final = str(Path(__file__).parents[2]) + os.sep
+# contextlib and Trio stand between us and an author's code.
+_BETWEEN: Final = (_OURS, *_places("stdlib", "platstdlib"))
+_TRIO: Final = trio.run.__code__.co_filename
+_LOOP: Final = "unrolled_run"
+_LIBRARIES: Final = _places("purelib", "platlib")
+
+
+def calling_line() -> str:
+    """``file:line`` of the nearest caller in an author's code; of who waits for the task, if it has none."""
+    line = line_above(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
+    return _waiting_line() if line == "?" else line
+
+
+def _waiting_line() -> str:
+    """Where the nursery is held in which the current task was started."""
+    try:
+        task = trio.lowlevel.current_task()
+    except RuntimeError:
+        return "?"
+    line = "?"
+    while line == "?" and task.parent_nursery is not None:
+        task = task.parent_nursery.parent_task
+        waits = [(frame.f_code.co_filename, number) for frame, number in task.iter_await_frames()]
+        line = _authors_line(waits[::-1])
+    return line
+
+
+def line_above(frame: FrameType | None) -> str:
+    """``file:line`` of the nearest frame in an author's code, from this one outwards, or ``?``."""
+    callers: list[tuple[str, int]] = []
+    # What is outside of Trio's loop has called no task: it would be the line that runs the whole program.
+    while frame is not None and not (frame.f_code.co_name == _LOOP and frame.f_code.co_filename == _TRIO):
+        callers.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return _authors_line(callers)
+
+
+def failing_line(traceback: TracebackType | None) -> str:
+    """``file:line`` of the innermost frame in an author's code, or ``?``."""
+    frames: list[tuple[str, int]] = []
+    while traceback is not None:
+        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return _authors_line(list(reversed(frames)))
+
+
+@final
+@attrs.frozen
+class Position:
+    """A frame of an author's code: where it stands, and what is written there."""
+
+    file: str
+    line: int
+    function: str
+    code: str = attrs.field(repr=False)
+
+
+def positions(frames: Iterable[tuple[FrameType, int]]) -> tuple[Position, ...]:
+    """Those frames of a task that are an author's, outermost first; a file may have changed since it ran."""
+    outside = [(frame.f_code, line) for frame, line in frames if _is_outside(frame.f_code.co_filename)]
+    own = [(code, line) for code, line in outside if not code.co_filename.startswith(_LIBRARIES)]
+    return tuple(
+        Position(code.co_filename, line, code.co_qualname, linecache.getline(code.co_filename, line).strip())
+        for code, line in own or outside[:1]
+    )
+
+
+def waiting_line(frames: Sequence[tuple[FrameType, int]]) -> str:
+    """``file:line`` of an author's code in which a suspended task waits, or ``?``; outermost frame first."""
+    return _authors_line([(frame.f_code.co_filename, line) for frame, line in reversed(frames)])
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file of code is the runtime's."""
+    return file.startswith(_OURS)
+
+
+def is_authors(file: str) -> bool:
+    """Whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
+    return _is_outside(file) and not file.startswith(_LIBRARIES)
+
+
+def _is_outside(file: str) -> bool:
+    return not file.startswith((*_BETWEEN, "<"))
+
+
+def _authors_line(innermost_first: Sequence[tuple[str, int]]) -> str:
+    """A bot that is installed like a library can't be told from one: then it is the outermost such frame."""
+    outside = [(file, line) for file, line in innermost_first if _is_outside(file)]
+    own = [(file, line) for file, line in outside if not file.startswith(_LIBRARIES)]
+    file, line = own[0] if own else outside[-1] if outside else ("?", 0)
+    return f"{file}:{line}" if line else file
