@@ -31,7 +31,8 @@ Main = Callable[[Incarnation, ListWorld], Awaitable[object]]
 class Lives:
     """One conversation, through as many incarnations as a test likes."""
 
-    def __init__(self, *events: tuple[int, str]) -> None:
+    def __init__(self, *events: tuple[int, str], hurry: bool = False) -> None:
+        self.hurry = hurry  # an interrupt comes before the first line
         self.disk = Disk()
         self.people = People([(1_000_000 + at, text) for at, text in events])
 
@@ -44,6 +45,8 @@ class Lives:
             self.chat = Incarnation(world, journal, self.disk.rows_read(), begun=() if fresh else None)
             world.incarnation = self.chat
             self.world = world
+            if self.hurry and fresh:
+                self.chat.interrupt(stamp=wall())
             nursery.start_soon(world.feed)
             nursery.start_soon(world.keep_flushing)
 
@@ -227,6 +230,20 @@ async def test_an_interrupt_lets_it_say_goodbye_under_a_shield_only(autojump_clo
 
     assert isinstance(await lives.live(main), WasInterrupted)
     assert lives.seen == ["bye"]
+
+
+async def test_an_interrupt_before_the_first_line_is_felt_at_the_first_operation(
+    autojump_clock: MockClock,
+) -> None:
+    """And again on replay, although that operation begins there as if nobody had interrupted."""
+    lives = Lives(hurry=True)
+
+    async def main(chat: Incarnation, world: ListWorld) -> None:
+        await say(chat, world, "hello")
+
+    assert isinstance(await lives.live(main), WasInterrupted)
+    assert isinstance(await lives.live(main), WasInterrupted)
+    assert lives.seen == []
 
 
 @pytest.mark.parametrize("shield", [True, False])

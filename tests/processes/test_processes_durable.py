@@ -22,4 +22,6 @@ async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(tmp_pa
         check(texts, chat, ORDERS)
     # Each chat has at most one text on its way when the process dies, and most have none.
     assert result.repeats <= CHATS * ORDERS * TEXTS // 4
-    assert "ERROR" not in result.output
+    errors = [line for line in result.output.splitlines() if "ERROR" in line]
+    # To die a dozen times soon after the start is what that alarm is for.
+    assert [line for line in errors if "ALARM crash_loop: " not in line] == []

@@ -130,8 +130,11 @@ class Turns:
 
     def begin(self, branch: Branch) -> None:
         """The coroutine itself or a child begins, with its first turn."""
+        fresh = self._fresh and not self.branches
         self.branches.add(branch)
         self._begin_turn(branch, branch.turn)
+        if fresh:
+            cut_holder(self, branch)  # an interrupt may have come before its first line
 
     def park(self, parked: Parked) -> None:
         """End the branch's turn in this operation, which may have been given something when this returns."""
@@ -319,7 +322,7 @@ class Turns:
             return
         self._pumping = True
         try:
-            while self.holder is None and not self.dying and not self.over:
+            while self.branches and self.holder is None and not self.dying and not self.over:
                 self._check_that_all_rest()
                 if self._parking is not None and self.history.cuts_soon:
                     self._pump_soon()
@@ -364,8 +367,7 @@ class Turns:
         arm_all(self)
         if self.dying:
             return False
-        now = self.world.now()
-        parked = self.parked.values()
+        now, parked = self.world.now(), self.parked.values()
         chosen = best(
             [*self.stimuli, *due(self.scopes.values(), parked, now, self.revived, self.world.all_came)]
         )
@@ -421,8 +423,7 @@ class Turns:
 
     def _leave_lane(self, parked: Parked) -> bool:
         """Whether another one starts now."""
-        following = self.lanes.leave(parked)
-        if following is not None:
+        if (following := self.lanes.leave(parked)) is not None:
             self.go(following)
         return following is not None
 
