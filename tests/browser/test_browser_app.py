@@ -431,7 +431,14 @@ async def test_the_token_is_needed_and_leaves_the_address(browser: str) -> None:
         await page.wait("document.querySelector('.thread')")
         await page.run("sessionStorage.clear(); location.reload()")
         await page.sees("Open the address", within=".gate")
-        await page.type(f"{shown.platform.page_url}/#control", selector=".gate input")
+        # What no browser could even ask with is as wrong as any other.
+        for wrong in ("", "سلام", "wrong"):
+            await page.run("document.querySelector('.gate').old = true")
+            await page.type(wrong, selector=".gate input")
+            await page.press("Enter")
+            await page.wait("document.querySelector('.gate')?.old === undefined")
+            await page.sees("Open the address", within=".gate")
+        await page.type(f"{shown.platform.page_url}/#%63ontrol", selector=".gate input")
         await page.press("Enter")
         await page.wait("document.querySelector('.thread')")
         page.errors[:] = [error for error in page.errors if "403" not in error]

@@ -8,6 +8,8 @@ import { t } from "./words.js";
 const KEY = "triobot-control";
 // The stream beats every second; a silence of this length means that the line is cut.
 const SILENCE = 6_000;
+// A subprotocol can't be empty and a header holds no other letters: a browser fails without asking anybody.
+const SAYABLE = /^[ -~]+$/;
 
 let token = takeToken();
 
@@ -33,7 +35,8 @@ addEventListener("hashchange", () => takeToken() && location.reload());
 
 /** Take the token out of an address, or a bare token, that somebody pasted. */
 export function useToken(text) {
-  token = text.trim().split("#").pop();
+  const [bare, behind] = text.trim().split("#");
+  token = behind === undefined ? bare : unquoted(behind);
   sessionStorage.setItem(KEY, token);
 }
 
@@ -98,7 +101,9 @@ export async function follow(onNews, onState) {
 }
 
 // A stream over HTTP would hold one of the six connections that a browser has for all tabs of a host.
+// Resolves to whether the token was refused.
 async function hear(onNews) {
+  if (!SAYABLE.test(token)) return true;
   const line = new WebSocket(`${location.origin.replace(/^http/, "ws")}/control/stream`, ["triobot", inHex(token)]);
   let silence = setTimeout(() => line.close(), SILENCE);
   let heard = false;
