@@ -206,12 +206,20 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
     return False
 
 
-async def forsake(conversation: Conversation, owner: str) -> None:
-    """Nobody waits any more for what this owner has asked for, or whoever had it did not settle it."""
+async def forsake(
+    conversation: Conversation, owner: str, before: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Nobody waits any more for what this owner has asked for, or whoever had it did not settle it.
+
+    Args:
+        before: says what else is known of it.
+    """
     payments, chat_id = _payments(conversation), conversation.life.chat_id
 
     async def body(_: object) -> None:
         with _written_if_possible(owner):
+            if before is not None:
+                await before()
             await payments.give_up(chat_id, owner)
 
     with conversation.journal.scope(seconds=WRITE_DEADLINE, shield=True):
