@@ -40,6 +40,7 @@ AlarmKind: TypeAlias = Literal[
     "granted_before_maybe",
     "impossible_transition",
     "unwatched",
+    "clock_set_back",
 ]
 
 
@@ -242,6 +243,11 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The bot was down while payments were open.",
         "What was paid more than an hour before it came back was given back by the platform.",
         "`triobot payments list --state open --state check` lists them; tell those users.",
+    ),
+    "clock_set_back": About(
+        "The time of day of this machine was set back.",
+        "No money: open payments are asked about anew. Timeouts of conversations come later by as much.",
+        "Let a time service keep the clock: `timedatectl` shows whether one does.",
     ),
 }
 

@@ -301,6 +301,11 @@ class Ticket(Protocol):
         ...
 
     @property
+    def key(self) -> str:
+        """The same for ever: the idempotency key of what it grants."""
+        ...
+
+    @property
     def to_send(self) -> bool:
         """Nothing of it has been sent, or nobody knows whether."""
         ...

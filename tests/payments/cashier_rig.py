@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
+import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
@@ -17,7 +18,7 @@ from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.switches import Switches
 from triobot.emulator.world import World
 from triobot.errors import BadRequestError, DeliveryUnknownError, ForbiddenError, RefusedError
-from triobot.money import Captured, Charge, Ticket
+from triobot.money import Captured, Charge, PaymentNotice, Ticket
 from triobot.payments.cashier import Budget, Cashier
 from triobot.payments.entry import Entry
 from triobot.payments.records import entry_of
@@ -244,3 +245,21 @@ async def _running(till: Till, cashier: Cashier, alive: Callable[[str], bool]) -
 async def rest() -> None:
     """Wait until nobody does anything without time passing."""
     await wait_all_tasks_blocked()
+
+
+async def settles(captured: Captured, ticket: Ticket) -> None:
+    """An aside that gives the goods."""
+    await ticket.settle()
+
+
+async def lost_invoice(till: Till, owner: str, amount: int) -> Ticket:
+    """An invoice whose creation answer is lost: it is there, and nobody knows its number."""
+    till.line.fault = lambda operation: "lost"
+    with pytest.raises(DeliveryUnknownError):
+        await till.charges(owner, kind="invoice", amount=amount)
+    till.line.fault = lambda operation: None
+    ticket = list(till.cashier._tickets.values())[-1]
+    await ticket.not_sent("unknown")
+    assert await ticket.wait_notice() == PaymentNotice("unknown")
+    await ticket.give_up()
+    return ticket

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import trio
-from cashier_rig import HOUR, MINUTE, PRICE, Till, again, open_till, rest
+from cashier_rig import HOUR, MINUTE, PRICE, again, lost_invoice, open_till, rest, settles
 from trio.testing import MockClock
 
 from triobot.errors import DeliveryUnknownError, StoreFullError
-from triobot.money import Captured, PaymentNotice, Ticket
+from triobot.money import AcknowledgeAlarms, Captured, PaymentNotice, Ticket
 from triobot.payments.cashier import Budget
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import ChatId, InvoiceId, RefId
@@ -27,10 +27,6 @@ def fails(*kinds: type) -> Any:
             raise LOST
 
     return fault
-
-
-async def settles(captured: Captured, ticket: Ticket) -> None:
-    await ticket.settle()
 
 
 async def test_a_payment_from_the_button_to_the_goods(autojump_clock: MockClock) -> None:
@@ -132,6 +128,34 @@ async def test_a_platform_that_is_away_for_too_long(autojump_clock: MockClock) -
         assert await till.alarms() == {"sweep_blind"}
         await trio.sleep(10 * MINUTE)
         assert await till.alarms() == {"sweep_blind", "paid_maybe_unverified"}
+
+
+async def test_who_has_acknowledged_hears_of_what_goes_on(autojump_clock: MockClock) -> None:
+    """What is paid an hour after the alarm was raised goes back two hours after it."""
+    async with open_till() as till:
+        await till.charges()
+        till.line.fault = lambda operation: "lost"
+        await trio.sleep(50 * MINUTE)
+        assert await till.alarms() == {"sweep_blind"}
+        await till.store.commit(AcknowledgeAlarms((), None, till.clock.now()))
+        till.pays()
+        await trio.sleep(31 * MINUTE)
+        assert await till.alarms() == {"sweep_blind"}
+
+
+async def test_what_is_captured_was_not_unwatched(autojump_clock: MockClock) -> None:
+    """Nor was the bot down because there was nothing to do."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await till.posts(till.pays())
+        assert await ticket.wait_notice() is None
+        await ticket.wait_decided()
+        assert await ticket.take()
+        await ticket.give_up()  # and there is no aside
+        await trio.sleep(HOUR)
+        assert await till.state(ticket.id) == "verified"
+        async with again(till):
+            assert "unwatched" not in await till.alarms()
 
 
 async def test_late_money_goes_to_the_aside(autojump_clock: MockClock) -> None:
@@ -284,19 +308,6 @@ async def test_an_invoice_is_paid(autojump_clock: MockClock) -> None:
         await till.posts(till.pays_invoice())
         assert await ticket.wait_notice() is None
         assert await ticket.wait_decided() == PaymentNotice("paid", captured=PRICE)
-
-
-async def lost_invoice(till: Till, owner: str, amount: int) -> Ticket:
-    """An invoice whose creation answer is lost: it is there, and nobody knows its number."""
-    till.line.fault = lambda operation: "lost"
-    with pytest.raises(DeliveryUnknownError):
-        await till.charges(owner, kind="invoice", amount=amount)
-    till.line.fault = lambda operation: None
-    ticket = list(till.cashier._tickets.values())[-1]
-    await ticket.not_sent("unknown")
-    assert await ticket.wait_notice() == PaymentNotice("unknown")
-    await ticket.give_up()
-    return ticket
 
 
 async def test_an_invoice_without_a_number_is_found_by_its_callback(autojump_clock: MockClock) -> None:

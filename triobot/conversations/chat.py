@@ -431,16 +431,19 @@ class Chat(Blocks, Generic[E_co]):
         """Run a side effect, at least once; it gets arguments, returns a value, touches nothing else.
 
         Args:
-            paid: settled once the step has come to its end: it gave what was paid for.
+            paid: settled once the step has come to its end: it gave what was paid for. If it fails, or is
+                cancelled, only `Paid.settle` or another step settles that; the conversation's end doesn't.
             raises: errors that come back as themselves; all others come back as `StepError`.
 
         Cancellation: *ambiguous*: it may have reached the other side.
         """
         if not isinstance(cast("object", paid), Paid | None):
             raise ConfigError("step(paid=) takes what charge() returned")
-        result = await steps.step(self._conversation, fn, args, raises)
-        if paid is not None:
-            await charging.settle(self._conversation, paid)
+        if paid is None:
+            return await steps.step(self._conversation, fn, args, raises)
+        with self._conversation.money.giving(paid):
+            result = await steps.step(self._conversation, fn, args, raises)
+        await charging.settle(self._conversation, paid)
         return result
 
     # --- others, and what goes on beside or after this

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, TypeAlias, cast, final
 
@@ -18,12 +17,13 @@ import trio
 from ..alarm_kinds import text_of
 from ..errors import StaleRowError, StoreFullError, UnreadableRecordError
 from ..money import Charge, Deliver, RaiseAlarm
-from ..seams import Alarm, Consume, Outbox, PutSetting, Store, WallClock, Write
+from ..seams import Alarm, Outbox, PutSetting, Store, WallClock, Write
 from ..seams import RaiseAlarm as Ring
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
 from . import asking
 from .books import Books
+from .callbacks import Callbacks
 from .desk import Desk
 from .entry import Entry, State, Taker
 from .examiner import work_on
@@ -32,20 +32,17 @@ from .ledger import Moved
 from .records import alarm_of, entry_of
 from .references import new_ref_id
 from .schedule import BLIND, MINUTE, SECOND
+from .setback import TOLERANCE, Setback
 from .ticket import OpenTicket, captured_of
 
 Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
 """Whether the conversation of this owner in this chat will come back to its payment."""
-
-HINTS: Final = 1_024
-"""Callbacks that may wait in memory; further ones are read from the inbox again."""
 
 _WATCHED: Final = "payments_watched"
 _NAMED: Final = 20
 _LOOK: Final = 60.0
 _PAGE: Final = 64
 _PARALLEL: Final = 16
-_AGAIN: Final = (2.0, 10.0, 60.0, 300.0)
 _RETRY_STORE: Final = 5.0
 _INTERRUPTED: Final[tuple[State, ...]] = ("prepared", "sending", "verifying", "verified", "delivered")
 _TAKEN: Final[tuple[State, ...]] = (
@@ -59,6 +56,7 @@ _TAKEN: Final[tuple[State, ...]] = (
     "delivered",
 )
 _LEFT: Final[tuple[State, ...]] = (*_TAKEN, "closing")
+_PAYABLE: Final = frozenset(_LEFT) - {"verified", "delivered"}
 
 
 @final
@@ -114,14 +112,12 @@ class Cashier:
         self.books = Books(rows, store.commit, clock.now, self._moved)
         # What the platform has said is not forgotten because the disk is full for a while.
         self._patient = Books(rows, self._commit_at_last, clock.now, self._moved, self.books.counts)
-        self._desk = Desk(self._patient, rows, self._commit_at_last, self._look_up, clock.now)
+        desk = Desk(self._patient, rows, self._commit_at_last, self._look_up, clock.now)
+        self._callbacks = Callbacks(desk, store, self.books.counts)
         self._tickets: dict[RefId, OpenTicket] = {}
         self._busy: set[RefId] = set()
         self._asking = trio.CapacityLimiter(self._budget.parallel)
         self._poke = trio.Event()
-        self._hints: deque[tuple[int, PayCallback | InvoiceCallback]] = deque()
-        self._in_hand = 0
-        self._hinted = trio.Event()
         self._cold_from = -math.inf
         self._beaten = 0
 
@@ -175,13 +171,7 @@ class Cashier:
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
         """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
-        if self._in_hand >= HINTS:
-            # The sweep finds what it says, and the next start reads it again.
-            self.books.counts["hint_left_in_the_inbox"] += 1
-            return
-        self._in_hand += 1
-        self._hints.append((seq, event))
-        self._hinted.set()
+        self._callbacks.came(seq, event)
 
     def _new(self, charge: Charge) -> Entry:
         return Entry(
@@ -225,30 +215,33 @@ class Cashier:
         Args:
             alive: whether the conversation of this owner will come back to its payment.
         """
-        unwatched = await self._unwatched_since()
+        seen = await self._watched_last()
+        now = self._clock.now()
+        if seen is not None and seen > now + TOLERANCE:
+            await self._set_back(seen - now)
         left: list[RefId] = []
         count, after = 0, None
         find = self._store.payments.find
         while page := await find(states=_LEFT, after=after, limit=_PAGE):
-            count, after = count + len(page), page[-1].id
-            left += [row.id for row in page][: _NAMED - len(left)]
+            after = page[-1].id
             for entry in map(entry_of, page):
+                if entry.wanted and entry.state in _PAYABLE:
+                    count += 1
+                    left += [entry.id] if count <= _NAMED else []
                 there = entry.taker == "conversation" and await alive(entry.chat_id, entry.owner)
                 facts = _at_start(entry, self._epoch, there)
                 if facts:
                     await self.books.move(entry.id, *facts)
                 if there and (entry.state in ("verified", "mismatch") or entry.said is not None):
                     self._recall(entry.chat_id)
-        if left and unwatched is not None:
-            await self._alarm_unwatched(unwatched, count, left)
+        if left and seen is not None and now - seen > BLIND:
+            await self._alarm_unwatched(seen, count, left)
         await self._beat()
 
-    async def _unwatched_since(self) -> int | None:
-        """When payments were watched last, if that is too long ago."""
+    async def _watched_last(self) -> int | None:
+        """When payments were watched last."""
         seen = await self._store.setting(_WATCHED)
-        if seen is None or not seen.isdecimal():
-            return None
-        return int(seen) if self._clock.now() - int(seen) > BLIND else None
+        return int(seen) if seen is not None and seen.isdecimal() else None
 
     async def _alarm_unwatched(self, since: int, count: int, left: Sequence[RefId]) -> None:
         now = self._clock.now()
@@ -266,6 +259,18 @@ class Cashier:
             self._beaten = now
             await self._commit_at_last(PutSetting(_WATCHED, str(now)))
 
+    async def _set_back(self, by: int) -> None:
+        """The time of day was set back: what was due at one would be due too late by as much."""
+        after: RefId | None = None
+        find = self._store.payments.find
+        while page := await find(states=_LEFT, after=after, limit=_PAGE):
+            after = page[-1].id
+            for row in page:
+                await self._patient.move(row.id, Plain("clock_set_back"), may_fail=True)
+        self._ring(
+            Alarm("clock_set_back", "clock", f"by {by // SECOND} seconds: {text_of('clock_set_back', '')}")
+        )
+
     # --- the task
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -274,30 +279,17 @@ class Cashier:
         Cancellation: *atomic*: what was begun is found by the next start.
         """
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._keep_taking, nursery)
+            nursery.start_soon(self._callbacks.keep_taking)
             nursery.start_soon(self._keep_sweeping, nursery)
             task_status.started()
 
-    async def _keep_taking(self, nursery: trio.Nursery) -> None:
-        while True:
-            await self._hinted.wait()
-            self._hinted = trio.Event()
-            while self._hints:
-                nursery.start_soon(self._take, *self._hints.popleft())
-
-    async def _take(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
-        try:
-            for pause in (*_AGAIN, None):
-                if await self._desk.take(event, also=(Consume((seq,)),)) or pause is None:
-                    return  # what can't be told yet is in the inbox until the next start
-                await trio.sleep(pause)
-        finally:
-            self._in_hand -= 1
-
     async def _keep_sweeping(self, nursery: trio.Nursery) -> None:
+        setback = Setback(self._clock.now(), trio.current_time() * SECOND)
         while True:
             self._poke = trio.Event()
             now = self._clock.now()
+            if by := setback.by(now, trio.current_time() * SECOND):
+                await self._set_back(by)
             rows = await self._store.payments.due(now, limit=_PAGE + len(self._busy))
             pause = math.inf
             for row in rows:

@@ -106,6 +106,7 @@ class Entry:
         uncertain: it was open when the store was restored from a backup: it may have been granted before.
         check_at, remove_at, deliver_at: when verify or inquiry, removing the button, delivery are due.
         warned: warnings about its age that were raised and still hold.
+        blind_at: when it was last said that nothing certain is heard of it.
     """
 
     id: RefId
@@ -156,6 +157,7 @@ class Entry:
     remove_at: int | None = None
     deliver_at: int | None = None
     warned: tuple[str, ...] = ()
+    blind_at: int | None = None
 
     @property
     def key(self) -> str:

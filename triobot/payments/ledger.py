@@ -193,10 +193,15 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
             return attrs.evolve(entry, failures=entry.failures + 1, redelivered=True)
         case "operator_redeliver":
             return attrs.evolve(entry, failures=0, redelivered=True)
-        case "hint_age_30min" | "unchecked_20min" | "unsettled_1day":
+        case "unchecked_20min":
+            warned = tuple(kind for kind in entry.warned if kind != name)
+            return attrs.evolve(entry, warned=(*warned, name), blind_at=now)
+        case "hint_age_30min" | "unsettled_1day":
             return attrs.evolve(entry, warned=(*entry.warned, name))
         case "restored":
             return attrs.evolve(entry, uncertain=True, sent_at=entry.sent_at or entry.made_at)
+        case "clock_set_back":
+            return schedule.without_future(entry, now)
         case "delivered":
             return attrs.evolve(entry, delivered_at=now, deliver_at=None)
         case "forgotten":

@@ -29,6 +29,9 @@ SWEEP: Final = 18 * MINUTE
 """Between examinations of what can be paid; the two minutes to `BLIND` are for the platform to answer."""
 
 BLIND: Final = 20 * MINUTE
+BLIND_STILL: Final = 30 * MINUTE
+"""After so long it is said again: who has acknowledged it has to hear of what was paid since, in its hour."""
+
 HINT_AGE: Final = 30 * MINUTE
 WINDOW: Final = HOUR
 """The platform gives back what was not verified so long after it was paid (interface section 1)."""
@@ -103,6 +106,35 @@ def due_at(entry: Entry) -> int | None:
     return min((at for at in moments if at is not None), default=None)
 
 
+def without_future(entry: Entry, now: int) -> Entry:
+    """The entry after the time of day was set back: what is due is due now, and nothing has happened later.
+
+    Better asked too early than too late: how far the clock was wrong when a moment was noted, nobody knows.
+    """
+
+    def past(at: int | None) -> int | None:
+        return None if at is None else min(at, now)
+
+    return attrs.evolve(
+        entry,
+        sent_at=past(entry.sent_at),
+        hinted_at=past(entry.hinted_at),
+        claimed_at=past(entry.claimed_at),
+        asked_at=past(entry.asked_at),
+        seen_at=past(entry.seen_at),
+        doubt_at=past(entry.doubt_at),
+        clean_at=past(entry.clean_at),
+        verified_at=past(entry.verified_at),
+        delivered_at=past(entry.delivered_at),
+        ended_at=past(entry.ended_at),
+        gone_at=past(entry.gone_at),
+        check_at=past(entry.check_at),
+        remove_at=past(entry.remove_at),
+        deliver_at=past(entry.deliver_at),
+        blind_at=past(entry.blind_at),
+    )
+
+
 def _life(entry: Entry) -> tuple[int, Clock] | None:
     if entry.state not in ("closing", "check") or entry.ended_at is None:
         return None
@@ -123,8 +155,10 @@ def _hint(entry: Entry) -> tuple[int, Clock] | None:
 
 
 def _blind(entry: Entry) -> tuple[int, Clock] | None:
-    if entry.sent_at is None or "unchecked_20min" in entry.warned or not _asked_about(entry):
+    if entry.sent_at is None or not _asked_about(entry):
         return None
+    if "unchecked_20min" in entry.warned and entry.blind_at is not None:
+        return entry.blind_at + BLIND_STILL, "unchecked_20min"
     return unpaid_until(entry) + BLIND, "unchecked_20min"
 
 

@@ -317,6 +317,8 @@ TABLE: Final[tuple[Row, ...]] = (
         outcome="handed_over",
         tell=(Tell("granted_before_maybe"),),
     ),
+    # --- the machine's clock: what is due is due at once, and nothing was in the future
+    Row((*_LIVE, "verified", "delivered"), ("clock_set_back",)),
     # --- ended, and something still points at it
     Row(
         ("lapsed", "refused", "void"),

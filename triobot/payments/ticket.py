@@ -54,6 +54,11 @@ class OpenTicket:
         return self._entry.id
 
     @property
+    def key(self) -> str:
+        """What the author's code gets as its idempotency key."""
+        return self._entry.key
+
+    @property
     def to_send(self) -> bool:
         """Nothing of it has been sent, or nobody knows whether."""
         entry = self._entry

@@ -2,8 +2,8 @@
 
 A payment that was handed over is the bot's debt. It is settled by the normal end of the conversation or
 aside that has it, by `Paid.settle`, or by a step that takes it. Any other end hands it to the aside for its
-item, with the same key. The end of the program is no end: what has the money goes on with it after the next
-start.
+item, with the same key, and so does a normal one after a step that took it and failed. The end of the
+program is no end: what has the money goes on with it after the next start.
 """
 
 from __future__ import annotations
@@ -206,12 +206,20 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
     return False
 
 
-async def forsake(conversation: Conversation, owner: str) -> None:
-    """Nobody waits any more for what this owner has asked for, or whoever had it did not settle it."""
+async def forsake(
+    conversation: Conversation, owner: str, before: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Nobody waits any more for what this owner has asked for, or whoever had it did not settle it.
+
+    Args:
+        before: says what else is known of it.
+    """
     payments, chat_id = _payments(conversation), conversation.life.chat_id
 
     async def body(_: object) -> None:
         with _written_if_possible(owner):
+            if before is not None:
+                await before()
             await payments.give_up(chat_id, owner)
 
     with conversation.journal.scope(seconds=WRITE_DEADLINE, shield=True):
@@ -240,6 +248,7 @@ class Debts:
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
         self._owed: dict[RefId, bool] = {}
+        self._not_given: set[str] = set()
 
     def owe(self, captured: Captured, *, late: bool = False) -> Paid[Any]:
         """The conversation has taken this; with `late`, as the aside for it.
@@ -249,6 +258,13 @@ class Debts:
         """
         self._owed[captured.id] = late
         return paid_of(captured, partial(self._settle, captured.id, late=late))
+
+    @contextmanager
+    def giving(self, money: Paid[object]) -> Generator[None]:
+        """A block that gives what was paid for: if it fails, the normal end doesn't settle the payment."""
+        self._not_given.add(money.key)
+        yield
+        self._not_given.discard(money.key)
 
     async def _settle(self, id_: RefId, *, late: bool) -> None:
         there = self._conversation
@@ -278,7 +294,7 @@ class Debts:
                     ticket = await _payments(there).again(id_, late=late)
                     if ticket is None:
                         continue
-                    if well:
+                    if well and ticket.key not in self._not_given:
                         await ticket.settle()
                     elif late:
                         await ticket.failed()

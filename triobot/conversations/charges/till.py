@@ -80,6 +80,7 @@ class Till:
         self._asked = asked
         self._ticket: Ticket | None = None
         self._looking_up = False
+        self._began = False
         self._taken = False
         self._heard = 0  # the revision of the last notice that was dealt with
         self.id = RefId("")
@@ -119,7 +120,13 @@ class Till:
         self._forget_news()
         # When the program stops, the conversation isn't over, only its process.
         if not self._taken and not self._conversation.journal.over:
-            await forsake(self._conversation, self._asked.owner)
+            await forsake(self._conversation, self._asked.owner, self._unsent)
+
+    async def _unsent(self) -> None:
+        """Say that it never left, if that is certain: what may be on a screen has to be watched."""
+        ticket = self._ticket
+        if ticket is not None and ticket.to_send and not ticket.in_doubt and not self._began:
+            await ticket.not_sent("never_left")
 
     # --- its payment, live
 
@@ -198,6 +205,7 @@ class Till:
             # A button's number keeps it from being paid twice; a second invoice would be another one.
             raise DeliveryUnknownError(operation.path, "the program ended while it was in flight")
         await trio.lowlevel.checkpoint_if_cancelled()
+        self._began = True
         sending = _Sending(self._conversation, ticket, operation)
         self._conversation.house.beside(sending.run)
         return await sending.outcome()
