@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -376,6 +378,34 @@ async def test_requests_are_seen_filtered_and_copied(browser: str) -> None:
         )
         await page.type("sendaction", selector=".filters input")
         await page.wait("document.querySelectorAll('.call').length === 1")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no shell that could be tricked")
+async def test_a_copied_request_is_one_request_and_no_other_command(browser: str) -> None:
+    """Whatever a path or a body holds, a shell makes it the arguments of curl, and nothing else."""
+    tricks = (
+        "x;echo HACKED",
+        "$(echo HACKED)",
+        "`echo HACKED`",
+        "it's\n'$(echo HACKED)'",
+        "\x1b]0;t\x07",
+        "&x|y#",
+    )
+    async with window(browser) as shown:
+        for trick in tricks:
+            call = {"way": "operation", "name": trick, "body": trick, "content_type": trick, "size": 1}
+            line = await shown.page.run(
+                f"import('/page/inspector.js').then(({{asCurl}}) => asCurl({json.dumps(call)}))"
+            )
+            script = f"BASE_URL=http://a TOKEN=t; curl() {{ printf '%s\\0' \"$@\"; }}; {line}"
+            done = await trio.run_process(["bash", "-c", script], capture_stdout=True)
+            arguments = done.stdout.decode().split("\0")
+            assert arguments[:2] == ["-X", "POST"]
+            assert arguments[2].startswith("http://a/")
+            assert arguments[3:] == [
+                *("-H", "token: t", "-H", f"Content-Type: {trick}"),
+                *("--data-raw", trick, ""),
+            ]
 
 
 async def test_mischief_is_planned_and_taken_back(browser: str) -> None:

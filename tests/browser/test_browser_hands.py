@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from functools import partial
 
 import pytest
@@ -183,3 +184,38 @@ async def test_a_bot_in_a_loop_does_not_fill_the_memory(browser: str) -> None:
                 await trio.sleep(0.05)
         await page.sees("number 1499", within=".chat-item")
         await page.wait("document.querySelectorAll('.row').length <= 900")
+
+
+async def test_what_is_said_at_once_stands_side_by_side(browser: str) -> None:
+    async with window(browser) as shown:
+        page = shown.page
+        await page.run(
+            "import('/page/sheet.js').then(({toast}) => { for (const one of ['a', 'b', 'c', 'd'])"
+            " toast(`${one} `.repeat(90), {place: document.querySelector('.thread')}); })"
+        )
+        boxes = await page.run(
+            "[...document.querySelectorAll('.toast')].map((one) => one.getBoundingClientRect())"
+            ".map(({top, bottom}) => [top, bottom])"
+        )
+        assert len(boxes) == 3  # the newest: nobody reads more of them
+        for (_, above), (below, _) in itertools.pairwise(boxes):
+            assert above <= below
+        assert boxes[0][0] > 0
+
+
+async def test_today_becomes_yesterday(browser: str) -> None:
+    """Where the clock is put forward, only the last day is today; and a day begins before who joins on it."""
+    async with window(browser, joined=False) as shown:
+        page = shown.page
+        days = "[...document.querySelectorAll('.messages .day')].map((one) => one.innerText)"
+        await page.click(".join")
+        await page.sees("joined", within=".messages")
+        shown.sends("now")
+        await page.sees("now", within=".bubble")
+        assert (await page.run(days))[0] == "Today"
+        shown.exchange.pass_time(86_400_000)
+        shown.sends("later")
+        await page.sees("later", within=".bubble")
+        first, _, last = await page.run(days)
+        assert last == "Today"
+        assert first != "Today"

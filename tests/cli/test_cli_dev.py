@@ -60,12 +60,12 @@ class Dev:
 
 
 @asynccontextmanager
-async def developing(folder: Path, *arguments: str, **environ: str) -> AsyncGenerator[Dev]:
+async def developing(folder: Path, *arguments: str, port: int = 0, **environ: str) -> AsyncGenerator[Dev]:
     """Run the command on `folder`'s bot.py."""
     log = folder / "dev.log"
     with log.open("w") as errors:
         popen = subprocess.Popen(
-            [sys.executable, "-m", "triobot.cli", "dev", "bot.py:bot", "--port", "0", *arguments],
+            [sys.executable, "-m", "triobot.cli", "dev", "bot.py:bot", "--port", str(port), *arguments],
             cwd=folder,
             env=child_environment(**environ),
             stdout=subprocess.PIPE,

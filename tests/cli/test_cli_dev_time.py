@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,9 @@ import trio.testing
 from test_cli_dev import Dev, developing
 
 from triobot.cli.hurrying import HurriedClock, HurriedWallClock
+from triobot.cli.skipped import keep_skipped, read_skipped
 from triobot.emulator.skipping import SHORTEST, STRIDES, strides
+from triobot.errors import ConfigError
 
 HOUR = 3_600
 BOT = """\
@@ -99,6 +102,43 @@ async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> Non
         payments = cast("list[dict[str, object]]", await dev.app.get("payments"))
         assert [bill["state"] for bill in payments][-1] == "refunded"
         await lena.sees("Not paid in time.")
+
+
+@pytest.mark.processes
+async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
+    """What was due within a day is due within what is left of it, for the next run as well."""
+    (tmp_path / "bot.py").write_text(BOT)
+    # The store belongs to one address, so both runs need the same port, and the one behind it.
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    again = ("--no-reload", "--store", f"sqlite:{tmp_path}/dev.db")
+    async with developing(tmp_path, *again, port=port) as dev:
+        lena = await dev.app.user("Lena")
+        await lena.joins()
+        await dev.wait_phase("running")
+        await lena.says("remind me")
+        await trio.sleep(0.5)
+        await skip(dev, 23 * HOUR)
+
+    async with developing(tmp_path, *again, port=port) as dev:
+        lena = await dev.app.user("Lena")
+        await dev.wait_phase("running")
+        await lena.joins()  # the platform itself remembers nothing
+        await skip(dev, 2 * HOUR)
+        await lena.sees("A day has passed.", within=20)
+
+
+def test_skipped_time_belongs_to_a_store_that_is_there(tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path}/dev.db"
+    keep_skipped(store, 90_000)
+    assert read_skipped(store) == 0  # the store was thrown away
+    (tmp_path / "dev.db").touch()
+    assert read_skipped(store) == 90_000
+    (tmp_path / "dev.db.ahead").write_text("a day")
+    with pytest.raises(ConfigError, match="delete it"):
+        read_skipped(store)
+    keep_skipped("memory:", 1)
+    assert read_skipped("memory:") == 0
 
 
 def test_time_passes_in_strides() -> None:

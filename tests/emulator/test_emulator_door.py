@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
 import trio
 from emulated import CONTROL, Emulated, emulated
 
+from triobot.emulator.door import Message, Receive, Send
 from triobot.emulator.faults import EventFault, Fault, FaultPlan
-from triobot.emulator.server import serve_emulator
+from triobot.emulator.server import Emulator, serve_emulator
 from triobot.errors import ConfigError
 
 JSON = {"content-type": "application/json"}
@@ -56,6 +59,73 @@ async def test_only_our_own_pages_control(tmp_path: Path, origin: str, status: i
 
         assert answer.status_code == status
         assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:3000", "https://evil.example", "null"])
+async def test_pages_of_others_get_nothing_at_all(tmp_path: Path, origin: str) -> None:
+    async with emulated(tmp_path) as platform:
+        platform.exchange.plan.add(Fault(status=502, times=1))
+        for path in ("/", "/page/main.js", "/files/a/b"):
+            assert (await platform.platform.get(path, headers={"origin": origin})).status_code == 403
+        answer = await platform.platform.post("/sendMessage", data={"a": "b"}, headers={"origin": origin})
+
+        assert answer.status_code == 403
+        # A form needs no preflight: it must not use up what is planned for the bot, nor be seen as the bot's.
+        assert len(platform.exchange.plan.pending()) == 1
+        assert list(platform.exchange.requests) == []
+        assert list(platform.exchange.traffic.since(0)) == []
+
+
+# Each of them was once routed to the control API: a router takes several spellings of a path for the same.
+_SPELLINGS = (
+    "//control/users",
+    "///control//users",
+    "/control//users",
+    "/%63ontrol/users",
+    "/%2fcontrol/users",
+    "/%2f/control%2fusers",
+    "http://127.0.0.1/control/users",
+    "http://evil.example//control/users",
+    "x:/control/users",
+    "control/users",
+)
+
+
+async def test_no_spelling_of_a_path_leads_past_the_token() -> None:
+    async with trio.open_nursery() as nursery:
+        platform: Emulator = await nursery.start(
+            partial(serve_emulator, port=0, bot_url=None, token="t", control_token=CONTROL)
+        )
+        authority = platform.base_url.rpartition("/")[2]
+        host, _, port = authority.partition(":")
+        body = '{"name": "Mallory"}'
+        for method in ("GET", "POST"):
+            for path in _SPELLINGS:
+                # What any page may post without asking first, and what a program would.
+                for kind in ("text/plain", "application/json"):
+                    async with await trio.open_tcp_stream(host, int(port)) as stream:
+                        await stream.send_all(
+                            f"{method} {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: {kind}\r\n"
+                            f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+                        )
+                        answer = await stream.receive_some()
+                    assert answer.split(b" ")[1] in (b"403", b"404", b"405"), (method, path, answer)
+        assert list(platform.world.people) == []
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_control_api_serves_only_what_the_door_let_in(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        door = platform.door
+
+        async def hole(scope: Message, receive: Receive, send: Send) -> None:
+            await door._inner(scope, receive, send)
+
+        transport = httpx.ASGITransport(app=cast("httpx.ASGITransport", hole))  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081") as client:
+            headers = {"X-Triobot-Control": CONTROL}
+            for path in ("/control/users", "/control/stream"):
+                assert (await client.get(path, headers=headers)).status_code == 404
 
 
 @pytest.mark.parametrize("token", ["", "wrong", CONTROL + "x"])

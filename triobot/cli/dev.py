@@ -80,10 +80,12 @@ def dev(arguments: argparse.Namespace) -> None:
 async def _dev(arguments: argparse.Namespace) -> None:
     import trio
 
+    from ..emulator.exchange import ShiftedClock
     from ..emulator.pusher import PushSettings
     from ..emulator.server import serve_emulator
     from .inquiring import keep_asking, read_journal
     from .keeper import Keeper
+    from .skipped import keep_skipped, read_skipped
 
     token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     platform_port = 0
@@ -95,11 +97,14 @@ async def _dev(arguments: argparse.Namespace) -> None:
         TemporaryDirectory(prefix="triobot-dev-") as folder,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
+        ahead = read_skipped(store)
         keeper = Keeper(
             arguments.bot,
             listening.fileno(),
             partial(print, file=sys.stderr, flush=True),
             partial(read_journal, store),
+            ahead=ahead,
+            keep_ahead=partial(keep_skipped, store),
         )
         async with trio.open_nursery() as platforms:
             platform: Emulator = await platforms.start(
@@ -110,6 +115,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                     bot_url=f"http://127.0.0.1:{listening.getsockname()[1]}/{secret}",
                     token=token,
                     control_token=secrets.token_urlsafe(24),
+                    clock=ShiftedClock(ahead=ahead),
                     push=PushSettings(attempts=_ATTEMPTS),
                     wait_bot=keeper.wait_up,
                 )

@@ -45,10 +45,19 @@ class Keeper:
             none does waits.
         write: takes each line that the process writes.
         read_journal: asks the process for one.
+        ahead: how far its clocks are ahead from the start, in milliseconds.
+        keep_ahead: takes how far they are ahead whenever they were put forward.
     """
 
     def __init__(
-        self, target: str, listening: int, write: Callable[[str], None], read_journal: ReadJournal
+        self,
+        target: str,
+        listening: int,
+        write: Callable[[str], None],
+        read_journal: ReadJournal,
+        *,
+        ahead: int,
+        keep_ahead: Callable[[int], None],
     ) -> None:
         self._target = target
         self._listening = listening
@@ -62,7 +71,8 @@ class Keeper:
         self._runtime: dict[str, JsonValue] = {}
         self._chats: Sequence[dict[str, JsonValue]] = ()
         self._payments: Sequence[JsonValue] = ()
-        self._ahead = 0
+        self._ahead = ahead
+        self._keep_ahead = keep_ahead
         self._reached = 0
         self._killed = False
         self._again = True
@@ -115,6 +125,7 @@ class Keeper:
     async def pass_time(self, milliseconds: int) -> None:
         """Put the process's clocks forward; one that doesn't run begins with them where they are by then."""
         self._ahead = target = self._ahead + milliseconds
+        self._keep_ahead(target)
         await self._tell_time()
         with trio.move_on_after(_STRIDE):
             while self._phase == "running" and self._reached < target:

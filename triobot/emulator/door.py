@@ -1,16 +1,22 @@
 """The ASGI door in front of everything: who may come in, and what goes wrong on demand.
 
 Any web page that a developer has open can post to a loopback port, and a name that resolves to 127.0.0.1
-makes it look like its own. So `Host` is checked before anything else, then `Origin` and the control token;
-for a WebSocket, too, to which no rule of the browser applies. No answer carries a CORS header.
+makes it look like its own. So `Host` is checked before anything else, then `Origin`, and for the control API
+its token; for a WebSocket, too, to which no rule of the browser applies. No answer carries a CORS header.
+
+What is checked must be what is routed, and a router takes more than one spelling of a path for the same. So
+the door hands on the spelling that it has checked, and marks what may control: the control API's routes serve
+nothing without that mark, whatever path has led to them.
 """
 
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, MutableMapping
 from functools import partial
 from typing import Any, Final, TypeAlias, cast, final
+from urllib.parse import urlsplit
 
 import trio
 
@@ -28,6 +34,8 @@ Record: TypeAlias = Callable[[Message, Receive, Send, AsgiApp, str], Awaitable[N
 CONTROL_HEADER: Final = "X-Triobot-Control"
 PROTOCOL: Final = "triobot"
 """The first subprotocol of a WebSocket; the second is the token in hexadecimal: a page can send no header."""
+MAY_CONTROL: Final = "triobot.may_control"
+"""The key in a connection's scope under which it says that the control API is open to it."""
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _CONTROL: Final = "/control/"
 
@@ -73,10 +81,11 @@ class Door:
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
         headers = cast("list[tuple[bytes, bytes]]", list(scope["headers"]))
-        path = str(scope["path"])
+        path = _plain(str(scope["path"]))
         if (reason := self._stopped(path, str(scope["method"]), headers)) is not None:
             await _answer(send, 403, reason)
             return
+        scope = {**scope, "path": path, MAY_CONTROL: path.startswith(_CONTROL)}
         if scope["method"] != "POST" or path.startswith(_CONTROL):
             await self._inner(scope, receive, send)
             return
@@ -88,12 +97,10 @@ class Door:
             await self._record(scope, receive, send, serve, in_words(fault))
 
     def _stopped(self, path: str, method: str, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        if (reason := self._elsewhere(headers)) is not None:
+        if (reason := self._elsewhere(headers) or self._foreign(headers)) is not None:
             return reason
         if not path.startswith(_CONTROL):
             return None
-        if (reason := self._foreign(headers)) is not None:
-            return reason
         tokens = _values(headers, CONTROL_HEADER.lower().encode())
         if len(tokens) != 1 or not hmac.compare_digest(tokens[0], self._control_token):
             return f"the header {CONTROL_HEADER} doesn't hold this run's control token"
@@ -123,7 +130,7 @@ class Door:
     def _foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         origins = {f"http://{authority}".encode() for authority in self.authorities}
         if any(origin not in origins for origin in _values(headers, b"origin")):
-            return "this origin may not control the emulator"
+            return "pages of another origin are not served here"
         return None
 
     async def _faulty(self, fault: Fault, scope: Message, receive: Receive, send: Send) -> None:
@@ -139,6 +146,11 @@ class Door:
             await _cut(send)
         else:
             await self._inner(scope, receive, send)
+
+
+def _plain(path: str) -> str:
+    """The one spelling of a path: a client may send a whole address, and a doubled slash counts as one."""
+    return re.sub("//+", "/", path if path.startswith("/") else f"/{urlsplit(path).path}")
 
 
 def _same(in_hex: str, token: bytes) -> bool:

@@ -29,11 +29,15 @@ _KEPT: Final = 1_000
 
 @final
 class ShiftedClock:
-    """A wall clock that can be put forward, so that an hour needn't be waited for."""
+    """A wall clock that can be put forward, so that an hour needn't be waited for.
 
-    def __init__(self, base: WallClock | None = None) -> None:
+    Args:
+        ahead: how far it is ahead from the start, in milliseconds.
+    """
+
+    def __init__(self, base: WallClock | None = None, *, ahead: int = 0) -> None:
         self._base = base
-        self._ahead = 0
+        self._ahead = ahead
 
     def now(self) -> int:
         """Wall milliseconds, with what was added."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import random
 import tempfile
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, cast, final
@@ -16,15 +16,16 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve  # pyright: ignore[reportUnknownVariableType]
 from hypercorn.typing import ASGIFramework
+from quart import Blueprint, Response, request
 from quart_trio import QuartTrio
 
 from ..errors import ConfigError
-from ..wire.encode import Body, encode_event
+from ..wire.encode import Body, encode_error, encode_event
 from ..wire.events import Event
 from .api import platform_blueprint
 from .blobs import Blobs
 from .control import LONGEST_BODY, control_blueprint
-from .door import LOOPBACK_NAMES, AsgiApp, Door
+from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Door
 from .exchange import Exchange, ShiftedClock
 from .faults import FaultPlan
 from .outage import Outage
@@ -114,8 +115,8 @@ def make_app(
     """
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
-    app.register_blueprint(control_blueprint(exchange))
-    app.register_blueprint(stream_blueprint(exchange))
+    for blueprint in (control_blueprint(exchange), stream_blueprint(exchange)):
+        app.register_blueprint(_behind_the_door(blueprint))
     app.register_blueprint(page_blueprint())
     app.register_blueprint(platform_blueprint(exchange, token))
     return Door(
@@ -125,6 +126,19 @@ def make_app(
         authorities=authorities,
         record=Recorder(exchange).record,
     )
+
+
+def _behind_the_door(blueprint: Blueprint) -> Blueprint:
+    """Serve the routes only to what the door has let in as such."""
+
+    async def refuse() -> Response | None:
+        await trio.lowlevel.checkpoint()
+        if cast("Mapping[str, object]", request.scope or {}).get(MAY_CONTROL):
+            return None
+        return Response(encode_error("not found"), 404, content_type="application/json")
+
+    blueprint.before_request(refuse)
+    return blueprint
 
 
 async def serve_emulator(

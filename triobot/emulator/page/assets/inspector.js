@@ -214,7 +214,9 @@ const valueOf = (value) =>
 
 /** The request as a command line, without the secrets in it. */
 export function asCurl(call) {
-  const target = call.way === "operation" ? `"$BASE_URL"/${encodeURI(call.name)}` : '"$BOT_URL"';
+  // What was asked for may be any path at all: to a shell it is as dangerous as a body.
+  const name = /^[\w/]+$/.test(call.name) ? call.name : quoted(encodeURI(call.name));
+  const target = call.way === "operation" ? `"$BASE_URL"/${name}` : '"$BOT_URL"';
   const token = call.way === "operation" ? ' -H "token: $TOKEN"' : "";
   const body =
     call.body || call.size === 0

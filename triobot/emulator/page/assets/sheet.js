@@ -71,10 +71,17 @@ export function alertSheet(text, place) {
   );
 }
 
-/** Say something short at the foot of a pane or of the page. */
+// Of what is said faster than anybody reads, the newest.
+const MOST_TOASTS = 3;
+
+/** Say something short: a bot's answer at the head of its pane, anything else at the foot of the page. */
 export function toast(text, { place = document.body, kind = "", seconds = 4 } = {}) {
   const line = h("div.toast", { class: kind, dir: "auto", role: "status" }, text);
-  place.append(line);
+  const holder = kind === "answer" ? place : document.body;
+  let stack = holder.querySelector(":scope > .toasts");
+  if (!stack) holder.append((stack = h("div.toasts")));
+  stack.append(line);
+  if (stack.children.length > MOST_TOASTS) stack.firstChild.remove();
   setTimeout(() => line.classList.add("leaving"), seconds * 1000);
   setTimeout(() => line.remove(), seconds * 1000 + 300);
 }

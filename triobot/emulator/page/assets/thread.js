@@ -49,6 +49,7 @@ export function openThread(chatId, userId, hooks) {
   let height = 0;
   let frame = 0;
   let newest = null;
+  let shownDay = "";
   let pending = 0;
   let typingTimer = 0;
 
@@ -169,6 +170,7 @@ export function openThread(chatId, userId, hooks) {
     fill(list);
     if (view.chat.older) list.append(olderButton());
     newest = null;
+    shownDay = "";
     for (const message of view.chat.messages.values()) append(message);
     if (!view.chat.messages.size) {
       list.append(
@@ -182,12 +184,21 @@ export function openThread(chatId, userId, hooks) {
     }
   }
 
+  /** Name the day where another one begins; what was today until now may have become yesterday. */
+  function beginDay(at) {
+    const date = new Date(at).toDateString();
+    if (date === shownDay) return false;
+    shownDay = date;
+    for (const line of list.querySelectorAll("[data-day]")) line.textContent = day(Number(line.dataset.day), now());
+    list.append(h("div.day", {}, h("span", { "data-day": at }, day(at, now()))));
+    return true;
+  }
+
   function append(message) {
     const before = newest;
     newest = message;
-    const isNewDay = !before || new Date(before.at).toDateString() !== new Date(message.at).toDateString();
-    if (isNewDay) list.append(h("div.day", {}, h("span", {}, day(message.at, now()))));
-    const follows = !isNewDay && before.author === message.author && message.at - before.at < 300_000;
+    const isNewDay = beginDay(message.at);
+    const follows = !isNewDay && before?.author === message.author && message.at - before.at < 300_000;
     const element = bubble(message, view, follows);
     drawn.set(message.id, { element, follows });
     list.append(element);
@@ -309,6 +320,7 @@ export function openThread(chatId, userId, hooks) {
       case "join":
       case "leave": {
         const who = world.users.get(change.user)?.name ?? "";
+        beginDay(now());
         list.append(
           h(
             "div.day",
