@@ -48,6 +48,7 @@ class Branch:
         around: our scopes around it, outermost first; those of its own code come and go at the end.
         count: ids handed out so far.
         turn: what its present turn gave to it.
+        cut_in, cut_at: the last turn in which a block was ended by the journal, not by time, and that block.
         refused: operations refused since it was told to go.
     """
 
@@ -57,6 +58,8 @@ class Branch:
     place: Place = Place.HOLDS
     count: int = 0
     turn: OperationId = _FIRST
+    cut_in: OperationId | None = None
+    cut_at: OperationId | None = None
     refused: int = 0
 
     def next_id(self) -> OperationId:

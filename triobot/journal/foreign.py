@@ -1,8 +1,11 @@
 """Turns that are cut in a foreign await: whoever has the turn waits for something that isn't the chat's.
 
-No other turn can come meanwhile, but what ends a block around that branch must not wait for it. The record
+No other turn can come meanwhile, but what ends a block around that branch must not wait for it; nor must an
+interrupt, for the user would be locked out. That holds from a conversation's first line on; but not for the
+last turn of a journal that is replayed, which may have come to its end before: unless that lasts. The record
 says whose turn it cut. On replay the block is cancelled as soon as that turn begins, or as soon as it opens
-the block: exact if it cut the turn's first foreign await, which is why authors put these into steps.
+the block: exact if it cut the turn's first foreign await, which is why authors put these into steps. Of two
+blocks that were ended in one turn, the second one is when the first has been left.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .branches import Branch
 from .records import Fired, Interrupted
-from .stimuli import Expiry, Interruption, Stimulus, best, due
+from .stimuli import Expiry, Interruption, Stimulus, best, due, next_due
 
 if TYPE_CHECKING:
     from .turns import Turns
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 def cut_holder(turns: Turns, holder: Branch) -> None:
     """End the blocks around the branch that has the turn, if their time has come."""
     parked, now = turns.parked.values(), turns.world.now()
-    expiries = due(turns.scopes.values(), parked, now, turns.revived, turns.world.all_came)
+    # Before the others are armed it is being revived: what they have to do comes before old deadlines.
+    revived = turns.revived if turns.live else now
+    expiries = due(turns.scopes.values(), parked, now, revived, turns.world.all_came)
     while (chosen := best([one for one in (*turns.stimuli, *expiries) if _ends(one, holder)])) is not None:
         (turns.stimuli if chosen in turns.stimuli else expiries).remove(chosen)
         match chosen:
@@ -33,11 +38,27 @@ def cut_holder(turns: Turns, holder: Branch) -> None:
                 turns.cut(turns.interruption)
             case _:
                 raise AssertionError("only what ends a block was chosen")
+    watch(turns)
+
+
+def watch(turns: Turns) -> None:
+    """Be told of the next deadline: whoever has the turn may not come to park before it."""
+    if turns.scopes and (turns.live or turns.unended) and not turns.dying:
+        turns.world.wake_at(next_due(turns.scopes.values(), turns.parked.values(), turns.world.now()))
+
+
+def lasts(turns: Turns) -> None:
+    """The last turn of the journal lasts so long that it can't have come to its end before."""
+    if turns.holder is not None and turns.history.exhausted and not turns.history.unfinished():
+        turns.unended = True
+        turns.tick()
 
 
 def replay_cuts(turns: Turns, holder: Branch) -> None:
-    """End the blocks that were ended in this very turn, as far as they are open."""
+    """End the blocks that were ended in this very turn, as far as they are open; watch over the others."""
     while isinstance(record := turns.history.next, Fired | Interrupted) and record.mid == holder.turn:
+        if holder.cut_in == holder.turn and holder.cut_at in turns.scopes:
+            return  # it is on its way out of there
         if isinstance(record, Interrupted):
             turns.history.advance()
             turns.cut(turns.interruption)
@@ -46,8 +67,10 @@ def replay_cuts(turns: Turns, holder: Branch) -> None:
         if scope is None or scope.scope not in holder.around:
             return
         turns.history.advance()
+        holder.cut_in, holder.cut_at = holder.turn, record.scope
         scope.fired(record.event, record.value)
         turns.cut(scope.scope)
+    watch(turns)
 
 
 def _ends(stimulus: Stimulus, holder: Branch) -> bool:

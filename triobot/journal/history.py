@@ -79,6 +79,13 @@ class History:
         """The next record has been given."""
         self._cursor += 1
 
+    def went_the_old_way(self, patch: str) -> bool:
+        """Whether what is recorded was done without this patch, which it had not been asked for."""
+        if not self.exhausted:
+            # For good: what went the old way once goes it everywhere, or the next replay would not fit.
+            self.unpatched.add(patch)
+        return patch in self.unpatched
+
     @property
     def cuts_soon(self) -> bool:
         """Whether a scope is cancelled in the next turn, or at the beginning of it."""

@@ -29,6 +29,7 @@ from ..values import decode_value, encode_value
 from .between import ChatChannel, ChatEvent
 from .branches import Branch, Nature, Place
 from .faults import Raises, record_error, record_value
+from .foreign import lasts
 from .history import History
 from .nursery import Nursery, open_nursery
 from .operations import TORN, enter, park, perform
@@ -190,6 +191,17 @@ class Incarnation:
     def evict(self) -> None:
         """End this incarnation, and nothing of the conversation. Nothing is sent or recorded any more."""
         self._turns.evict()
+
+    def lasts(self) -> None:
+        """Take the last turn of the journal for one that never ended: a deadline or an interrupt cuts it."""
+        lasts(self._turns)
+
+    def hangs(self) -> None:
+        """Give up a replay that doesn't come to its end: whoever has the turn waits, and not for the chat."""
+        holder = self._turns.holder
+        task = next((task for task, branch in self._tasks.items() if branch is holder), None)
+        what = "it went on here, and now waits for something that isn't the chat's"
+        self._turns.get_stuck(self._main.turn if holder is None else holder.turn, what, task)
 
     @property
     def quiescent(self) -> bool:

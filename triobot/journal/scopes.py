@@ -15,6 +15,7 @@ import trio
 from ..errors import UnreadableRecordError
 from ..values import decode_value
 from .branches import Branch
+from .foreign import replay_cuts
 from .records import OperationId
 from .stimuli import OpenScope
 from .turns import Turns
@@ -101,4 +102,7 @@ class Scope:
         self._turns.close_scope(self.id)
         if self._branch is not None:
             self._branch.around.remove(self._scope)
-        return bool(self._scope.__exit__(kind, error, traceback))
+        caught = bool(self._scope.__exit__(kind, error, traceback))
+        if self._branch is not None and self._branch is self._turns.holder:
+            replay_cuts(self._turns, self._branch)
+        return caught

@@ -76,6 +76,7 @@ class Turns:
         scopes: the open blocks that a deadline or an event may end.
         data: what the chat keeps, as this conversation sees it.
         live: the journal is exhausted.
+        unended: it may be not, but whoever has the turn has had it for the first time, or never ended it.
         dying: every further operation is refused.
         stuck: why the code can't be run over its journal.
         stimuli: what has happened, and waits to be given.
@@ -111,7 +112,7 @@ class Turns:
         self.over = False
         self.stuck: NondeterminismError | None = None
         self._torn = torn
-        self._fresh = opened or begun is not None
+        self._fresh = self.unended = opened or begun is not None
         self.revived: int | None = None
         self._queue: deque[Callable[[], None]] = deque()
         self.stimuli: list[Stimulus] = []
@@ -208,17 +209,11 @@ class Turns:
 
     def patched(self, patch: str) -> bool:
         """Whether new code may go the new way; see `Chat.patched`."""
-        history = self.history
-        if patch in history.patches:
-            return True
-        if not history.exhausted:
-            # For good: what went the old way once goes it everywhere, or the next replay would not fit.
-            history.unpatched.add(patch)
-        if patch in history.unpatched:
-            return False
-        history.patches.add(patch)
-        self.draft.add(Patched(self.time, patch))
-        return True
+        patches = self.history.patches
+        if patch not in patches and not self.history.went_the_old_way(patch):
+            patches.add(patch)
+            self.draft.add(Patched(self.time, patch))
+        return patch in patches
 
     # --- the world's side
 
@@ -236,7 +231,7 @@ class Turns:
 
     def tick(self) -> None:
         """It is later than it was."""
-        if self.holder is not None and self.live and not self.dying:
+        if self.holder is not None and (self.live or self.unended) and not self.dying:
             cut_holder(self, self.holder)
         self.pump()
 
@@ -450,12 +445,12 @@ class Turns:
         else:
             self.get_stuck(OperationId("0"), "the conversation ended here, and went on when it was recorded")
 
-    def get_stuck(self, id: OperationId, what: str) -> None:
+    def get_stuck(self, id: OperationId, what: str, task: trio.lowlevel.Task | None = None) -> None:
         """The code isn't the one that made the journal: give up before it does anything."""
         if self.stuck is None:
             self.stuck = NondeterminismError(id, what)
             parked = self.parked.get(id)
-            self.world.stuck(id, None if parked is None else parked.task)
+            self.world.stuck(id, task if parked is None else parked.task)
         self.evict()
 
     def evict(self) -> None:

@@ -21,6 +21,8 @@ from ..services import Services
 from .consumption import stored_event
 
 PAGE: Final = 256
+PROMPT: Final = 1.0
+"""Seconds for which a chat that comes back holds up the others: its code may wait for what never comes."""
 
 
 class Hall(House, Protocol):
@@ -48,6 +50,7 @@ class CatchingUp:
         self._table = table
         self._hall = hall
         self._stalled: dict[ChatLife, None] = {}
+        self._coming: set[ChatLife] = set()
         self._stall = trio.Event()
 
     def __len__(self) -> int:
@@ -60,21 +63,38 @@ class CatchingUp:
 
     async def keep_up(self) -> None:
         """Read on for whoever has room again, until cancelled."""
-        while True:
-            await self._stall.wait()
-            self._stall = trio.Event()
-            while self._stalled:
-                # A page each, in turn: a chat that is flooded delays no other.
-                life = next(iter(self._stalled))
-                del self._stalled[life]
-                await self._hall.until_not_too_busy()
-                async with self._hall.care.hand(life.chat_id):
-                    await self._catch_up(life)
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._stall.wait()
+                self._stall = trio.Event()
+                while self._stalled:
+                    # A page each, in turn: a chat that is flooded delays no other.
+                    life = next(iter(self._stalled))
+                    del self._stalled[life]
+                    await self._hall.until_not_too_busy()
+                    async with self._hall.care.hand(life.chat_id):
+                        if not life.loading:
+                            await self._catch_up(life)
+                        elif life not in self._coming:
+                            await self._come_back_beside(life, nursery)
+
+    async def _come_back_beside(self, life: ChatLife, nursery: trio.Nursery) -> None:
+        """One after the other comes back; but whoever takes long goes on doing so beside the others."""
+        there = trio.Event()
+        self._coming.add(life)
+
+        async def come_back() -> None:
+            try:
+                await self._come_back(life)
+            finally:
+                self._coming.discard(life)
+                there.set()
+
+        nursery.start_soon(come_back)
+        with trio.move_on_after(PROMPT):
+            await there.wait()
 
     async def _catch_up(self, life: ChatLife) -> None:
-        if life.loading:
-            await self._come_back(life)
-            return
         latest = life.latest
         rows: Sequence[InboxRow] = ()
         if life.cursor < latest:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from ...errors import UnreadableRecordError
 from ...journals import ConversationRow, EndConversation, ParkConversation
 from ...seams import Alarm
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
     from ..life import ChatLife
 
 log: Final = logging.getLogger("triobot.conversations")
+
+PROMPT: Final = 1.0
+"""Seconds after which a conversation is taken for busy, if nothing of its journal is left."""
+HANGS: Final = 60.0
+"""Seconds after which it is parked, if something is: what it waits for has come before, and doesn't now."""
 
 
 async def revive(services: Services, table: Table, life: ChatLife) -> None:
@@ -64,8 +71,28 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
         _place(life, there)
         life.house.count("revived")
         life.house.start(there)
-        await there.settled.wait()
+        await _stand(there)
         await care.revived(there, row, counted=counted)
+
+
+async def _stand(there: Conversation) -> None:
+    """Wait until it stands where it stood, as long as it may: nobody gets an event of its chat meanwhile.
+
+    Its code awaits what isn't the chat's once more, which may last, or come no more.
+    """
+    for seconds in (PROMPT, HANGS):
+        with trio.move_on_after(seconds):
+            await there.settled.wait()
+        if there.world is None:
+            await there.settled.wait()  # it hasn't begun: the store is slow
+        if there.settled.is_set():
+            return
+        if not there.replaying:
+            there.journal.lasts()
+            return
+    there.journal.hangs()
+    with trio.move_on_after(PROMPT):
+        await there.settled.wait()
 
 
 def _place(life: ChatLife, there: Conversation) -> None:
