@@ -48,7 +48,7 @@ WHEN: Final[dict[When, str]] = {
     "earlier verify may have captured the first",
     "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
     "orphan": "of a button whose message nobody knows",
-    "not_again": "unless it is 1003, and a callback claimed before that it was paid: who pays twice hears that",
+    "not_again": "unless it is 1003 after a callback that claimed it was paid: who pays twice hears it",
 }
 
 OUTCOMES: Final[dict[Outcome, str]] = {
