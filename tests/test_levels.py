@@ -46,14 +46,16 @@ ALLOWED: dict[str, set[str]] = {
     "filters": {"conversations"},
     "runtime": BOT,
     "watchdog": BOT,
+    "twin": BOT,
+    "twin_process": BOT | {"bot"},
     "address": BOT,
     "broadcast": BOT,
     "fronts": BOT,
-    "bot": BOT | {"address", "collecting", "broadcast", "fronts", "watchdog"},
+    "bot": BOT | {"address", "collecting", "broadcast", "fronts", "watchdog", "twin"},
     "__init__": BOT | {"address", "broadcast", "bot", "filters"},
     "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "__init__"},
     "__main__": {"cli"},
-    "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
+    "testing": BOT | {"bot", "broadcast", "twin", "emulator", "__init__"},
 }
 
 # A codec that knew of a network, a clock or a file would no longer be one.

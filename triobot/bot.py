@@ -43,6 +43,7 @@ from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_w
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
+from .twin import open_beside
 from .watchdog import watched_loop
 from .webhook.endpoint import Endpoint
 from .webhook.limits import Limits
@@ -298,16 +299,16 @@ class Bot(Router):
         if self._work is not None:
             raise ConfigError("this bot is running already")
         table, texts, transport, media = table_of(self), self._texts, self._transport, None
-        replays = ReplayCheck() if intake.settings.development else None
-        if self._around is not None:
-            transport = media = self._around.transport
-            replays = self._around.replays
-            provided = (*self._around.provided, *provided)
+        around, develops = self._around, intake.settings.development
+        if around is not None:
+            transport = media = around.transport
+            provided = (*around.provided, *provided)
         try:
             # Until it has come to rest: a step that is being done may still use the bot's doors.
             async with (
                 # Not in virtual time, which stands still for good reasons.
-                watched_loop() if self._around is None else nullcontext(_told_nobody) as tell_ready,
+                watched_loop() if around is None else nullcontext(_told_nobody) as tell_ready,
+                open_beside(self) if develops and around is None else nullcontext() as passed,
                 open_resources(self._resources, provided) as resources,
                 open_work(
                     intake,
@@ -316,7 +317,7 @@ class Bot(Router):
                     transport=transport,
                     media_transport=media,
                     resources=resources,
-                    replays=replays,
+                    replays=around.replays if around else ReplayCheck(passed=passed) if develops else None,
                 ) as self._work,
             ):
                 # Not before: what is started after this one may need what the resources opened.

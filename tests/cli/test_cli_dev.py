@@ -143,6 +143,22 @@ async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> No
 
 
 @pytest.mark.processes
+async def test_the_order_of_a_set_is_found_out(tmp_path: Path) -> None:
+    """Nothing of it shows in the bot's own process: another one runs the journal again."""
+    (tmp_path / "bot.py").write_text(
+        BOT.replace("chat.ask(", "chat.choose(").replace(
+            '"Your name?"', '"You?", {one: one for one in {"Ali", "Lena", "Mina", "Omid", "Sara", "Zari"}}'
+        )
+    )
+    async with developing(tmp_path, "--no-reload") as dev:
+        sara = await dev.app.user("Lena")
+        await sara.joins()
+        await sara.sees("You?", within=20)
+        await dev.wait_log("in another process, where sets have another order")
+        assert "bot.py:8: conversation bot.hello doesn't repeat itself" in dev.log.read_text()
+
+
+@pytest.mark.processes
 async def test_a_bot_ends_with_a_dev_that_was_killed(tmp_path: Path) -> None:
     """Nobody is left to stop it, so it looks after itself."""
     (tmp_path / "bot.py").write_text(BOT)

@@ -168,8 +168,20 @@ async def test_a_deadline_that_passed_while_nobody_ran(autojump_clock: MockClock
     assert took == [60]
 
 
-async def test_three_blocks_with_a_restart_in_the_middle(autojump_clock: MockClock) -> None:
-    """Each ends at its own time, measured from when it began."""
+@pytest.mark.parametrize(
+    ("down", "wanted"),
+    [
+        (0, [("inner", 100), ("middle", 200), ("outer", 300)]),
+        # It ends as soon as somebody is there to see it, and the others keep their own times.
+        (100, [("inner", 100), ("middle", 250), ("outer", 300)]),
+        # The outermost goes by its own time, too: the one inside it had ended before.
+        (400, [("inner", 100), ("middle", 550), ("outer", 550)]),
+    ],
+)
+async def test_three_blocks_with_a_restart_in_the_middle(
+    down: float, wanted: list[tuple[str, float]], autojump_clock: MockClock
+) -> None:
+    """Each ends at its own time, measured from when it began; one or two of them while nobody runs."""
     bot, ends = Router(), list[tuple[str, float]]()
 
     @bot.conversation
@@ -197,11 +209,12 @@ async def test_three_blocks_with_a_restart_in_the_middle(autojump_clock: MockClo
     async with open_town(bot, store=store) as town:
         await town.says("hi")
         await trio.sleep(150)
+    await trio.sleep(down)
     for pause in (100, 100):
         async with open_town(bot, store=store) as town:
             await trio.sleep(pause)
             assert "parked" not in town.counts
-    assert ends == [("inner", 100), ("middle", 200), ("outer", 300)]
+    assert ends == wanted
     assert not store.journals.conversations(5)  # type: ignore[arg-type]
 
 

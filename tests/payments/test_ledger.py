@@ -159,6 +159,16 @@ def test_a_decline_is_believed_after_an_examination_that_began_behind_it() -> No
     assert late.notice == Notice("declined", 1003)
 
 
+def test_who_presses_a_paid_button_again_rings_no_alarm() -> None:
+    """The platform takes no second payment; but a used number that nobody said was paid is our mistake."""
+    open_ = after(button(), "send_begun", "send_ok")
+    paid, asked = after(open_, "callback"), after(open_, "callback", "verify_begun")
+    for entry in (paid, asked):
+        assert told(entry, "1003").alarms == ()
+        assert told(entry, "1001").alarms == ("declined_by_code",)
+    assert told(open_, "1003").alarms == ("declined_by_code",)
+
+
 @pytest.mark.parametrize("code", [1000, 1003])
 def test_a_no_from_elsewhere_is_only_looked_into(code: int) -> None:
     """Somebody forwarded the button, or knows its number and nothing else."""

@@ -49,3 +49,27 @@ async def order(chat: Chat) -> None:
     code = await chat.step(draw)
     size = await chat.choose(f"{number}: Size of {code}?", {"S": "Small", "L": "Large"})
     await chat.send(f"{number}: {name}, {hurry}, {size}, {code}.")
+
+
+timed = Bot()
+"""Three timeouts, one inside the other; it says which is over, and after how many milliseconds."""
+
+TIMEOUTS = {"outer": 3.5, "middle": 1.5, "inner": 0.4}
+
+
+@timed.conversation(text())
+async def wait_thrice(chat: Chat) -> None:
+    begun = chat.now()
+
+    async def tell(name: str) -> None:
+        await chat.send(f"{name} {(chat.now() - begun).total_seconds() * 1000:.0f}")
+
+    with chat.move_on_after(TIMEOUTS["outer"]) as outer:
+        with chat.move_on_after(TIMEOUTS["middle"]) as middle:
+            with chat.move_on_after(TIMEOUTS["inner"]) as inner:
+                await chat.ask("begun")
+            await tell(f"inner {inner.cancelled_caught}")
+            await chat.receive(text("never"))
+        await tell(f"middle {middle.cancelled_caught}")
+        await chat.receive(text("never"))
+    await tell(f"outer {outer.cancelled_caught}")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 import pytest
+import trio
 
+from tests.loopback import Users, open_platform, text_event
+from tests.processes.bots import TIMEOUTS
 from tests.processes.ordering import TEXTS, check, order_all
-from tests.processes.process import Stack, on_both_stacks
+from tests.processes.process import SECRET, Stack, listen, on_both_stacks, start_bot
 
 pytestmark = pytest.mark.processes
 
@@ -30,3 +34,32 @@ async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(
     errors = [line for line in result.output.splitlines() if "ERROR" in line]
     # To die a dozen times soon after the start is what that alarm is for.
     assert [line for line in errors if "ALARM crash_loop: " not in line] == []
+
+
+async def test_three_blocks_one_of_which_ends_while_nobody_runs(tmp_path: Path) -> None:
+    """Killed between the first and the second: each has ended once, in order, and not before its time."""
+    store = tmp_path / "bot.db"
+    async with open_platform() as platform:
+        with listen() as sock:
+            users, texts = Users(sock.getsockname()[1], f"/{SECRET}"), platform.texts[7]
+            process = await start_bot("timed", platform=platform.url, store=store, sock=sock)
+            try:
+                async with users.connect() as line:
+                    assert await users.post(line, text_event(7, "hi"), close=True) == 200
+                await platform.wait_until(lambda: any(text.startswith("inner") for text in texts), within=60)
+                await process.kill()
+                await trio.sleep(TIMEOUTS["middle"])
+                process = await start_bot("timed", platform=platform.url, store=store, sock=sock)
+                await platform.wait_until(lambda: any(text.startswith("outer") for text in texts), within=60)
+                assert await process.stop() == 0
+            finally:
+                process.popen.kill()
+                process.popen.wait()
+
+    # What was on its way when the process died may have come twice.
+    heard = [text for text, _ in groupby(texts)]
+    assert [text.split()[0] for text in heard] == ["begun", "inner", "middle", "outer"]
+    for text in heard[1:]:
+        name, caught, after = text.split()
+        assert caught == "True"
+        assert int(after) >= TIMEOUTS[name] * 1000

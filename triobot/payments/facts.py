@@ -199,7 +199,8 @@ Fact: TypeAlias = Plain | SendOk | Adopted | Hint | Answer
 NOT_ENOUGH: Final = 1000
 TRY_AGAIN: Final = 1004
 RETRY: Final = frozenset({NOT_ENOUGH, TRY_AGAIN})
-FINAL: Final = frozenset({1001, 1002, 1003})
+USED: Final = 1003
+FINAL: Final = frozenset({1001, 1002, USED})
 LINGER: Final = 5 * 60 * 1_000
 """How long after it was begun a verify that we gave up may still reach the platform."""
 

@@ -14,7 +14,7 @@ from ..alarm_kinds import AlarmKind
 from ..money import PaymentNotice as Notice
 from . import schedule
 from .entry import CAPTURED, NOTHING, Entry, Said, Taker
-from .facts import Adopted, Answer, Fact, FactName, Hint, SendOk, name_of
+from .facts import USED, Adopted, Answer, Fact, FactName, Hint, SendOk, name_of
 from .table import Duty, Row, When, find
 
 
@@ -374,6 +374,9 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
             return after.claims > 1 and before.doubt_at is not None
         case "orphan":
             return after.kind == "button" and after.message_id is None
+        case "not_again":
+            again = isinstance(fact, Hint) and fact.code == USED
+            return not (again and before.claimed_at is not None)
         case _:
             assert_never(when)
 

@@ -33,6 +33,7 @@ When: TypeAlias = Literal[
     "late_or_elsewhere",
     "perhaps_twice",
     "orphan",
+    "not_again",
 ]
 
 WHEN: Final[dict[When, str]] = {
@@ -47,6 +48,7 @@ WHEN: Final[dict[When, str]] = {
     "earlier verify may have captured the first",
     "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
     "orphan": "of a button whose message nobody knows",
+    "not_again": "unless it is 1003 after a callback that claimed it was paid: who pays twice hears it",
 }
 
 OUTCOMES: Final[dict[Outcome, str]] = {
@@ -179,7 +181,13 @@ TABLE: Final[tuple[Row, ...]] = (
     ),
     Row(("check",), ("declined_retry",), due=(*_VERIFY, Due("offer_top_up")), outcome="retry"),
     Row(("closing",), ("declined_retry",), due=_VERIFY),
-    Row(_WATCHED, ("declined_final",), "check", due=_VERIFY, tell=(Tell("declined_by_code"),)),
+    Row(
+        _WATCHED,
+        ("declined_final",),
+        "check",
+        due=_VERIFY,
+        tell=(Tell("declined_by_code", "not_again"),),
+    ),
     Row(_WATCHED, ("verify_begun",), "verifying"),
     Row(("open", "unsure", "closing", "check"), ("restart",), due=_VERIFY),
     Row(
@@ -256,7 +264,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(("verifying",), ("inquire_unknown", "restart"), due=_INQUIRE),
     Row(("verifying",), ("callback",), tell=(Tell("paid_will_lapse", "unwanted"),)),
     Row(("verifying",), ("declined_retry",), due=(Due("offer_top_up"),), outcome="retry"),
-    Row(("verifying",), ("declined_final",), tell=(Tell("declined_by_code"),)),
+    Row(("verifying",), ("declined_final",), tell=(Tell("declined_by_code", "not_again"),)),
     Row(("verifying",), ("taker_gone",), due=(Due("remove"),), taker="late"),
     # --- captured
     Row(("verified",), ("delivered",), "delivered"),

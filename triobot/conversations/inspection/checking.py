@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import attrs
@@ -42,14 +43,17 @@ class Checked:
 
     Attributes:
         group: two people were seen in its chat.
+        charge_hosts: where links to top up a wallet may lead to.
     """
 
     stored: Stored
     standing: Standing
     group: bool
+    charge_hosts: Sequence[str] = ()
 
 
 Tell: TypeAlias = Callable[[str, Divergence], None]
+Passed: TypeAlias = Callable[[Checked, Callable[[Divergence], None]], None]
 
 
 @final
@@ -58,10 +62,10 @@ class ReplayCheck:
 
     Args:
         tell: told of each divergence, with the conversation's route; by default it is logged, and an alarm.
-        passed: told of what didn't diverge.
+        passed: given what didn't diverge here, and what to call if it does elsewhere.
     """
 
-    def __init__(self, tell: Tell | None = None, passed: Callable[[Checked], None] | None = None) -> None:
+    def __init__(self, tell: Tell | None = None, passed: Passed | None = None) -> None:
         self._tell = tell
         self._passed = passed
 
@@ -82,10 +86,10 @@ class ReplayCheck:
         text = f"conversation {name} doesn't repeat itself: {divergence}; {RULE}"
         there.services.raise_alarm(Alarm("replay_diverged", f"{name} {divergence.line}", text))
 
-    def matched(self, checked: Checked) -> None:
-        """Tell of a conversation that a restart would bring back."""
+    def matched(self, there: Conversation, checked: Checked) -> None:
+        """Hand on a conversation that a restart would bring back, as far as this process can tell."""
         if self._passed is not None:
-            self._passed(checked)
+            self._passed(checked, partial(self.diverged, there))
 
 
 @final
@@ -133,7 +137,7 @@ class Watched:
                     self._diverged = True
                     self._check.diverged(self._there, found)
                     return
-                self._check.matched(checked)
+                self._check.matched(self._there, checked)
         finally:
             self._looking = False
 
@@ -148,7 +152,8 @@ class Watched:
             standing = standing_of(there.journal)
         else:
             return None  # it will rest again
-        return Checked(Stored(self._row(), tuple(self._records), ()), standing, there.life.group)
+        stored = Stored(self._row(), tuple(self._records), ())
+        return Checked(stored, standing, there.life.group, there.services.charge_hosts)
 
     def _row(self) -> ConversationRow:
         there, begun = self._there, self._records[0].time
@@ -192,10 +197,21 @@ def parting(rerun: Rerun, before: Standing) -> Divergence | None:
         return rerun.divergence
     if rerun.reworded:
         return rerun.reworded[0]
-    now = rerun.standing()
-    what = difference(before, now) or rerun.beyond()
+    return parted(before, rerun.standing(), beyond=rerun.beyond(), failed_at=rerun.failed_at)
+
+
+def parted(
+    before: Standing, now: Standing, *, beyond: str | None = None, failed_at: str | None = None
+) -> Divergence | None:
+    """How the places where two runs stand part, if they do.
+
+    Args:
+        beyond: what the second run would have recorded and the first did not.
+        failed_at: where the second run failed.
+    """
+    what = difference(before, now) or beyond
     if what is None:
         return None
     operation = next((id for id, _, _ in before.operations), "0")
-    line = rerun.failed_at or (before.line if before.line != "?" else now.line)
+    line = failed_at or (before.line if before.line != "?" else now.line)
     return Divergence(operation, what, line)
