@@ -174,7 +174,7 @@ class Breaker:
         Returns:
             The chats whose refused operations are their own fault.
         """
-        if self.held is not None:
+        if self.held is not None or not self._suspicions:
             return ()
         late = [chat for chat, suspicion in self._suspicions.items() if self._due(suspicion) <= now]
         doubtful = [self._suspicions[chat] for chat in late if self._suspicions[chat].cleared_at is None]
@@ -191,6 +191,8 @@ class Breaker:
         """When `judge` or `may_probe` may say something new without anything else happening."""
         if self.held is not None:
             return NEVER if self._probing else max(now, self._probe_at)
+        if not self._suspicions:
+            return NEVER
         return min((self._due(suspicion) for suspicion in self._suspicions.values()), default=NEVER)
 
     def may_probe(self, now: float) -> bool:

@@ -83,6 +83,8 @@ def address_of(operation: Operation[object]) -> Address:
     be delivered. So have actions and answers, which are worth nothing when late.
     """
     match operation:
+        case SendMessage(chat):  # nearly all are: asked first
+            return Address(lane_of(chat), chat_of(chat))
         case VerifyInvoice(chat, number) | InquireInvoice(chat, number):
             return Address(("invoice", number), chat_of(chat))
         case VerifyPayment(chat, ref_id) | InquirePayment(chat, ref_id):
@@ -92,8 +94,7 @@ def address_of(operation: Operation[object]) -> Address:
         case AnswerCallback(chat, callback_id):
             return Address(("answer", callback_id), chat_of(chat))
         case (
-            SendMessage(chat)
-            | EditMessage(chat)
+            EditMessage(chat)
             | DeleteMessage(chat)
             | CreateInvoice(chat)
             | RequestWalletCharge(chat)

@@ -173,15 +173,15 @@ class Lanes(Generic[W]):
 
     def start(self, now: float) -> Place[W] | None:
         """Take the next operation that may start, and count it as in flight; None if none may."""
-        if self.held or self.in_flight >= self.parallel:
+        if self.held or not self.queued or self.in_flight >= self.parallel:
             return None
         self._wake(now)
-        chosen = self._choose()
-        if chosen is None or self.pace.ready_at(now) > now:
+        startable = self._startable()
+        if not startable or self.pace.ready_at(now) > now:
             return None
-        for urgency in _URGENCIES:
-            if self._startable(urgency):
-                self._passed[urgency] += 1
+        chosen = self._choose(startable)
+        for urgency in startable:
+            self._passed[urgency] += 1
         self._passed[chosen] = 0
         return self._take(next(iter(self._ready[chosen])), now)
 
@@ -209,7 +209,7 @@ class Lanes(Generic[W]):
         while self._resting and self._resting[0][2].wakes_at != self._resting[0][0]:
             heapq.heappop(self._resting)
         wakes_at = self._resting[0][0] if self._resting else NEVER
-        if not self.held and any(self._startable(urgency) for urgency in _URGENCIES):
+        if self.queued and not self.held and self._startable():
             wakes_at = min(wakes_at, max(now, self.pace.ready_at(now)))
         return wakes_at
 
@@ -312,16 +312,16 @@ class Lanes(Generic[W]):
 
     # --- inside
 
-    def _startable(self, urgency: Urgency) -> bool:
-        return bool(self._ready[urgency]) and self._flying[urgency] < self._caps[urgency]
+    def _startable(self) -> list[Urgency]:
+        ready, flying, caps = self._ready, self._flying, self._caps
+        return [urgency for urgency in _URGENCIES if ready[urgency] and flying[urgency] < caps[urgency]]
 
-    def _choose(self) -> Urgency | None:
-        startable = [urgency for urgency in _URGENCIES if self._startable(urgency)]
+    def _choose(self, startable: list[Urgency]) -> Urgency:
         # The least urgent first: it has waited longest for its turn, and takes one only.
         for urgency in reversed(startable):
             if urgency is not Urgency.MONEY and self._passed[urgency] >= PATIENCE[urgency]:
                 return urgency
-        return startable[0] if startable else None
+        return startable[0]
 
     def _take(self, lane: _Lane[W], now: float) -> Place[W]:
         urgency = lane.urgency

@@ -74,7 +74,13 @@ class LaneOutbox:
     ) -> None:
         self._rules = rules
         self._sender = Sender(
-            platform, rules, random=random, raise_alarm=raise_alarm, start=self._start, changed=self._stir
+            platform,
+            rules,
+            random=random,
+            raise_alarm=raise_alarm,
+            start=self._start,
+            changed=self._stir,
+            landed=self._go_on,
         )
         self._answers = Answers(self._perform_answer, self._start, rules.answers)
         self._typists = Typists(rules.typing_every)
@@ -123,7 +129,7 @@ class LaneOutbox:
         if address.speaks:
             self._hide_typing(address.chat)
         place = self._sender.queue(call, address, urgency)
-        self._pump()
+        self._go_on()
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._sender.abandon(place, call)
@@ -272,8 +278,15 @@ class LaneOutbox:
             self._answers.answer_due(now)
             for chat in self._typists.due(now):
                 self._show_typing(chat)
-            self._sender.pump()
+        self._go_on()
         self._mind_the_time()
+
+    def _go_on(self) -> None:
+        """Start what the lanes have: typing and answers start by the time, and when there is one more."""
+        if not self._closing.is_set():
+            self._sender.pump()
+            if self._sender.look_again() < self._wakes_at:
+                self._wake.set()
         if self._is_idle() or self._closing.is_set():
             self._idle.unpark_all()
 

@@ -1,6 +1,6 @@
 """Carries operations from their lanes to the platform, as the pure files decide.
 
-Each started operation is one task: upload if there is a file, one attempt, then whatever `retry` and
+Each started operation is carried by a task: upload if there is a file, one attempt, then whatever `retry` and
 `breaker` make of its end. The task never raises on the platform's account.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from functools import partial
 from typing import Final, final
 
 import outcome
@@ -20,6 +19,7 @@ from ..seams import Alarm, Platform, RaiseAlarm, Urgency
 from ..wire.content import Descriptor, Media
 from ..wire.operations import AnswerCallback, Operation, SendAction, Upload, repeatable
 from .breaker import Breaker, Held
+from .couriers import Couriers
 from .delivery import Address, Call, Delivery, chat_of, media_of, with_media
 from .lanes import NEVER, Lanes, Place
 from .pacing import Pace
@@ -63,6 +63,7 @@ class Sender:
         raise_alarm: told when everything is held.
         start: starts a task in the outbox's nursery.
         changed: called when something may start that could not before; must be instant.
+        landed: the same, behind an attempt: it may start it.
     """
 
     def __init__(
@@ -74,14 +75,15 @@ class Sender:
         raise_alarm: RaiseAlarm,
         start: Callable[[Callable[[], Awaitable[None]]], None],
         changed: Callable[[], None],
+        landed: Callable[[], None],
     ) -> None:
         self.lanes: Lanes[Delivery] = Lanes(rules.parallel, Pace(rules.pace))
         self._platform = platform
         self._rules = rules
         self._random = random
         self._raise_alarm = raise_alarm
-        self._start = start
         self._changed = changed
+        self._couriers = Couriers(self._carry, self._late, start=start, landed=landed)
         self._breaker = Breaker(rules.breaker)
         self._held: Held | None = None
         self._refused: dict[Hashable, dict[Place[Delivery], None]] = {}
@@ -143,10 +145,11 @@ class Sender:
     def pump(self) -> None:
         """Start whatever may start now."""
         now = trio.current_time()
-        self._believe(self._breaker.judge(now), now)
+        if judged := self._breaker.judge(now):
+            self._believe(judged, now)
         self._heed_breaker()
         while (place := self._take(now)) is not None:
-            self._start(partial(self._carry, place))
+            self._couriers.send(place, now + self._within(place.work))
 
     def look_again(self) -> float:
         """When `pump` may start something without anything else happening."""
@@ -172,13 +175,18 @@ class Sender:
 
     # --- one attempt
 
+    def _within(self, delivery: Delivery) -> float:
+        operation = delivery.call.operation
+        if _to_upload(operation) is not None:
+            return NEVER  # two requests, each with its own time
+        return self._rules.upload_within if isinstance(operation, Upload) else self._rules.answer_within
+
     async def _carry(self, place: Place[Delivery]) -> None:
         delivery = place.work
         self._cleared(place)
         if not delivery.wanted:
             # Cancelled between its start and this task's first step: nothing has left.
             self._land(place)
-            self._changed()
             return
         delivery.attempts += 1
         self._retries += delivery.attempts > 1
@@ -186,26 +194,30 @@ class Sender:
         operation = delivery.call.operation
         began = trio.current_time()
         try:
-            media = media_of(operation)
-            if media is not None and not isinstance(media.source, Descriptor):
+            media = _to_upload(operation)
+            if media is not None:
                 send = operation
                 operation = Upload.of(media)
                 uploaded = await self._resolve(delivery, media)
                 if uploaded is None or not delivery.wanted:
                     self._land(place)
-                    self._changed()
                     return
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
                 began = trio.current_time()
-            delivery.written = True
-            within = self._rules.upload_within if isinstance(operation, Upload) else self._rules.answer_within
-            result = await self._request(operation, within)
+                delivery.written = True
+                result = await self._request(operation, self._rules.answer_within)
+            else:
+                delivery.written = True
+                result = await self._platform.perform(operation)
         except Exception as error:
             self._ended_badly(place, operation, error)
         else:
             self._ended_well(place, operation, result, began)
-        self._changed()
+
+    def _late(self, place: Place[Delivery]) -> None:
+        operation = place.work.call.operation
+        self._ended_badly(place, operation, _unanswered(operation, self._within(place.work)))
 
     async def perform_aside(self, operation: AnswerCallback) -> None:
         """One attempt outside the lanes, whose success is good news for the breaker."""
@@ -227,7 +239,7 @@ class Sender:
     async def _request(self, operation: Operation[R], within: float) -> R:
         with trio.move_on_after(within):
             return await self._platform.perform(operation)
-        raise DeliveryUnknownError(operation.path, f"no answer within {within:g} seconds")
+        raise _unanswered(operation, within)
 
     def _land(self, place: Place[Delivery]) -> None:
         self._landing(place)
@@ -384,6 +396,15 @@ class Sender:
             answers_sent=answers_sent,
             answers_failed=answers_failed,
         )
+
+
+def _to_upload(operation: Operation[object]) -> Media | None:
+    media = media_of(operation)
+    return None if media is None or isinstance(media.source, Descriptor) else media
+
+
+def _unanswered(operation: Operation[object], within: float) -> DeliveryUnknownError:
+    return DeliveryUnknownError(operation.path, f"no answer within {within:g} seconds")
 
 
 def _left(delivery: Delivery) -> ForbiddenError:

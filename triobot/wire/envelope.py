@@ -26,6 +26,7 @@ LONGEST_TYPE: Final = 64  # the platform's longest is 15; longer ones would only
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
 _PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
+_QUOTED: Final = re.compile("[+%]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 # A field that is given twice is kept apart: readers that take the first and readers that take the last
@@ -105,13 +106,12 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     for field in text.split("&"):
         if field:
             name, _, value = field.partition("=")
-            pairs.append((_unquoted(name), _unquoted(value)))
+            pairs.append((_unquoted(name), _unquoted(value)) if _QUOTED.search(field) else (name, value))
     return pairs
 
 
 def _unquoted(text: str) -> str:
-    if "+" in text:
-        text = text.replace("+", " ")
+    text = text.replace("+", " ")
     if "%" not in text:
         return text
     if text.isascii():

@@ -13,6 +13,8 @@ from typing import Final, NoReturn, cast
 
 from .rules import JsonValue
 
+_BOM: Final = b"\xef\xbb\xbf"
+
 DEEPEST: Final = 32
 LONGEST_INTEGER: Final = 309  # digits; the largest double has as many
 
@@ -24,11 +26,8 @@ def read_json(text: str | bytes) -> JsonValue:
         ValueError: it is no JSON, or it is JSON that some reader on its way would choke on.
     """
     try:
-        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
-        value = cast(
-            "JsonValue",
-            _STRICT.decode(decoded),
-        )
+        decoded = text if isinstance(text, str) else text.removeprefix(_BOM).decode()
+        value = cast("JsonValue", _STRICT.decode(decoded))
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     _check(value)
