@@ -366,17 +366,20 @@ class Dispatcher:
         """These inbox rows have been dealt with, and this was kept meanwhile."""
         self._consumption.add([*([Consume(tuple(seqs))] if seqs else []), *data])
 
-    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> None:
+    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> int:
         """Make this durable, as one, soon."""
-        self._consumption.add(writes)
+        return self._consumption.add(writes)
 
     def before_writing(self, look: Callable[[], None]) -> None:
         """Call this once, just before something is written, soon: it may have more to write."""
         self._consumption.before_writing(look)
 
-    async def wait_written(self) -> None:
-        """Wait until everything that was to be written is durable."""
-        await self._consumption.wait_written()
+    async def wait_written(self, until: int | None = None) -> None:
+        """Wait until everything that was to be written is durable, or as much as `write` said."""
+        if until is None:
+            await self._consumption.wait_written()
+        else:
+            await self._consumption.wait_for(until)
 
     def wake_at(self, conversation: Conversation, when: int | None) -> None:
         """Tick a conversation once the wall clock shows this."""

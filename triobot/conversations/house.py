@@ -47,16 +47,16 @@ class House(Protocol):
         """These inbox rows have been dealt with, and this was kept meanwhile."""
         ...
 
-    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> None:
-        """Make this durable, as one, soon."""
+    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> int:
+        """Make this durable, as one, soon; returns what `wait_written` takes."""
         ...
 
     def before_writing(self, look: Callable[[], None]) -> None:
         """Call this once, just before something is written, soon: it may have more to write."""
         ...
 
-    async def wait_written(self) -> None:
-        """Wait until everything that was to be written is durable."""
+    async def wait_written(self, until: int | None = None) -> None:
+        """Wait until everything that was to be written is durable, or this and all before it."""
         ...
 
     def wake_at(self, conversation: Conversation, when: int | None) -> None:

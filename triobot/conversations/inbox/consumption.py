@@ -59,13 +59,14 @@ class Consumption:
         self._in_doubt = False
         self._some = trio.Event()
 
-    def add(self, writes: Sequence[Write]) -> None:
-        """Write this, as one."""
+    def add(self, writes: Sequence[Write]) -> int:
+        """Write this, as one; returns how many units were added so far, for `wait_for`."""
         if writes:
             self._units.append(tuple(writes))
             self._chats.update(write.chat_id for write in writes if isinstance(write, PutData))
             self._added += 1
             self._some.set()
+        return self._added
 
     def before_writing(self, look: Callable[[], None]) -> None:
         """Call this once, just before the next units are taken, which is soon: it may add one."""
@@ -79,11 +80,17 @@ class Consumption:
             trio.ClosedResourceError: the bot stops, and it could not be written.
         """
         if chat_id is None or self._chats[chat_id]:
-            added = self._added
-            while self._written < added:
-                if self._over:
-                    raise trio.ClosedResourceError("the bot has stopped")
-                await self._more_written.park()
+            await self.wait_for(self._added)
+
+    async def wait_for(self, added: int) -> None:
+        """Wait until so many units are durable; what others add meanwhile is not waited for.
+
+        Raises: as `wait_written`.
+        """
+        while self._written < added:
+            if self._over:
+                raise trio.ClosedResourceError("the bot has stopped")
+            await self._more_written.park()
 
     @property
     def added(self) -> int:

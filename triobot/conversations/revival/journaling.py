@@ -82,6 +82,7 @@ class ConversationWorld:
         self._run = 1 if row is None else row.run
         self._position = int(opened is not None) if row is None else row.position
         self._begun = opened is not None or row is not None
+        self._written = 0
         replays, stored = conversation.services.replays, conversation.stored
         known = stored.records if stored is not None else () if opened is None else (opened,)
         self._watched = replays.watch(conversation, self._lease, known) if replays and durable else None
@@ -112,7 +113,7 @@ class ConversationWorld:
         elif entry.records or entry.standing:
             writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
         self._begun = True
-        self._house.write(writes, chat_id if entry.data else None)
+        self._written = self._house.write(writes, chat_id if entry.data else None)
         if self._watched is not None:
             self._watched.add(entry.records)
 
@@ -164,7 +165,8 @@ class ConversationWorld:
         self._house.before_writing(look)
 
     async def commit(self) -> None:
-        await self._house.wait_written()
+        # Not for what others have written since: they would wait for one another's company.
+        await self._house.wait_written(self._written)
 
     # --- what happens
 
