@@ -165,3 +165,8 @@ class Parked:
     given: Given | None = None
     asleep: bool = False
     children: Set[Branch] = frozenset()
+
+    @property
+    def arguments(self) -> str:
+        """What tells it from the same operation with other arguments."""
+        return self.fingerprint or str(self.due or "")
