@@ -218,7 +218,7 @@ class ConversationWorld:
             id,
             calling_line(),
         )
-        self._house.given_up(self._there)
+        self._house.let_go(self._there)
 
 
 def _failure(records: Sequence[Record]) -> str | None:
