@@ -28,7 +28,8 @@ from .clock import SystemClock
 from .collecting import rarely_collected
 from .conversations.data.slots import Key
 from .conversations.inspection.checking import ReplayCheck
-from .conversations.inspection.dry import closed_resources, dry_services
+from .conversations.inspection.closed import closed_resources
+from .conversations.inspection.dry import dry_services
 from .conversations.routes.declarations import check_async
 from .conversations.routes.router import Router, table_of
 from .conversations.running.branches import refuse_conversations

@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from .bot import Bot, dry_services_of, importing
-from .conversations.inspection.dry import closed_resources, touched
+from .conversations.inspection.closed import closed_resources, touched
 from .conversations.inspection.exported import read_exported
 from .conversations.inspection.rerun import Divergence, open_rerun
 from .conversations.inspection.standing import Standing, as_json

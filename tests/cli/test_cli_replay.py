@@ -163,3 +163,42 @@ def test_code_that_does_not_end(
     assert ended.code == 1
     assert "1 would be parked" in ended.out
     assert "ordering.py:1" in ended.out
+
+
+def test_what_resources_give_is_not_compared(triobot: Command, write: Callable[[str], str]) -> None:
+    """None is open here: neither a method of one nor a value is what it was."""
+    body = """
+    name = await chat.ask("Name?")
+    await chat.step(chat.use(pool).fetch, name)
+    await chat.step(fetch, chat.use(address), name)
+    await chat.ask("Street?")
+
+
+from contextlib import asynccontextmanager
+
+
+class Pool:
+    async def fetch(self, name: str) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def fetch(address: str, name: str) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+@bot.resource
+@asynccontextmanager
+async def pool():
+    yield Pool()
+
+
+@bot.resource
+@asynccontextmanager
+async def address():
+    yield "https://example.org"
+"""
+    live(target := write(body))
+    ended = triobot("journal", "check", target)
+    assert ended.code == 0, ended.err
+    assert "1 go on, 0 would be parked" in ended.out
+    assert "other words" not in ended.out

@@ -6,6 +6,7 @@ import itertools
 import random
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import trio
@@ -204,3 +205,52 @@ async def test_a_run_that_lets_nothing_go(autojump_clock: object) -> None:
 
     with pytest.raises(NondeterminismError, match=r"hello\.again"):
         await talk(bot)
+
+
+async def test_a_step_with_another_key_fails_the_test(autojump_clock: object) -> None:
+    """The other side would not know the second call for the first: though its result is recorded."""
+    bot = Bot()
+
+    async def book(key: str) -> None:
+        await trio.lowlevel.checkpoint()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        await chat.step(book, uuid4().hex)  # books
+        await chat.ask("Name?")
+
+    with pytest.raises(NondeterminismError, match="a step has other arguments") as caught:
+        await talk(bot)
+    assert line("# books") in at(caught)
+
+
+async def test_a_sleep_of_another_length_fails_the_test(autojump_clock: object) -> None:
+    """Nothing of it is recorded until it is over; but it would be over at another time."""
+    bot = Bot()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        await chat.sleep(60 + random.random())  # sleeps
+
+    with pytest.raises(NondeterminismError, match="a sleep has other arguments") as caught:
+        await talk(bot)
+    assert line("# sleeps") in at(caught)
+
+
+async def test_a_step_may_be_given_what_the_world_changes(autojump_clock: object) -> None:
+    """A handle is not a value: what is behind it is the step's business."""
+    bot, orders = Bot(), dict[str, int]()
+
+    async def order(orders: dict[str, int], name: str) -> int:
+        await trio.lowlevel.checkpoint()
+        orders[name] = len(orders)
+        return len(orders)
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        for number in range(3):
+            await chat.step(order, orders, str(number))
+            await chat.ask("More?")
+
+    await talk(bot)
+    assert orders

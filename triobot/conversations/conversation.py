@@ -52,7 +52,7 @@ from .running.branches import Branch as Branch
 from .running.branches import OperationKind as OperationKind
 from .running.branches import enter_branch, leave_branch
 from .running.endings import Ending as Ending
-from .running.failures import apologize, report
+from .running.failures import apologize, parting, report
 from .running.leash import Leash
 from .running.lines import calling_line
 from .running.waits import Delivery, Wait, Watch
@@ -196,10 +196,9 @@ class Conversation:
                 self.ending = self.ending or Ending.CONTINUED
             case Evicted(error):
                 return error
-            case Stuck(error):
+            case Stuck(error, failure):
                 self.stuck = True
-                at = "" if self.stuck_at == "?" else f" ({self.stuck_at})"
-                self.house.get_stuck(self, f"{error}{at}")
+                self.house.get_stuck(self, parting(error, failure, self.stuck_at))
         return None
 
     def incarnate(self) -> Incarnation:

@@ -38,7 +38,7 @@ from .life import ChatLife
 from .questions.answered import Answered
 from .questions.tidying import Tidying
 from .revival.care import Care
-from .revival.reviving import park
+from .revival.reviving import let_go, park
 from .revival.waking import Waking
 from .routes.declarations import Table
 from .running.waits import Delivery, is_payment
@@ -344,8 +344,14 @@ class Dispatcher:
         finally:
             self.given_up(conversation)
 
+    def let_go(self, conversation: Conversation) -> None:
+        """Its coroutine doesn't end, whatever it is told: its chat goes on without it."""
+        self.given_up(conversation)
+        if not self._cut and self._lives.get(conversation.life.chat_id) is conversation.life:
+            let_go(conversation)
+
     def given_up(self, conversation: Conversation) -> None:
-        """It doesn't run any more, or its coroutine doesn't end: it is waited for no more."""
+        """It is waited for no more."""
         self._running.discard(conversation)
         self._timers.wake_at(conversation, None)
         self._fewer_running.unpark_all()

@@ -83,7 +83,7 @@ class House(Protocol):
         """Do this beside the conversations, if it is `still` wanted; nobody waits for its result."""
         ...
 
-    def given_up(self, conversation: Conversation) -> None:
+    def let_go(self, conversation: Conversation) -> None:
         """Its coroutine doesn't end: it is waited for no more."""
         ...
 

@@ -332,7 +332,7 @@ class ChatLife:
         Once the task parks, what doesn't fit goes the way of the wait's `otherwise`.
         """
         if not parking:
-            wait.opened = self._opened = self._opened + 1
+            self._opens(conversation, wait)
         if conversation.replaying:
             return  # it took what it took
         if parking or not _cancelled():
@@ -341,6 +341,10 @@ class ChatLife:
             self.house.room(self)
         else:
             self._made_room()
+
+    def _opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
+        taker.opened = self._opened = self._opened + 1
+        taker.since = conversation.journal.now()
 
     def _is_for(self, delivery: Delivery, conversation: Conversation) -> bool:
         """Whether a queued event waits for this conversation; a signal waits for whoever takes it."""
@@ -364,7 +368,7 @@ class ChatLife:
 
     def open_watch(self, conversation: Conversation, watch: Watch) -> None:
         """A block that an event may end has opened: what is queued may end it, too."""
-        watch.opened = self._opened = self._opened + 1
+        self._opens(conversation, watch)
         watch.owner = conversation.owner
         conversation.watches.append(watch)
         if conversation.replaying:

@@ -52,10 +52,17 @@ def _complete(turns: Turns, record: Done) -> None:
     elif parked.kind != record.kind:
         turns.get_stuck(record.id, f"a {record.kind} ended here; now it is a {parked.kind}")
     elif not isinstance(record.outcome, CutShort):
-        if parked.fingerprint != record.fingerprint:
+        if differs(record.fingerprint, parked.fingerprint):
             turns.world.reworded(parked.id, parked.kind)
         turns.give(parked, record.outcome)
     elif parked.felt is None:
         turns.get_stuck(record.id, f"a {record.kind} was cut short here, and no block around it ended now")
     else:
         turns.give(parked, Felt(parked.felt))
+
+
+def differs(recorded: str, now: str) -> bool:
+    """Whether two fingerprints tell that an operation has other arguments than before."""
+    # A name and a digest, or either alone: an earlier version recorded less, and a dry run may know less.
+    one, other = recorded.partition(" "), now.partition(" ")
+    return any(mine and theirs and mine != theirs for mine, theirs in zip(one, other, strict=True))

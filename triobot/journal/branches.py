@@ -50,6 +50,7 @@ class Branch:
         turn: what its present turn gave to it.
         cut_in, cut_at: the last turn in which a block was ended by the journal, not by time, and that block.
         refused: operations refused since it was told to go.
+        heedless: operations begun one after the other in blocks that had ended.
     """
 
     path: str = ""
@@ -61,6 +62,7 @@ class Branch:
     cut_in: OperationId | None = None
     cut_at: OperationId | None = None
     refused: int = 0
+    heedless: int = 0
 
     def next_id(self) -> OperationId:
         """The next structural id."""
@@ -165,3 +167,8 @@ class Parked:
     given: Given | None = None
     asleep: bool = False
     children: Set[Branch] = frozenset()
+
+    @property
+    def arguments(self) -> str:
+        """What tells it from the same operation with other arguments."""
+        return self.fingerprint or str(self.due or "")

@@ -237,7 +237,9 @@ class Incarnation:
         """Where it stands: what two incarnations over one journal must agree on."""
         turns = self._turns
         return (
-            sorted((one.id, one.kind, one.fingerprint) for one in turns.parked.values()),
+            sorted(
+                (one.id, one.kind, one.fingerprint or str(one.due or "")) for one in turns.parked.values()
+            ),
             sorted((one.id, one.due, one.scope.cancel_called) for one in turns.scopes.values()),
             sorted(turns.data.items()),
         )

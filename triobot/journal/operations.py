@@ -18,7 +18,7 @@ from ..values import decode_value
 from .branches import Branch, Felt, Given, Nature, Parked, Passed, RaiseCancel, Signal
 from .faults import Raises, record_error, record_value, recorded_error
 from .records import CutShort, Failed, Intended, OperationId, Outcome, Value
-from .refusal import refuse
+from .refusal import heed, refuse
 from .turns import Turns
 from .world import Entry
 
@@ -44,8 +44,10 @@ async def enter(
         if turns.dying:
             await refuse(turns, branch)
         if branch.cut:
+            await heed(turns, branch)
             raise
         raise NonDurableCancelError(id) from None
+    branch.heedless = 0
     recorded = turns.history.kind_of(id)
     if recorded not in (None, kind):
         turns.get_stuck(id, f"a {recorded} was recorded here; now it is a {kind}")

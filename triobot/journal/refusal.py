@@ -19,6 +19,9 @@ from .turns import Turns
 PATIENCE: Final = 50
 """Refusals before a branch is given up: some code catches everything, and goes on for ever."""
 
+HEEDLESS: Final = 1_000
+"""Operations that one block's end may cut short, one after the other: no cleanup has so many."""
+
 
 async def _give_up(turns: Turns, branch: Branch) -> None:
     """End the task without its coroutine, which would catch every way to end it."""
@@ -50,3 +53,11 @@ async def refuse(turns: Turns, branch: Branch) -> NoReturn:
             cancelled = error
     assert cancelled is not None
     raise cancelled
+
+
+async def heed(turns: Turns, branch: Branch) -> None:
+    """Count an operation that was begun in a block which has ended; who goes on for ever is made to die."""
+    branch.heedless += 1
+    if branch.heedless >= HEEDLESS:
+        turns.evict()
+        await refuse(turns, branch)

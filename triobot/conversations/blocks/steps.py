@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from ...errors import ConfigError, ConversationError, StepError
+from ..inspection.fingerprint import fingerprint_of_call
 from ..questions.arguments import check_raises
 from ..running.branches import OperationKind, branch_of
 
@@ -49,5 +50,4 @@ async def step(
             branch.in_step = False
         raise ConfigError("step() takes an async function; this one returned without being awaited")
 
-    name = getattr(fn, "__qualname__", type(fn).__name__)
-    return await there.journal.effect("step", body, name, raises=own)
+    return await there.journal.effect("step", body, fingerprint_of_call(fn, args), raises=own)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast, final
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast, final
 
 import attrs
 import trio
@@ -17,7 +17,7 @@ from ...errors import LocalProtocolError
 from ...journal.records import OperationId, Record
 from ...journal.world import Entry, Waiting
 from ...money import Payments
-from ...resources import Opened, Resource
+from ...resources import Opened
 from ...seams import (
     Acceptance,
     InboxRow,
@@ -205,7 +205,7 @@ class DryHouse:
 
     def wake_at(self, conversation: object, when: int | None) -> None: ...
     def before_writing(self, look: Callable[[], None]) -> None: ...
-    def given_up(self, conversation: object) -> None: ...
+    def let_go(self, conversation: object) -> None: ...
     def start_task(self, work: Callable[[], Awaitable[None]]) -> None: ...
     def get_stuck(self, conversation: object, because: str) -> None: ...
     def beside(self, work: Callable[[], Awaitable[None]]) -> None: ...
@@ -241,52 +241,3 @@ def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Seque
         resources=resources,
         charge_hosts=charge_hosts,
     )
-
-
-@final
-class Closed:
-    """Stands for a resource that isn't opened: its methods may be handed to a step, and nothing else."""
-
-    def __init__(self, name: str, all_closed: _AllClosed) -> None:
-        self._name = name
-        self._all = all_closed
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Closed(f"{self._name}.{name}", self._all)
-
-    def _refuse(self, *_: object) -> NoReturn:
-        self._all.touched = True
-        raise LocalProtocolError(
-            self._name, "is a resource, which is not open when a journal is only looked at; use it in a step"
-        )
-
-    def __repr__(self) -> str:
-        # Where it becomes part of a text, the text is another one than live.
-        self._all.touched = True
-        return f"<{self._name}, closed>"
-
-    __call__ = __bool__ = __iter__ = __len__ = __getitem__ = __contains__ = _refuse
-    __enter__ = __exit__ = __aenter__ = __aexit__ = __await__ = _refuse
-
-
-@final
-class _AllClosed(dict["Resource[object]", object]):
-    touched = False
-
-    def __missing__(self, resource: Resource[object]) -> object:
-        return Closed(resource.name, self)
-
-    def __contains__(self, key: object) -> bool:
-        return True
-
-
-def closed_resources() -> Opened:
-    """Every resource, and none of them open."""
-    return _AllClosed()
-
-
-def touched(resources: Opened) -> bool:
-    """Whether code has looked into one of the resources that are closed."""
-    return isinstance(resources, _AllClosed) and resources.touched

@@ -23,7 +23,7 @@ from ..life import ChatLife
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
 from ..running.failures import leaves
-from ..running.leash import Leash, Left, line_in
+from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services
 from .dry import DryHouse, DryWorld
@@ -163,7 +163,7 @@ class Rerun:
         self.divergence = Divergence("0", what, line)
 
     def _stuck(self, id: OperationId, task: trio.lowlevel.Task | None) -> None:
-        self._stuck_at = line_in(task)
+        self._stuck_at = parting_line(id, task)
 
     def _reworded(self, id: OperationId, kind: str) -> None:
         assert self._there is not None

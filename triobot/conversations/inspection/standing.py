@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from ...errors import TriobotError
+from ...journal.applying import differs
 from ...journal.incarnation import Incarnation
 from ...values import encode_value
 from ..running.leash import frames_of
@@ -145,7 +146,8 @@ def _digest(text: str) -> str:
 def difference(recorded: Standing, now: Standing) -> str | None:
     """In what two runs of one journal differ first, in words without content; None if in nothing."""
     if recorded.ending == now.ending and _named(recorded) == _named(now):
-        others = [one for one, other in zip(recorded.operations, now.operations, strict=True) if one != other]
+        pairs = zip(recorded.operations, now.operations, strict=True)
+        others = [one for one, other in pairs if differs(one[2], other[2])]
         if others:
             return f"a {others[0][1]} has other arguments than before"
     else:

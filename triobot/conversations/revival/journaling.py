@@ -40,7 +40,7 @@ from ...journals import (
 )
 from ...seams import PutData, Write
 from ..running import taking
-from ..running.leash import line_in
+from ..running.leash import parting_line
 from ..running.lines import calling_line
 from ..running.waits import Wait
 
@@ -208,7 +208,7 @@ class ConversationWorld:
         )
 
     def stuck(self, id: OperationId, task: trio.lowlevel.Task | None) -> None:
-        self._there.stuck_at = line_in(task)
+        self._there.stuck_at = parting_line(id, task)
 
     def swallowed(self, id: OperationId) -> None:
         self._house.count("swallowed_cancellation")
@@ -220,7 +220,7 @@ class ConversationWorld:
             id,
             calling_line(),
         )
-        self._house.given_up(self._there)
+        self._house.let_go(self._there)
 
 
 def _failure(records: Sequence[Record]) -> str | None:

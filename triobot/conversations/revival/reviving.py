@@ -142,6 +142,16 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
 
 
+def let_go(there: Conversation) -> None:
+    """Code that catches every cancellation: it can't go on, nor end; its chat can."""
+    there.stuck = True
+    if there.ending is None:
+        park(there, "its code catches every cancellation (BaseException), and does not end")
+    else:
+        ending, there.ending = there.ending, None
+        there.end(ending)
+
+
 def _unknown(row: ConversationRow) -> Route:
     async def nothing(_: object) -> None:
         raise AssertionError("a parked conversation doesn't run")

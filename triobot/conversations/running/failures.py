@@ -18,6 +18,7 @@ from ...errors import (
     ForbiddenError,
     ForeignTaskError,
     LocalProtocolError,
+    NondeterminismError,
     PaymentDeclinedError,
     PaymentExpiredError,
     PaymentHandedOverError,
@@ -43,6 +44,16 @@ _UNPAID: Final = {
 }
 # The author's mistakes: their texts say what is wrong, and never hold a value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
+
+
+def parting(error: NondeterminismError, failure: BaseExceptionGroup[Exception] | None, line: str) -> str:
+    """How code and journal part, and where: where the code failed, if it did so instead of going on."""
+    words = str(error)
+    if failure is not None and line == "?":
+        first = next(iter(leaves(failure)))
+        words += f"; now it failed with {type(first).__name__}"
+        line = failing_line(first.__traceback__)
+    return words if line == "?" else f"{words} ({line})"
 
 
 def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> str:

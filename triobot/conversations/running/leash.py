@@ -8,6 +8,7 @@ What was left is kept as it is: to collect it would run its `finally` blocks.
 from __future__ import annotations
 
 import ctypes
+import sys
 import time
 from collections.abc import Awaitable, Coroutine, Generator
 from types import FrameType, SimpleNamespace, coroutine
@@ -15,7 +16,7 @@ from typing import Any, Final, TypeVar, cast, final
 
 import trio
 
-from .lines import calling_line, waiting_line
+from .lines import calling_line, line_above, waiting_line
 
 T = TypeVar("T")
 
@@ -113,6 +114,11 @@ def line_in(task: trio.lowlevel.Task | None) -> str:
     if task is None or task is trio.lowlevel.current_task():
         return calling_line()
     return waiting_line(frames_of(task))
+
+
+def parting_line(id: str, task: trio.lowlevel.Task | None) -> str:
+    """As `line_in`, where code and journal part; ``?`` for code that is over, whoever waits for it."""
+    return line_above(sys._getframe(1)) if task is None and id == "0" else line_in(task)  # pyright: ignore[reportPrivateUsage]
 
 
 def _frames(suspended: Coroutine[Any, Any, object]) -> list[tuple[FrameType, int]]:

@@ -78,7 +78,8 @@ class Wait:
         question: it has buttons or a form of its own, which come before every other wait.
         token: what its buttons carry; empty without buttons.
         also: what a question takes besides its own buttons, as any wait does.
-        opened: grows with each opening in the chat: the newest wait goes first.
+        since: the time of the turn in which it opened, which a revival doesn't change: the newest goes first.
+        opened: grows with each opening in the chat; of those of one time the last goes first.
         owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
         parked_as: the operation in which its task waits for nothing else; None before.
         given: told when it is given something while it is parked.
@@ -93,6 +94,7 @@ class Wait:
     token: str = attrs.field(default="", repr=False)
     also: Callable[[Event, Setting], object | None] | None = attrs.field(default=None, repr=False)
     opened: int = 0
+    since: int = attrs.field(default=0, kw_only=True)
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     parked_as: OperationId | None = attrs.field(default=None, init=False)
     given: Callable[[Wait], None] | None = attrs.field(default=None, init=False, repr=False)
@@ -127,7 +129,7 @@ class Watch:
         look: what ends it, and as what.
         name: the filter's, for the log.
         end: ends the block with this.
-        opened: grows with each opening in the chat: the newest goes first.
+        since, opened: as a wait's.
         owner: as a wait's.
         scope: the block's own number.
         taken: what ended it; it takes one event only.
@@ -137,6 +139,7 @@ class Watch:
     name: str
     end: Callable[[Taken], None] = attrs.field(repr=False)
     opened: int = 0
+    since: int = attrs.field(default=0, kw_only=True)
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     scope: OperationId = attrs.field(default=OperationId(""), init=False)
     taken: Taken | None = attrs.field(default=None, init=False)
