@@ -49,6 +49,7 @@ class Branch:
         count: ids handed out so far.
         turn: what its present turn gave to it.
         refused: operations refused since it was told to go.
+        body: around the body of an effect that it is in.
     """
 
     path: str = ""
@@ -58,6 +59,7 @@ class Branch:
     count: int = 0
     turn: OperationId = _FIRST
     refused: int = 0
+    body: trio.CancelScope | None = None
 
     def next_id(self) -> OperationId:
         """The next structural id."""
@@ -73,6 +75,13 @@ class Branch:
             if scope.shield:
                 return False
         return False
+
+    def let_go(self) -> None:
+        """Let whatever cancels the root be felt, by the body of an effect under anybody's shield."""
+        for scope in self.around:
+            scope.shield = False
+        if self.body is not None:
+            self.body.cancel()
 
 
 class Nature(Enum):
