@@ -255,7 +255,8 @@ def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Genera
 def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     """Leave a message as its last text without buttons, beside the conversation."""
     house = conversation.house
-    if house.cut or conversation.left or conversation.replaying:
+    # Who leaves memory asks still, and its buttons are pressed to bring it back.
+    if house.cut or conversation.left or conversation.replaying or conversation.journal.over:
         return
     untidy, mark = conversation.life.untidy, object()
     untidy[sent.id] = mark
