@@ -363,6 +363,11 @@ class FakeStore:
         await self._turn()
         return kept
 
+    async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
+        found = [(chat, value) for (chat, name), value in sorted(self.kept.items()) if name == key]
+        await self._turn()
+        return [one for one in found if after is None or one[0] > after][:limit]
+
     async def intents(self) -> Sequence[Intent]:
         await self._turn()
         return list(self.intended.values())

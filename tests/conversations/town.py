@@ -267,7 +267,7 @@ class Town:
         """How much the dispatcher still remembers of chats, where there is anything."""
         kept = {
             name: len(getattr(self.dispatcher, name))
-            for name in ("_lives", "_running", "_tidying", "_catching_up")
+            for name in ("_lives", "_running", "tidying", "_catching_up")
         }
         kept["_consumption"] = self.dispatcher._consumption.waiting
         kept["_busy"] = self.dispatcher._busy

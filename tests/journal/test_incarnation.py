@@ -264,6 +264,19 @@ async def test_an_eviction_sends_and_records_nothing(autojump_clock: MockClock, 
     assert len(lives.disk.journal) == 1
 
 
+async def test_an_eviction_reaches_a_body_under_a_shield_that_is_not_ours(autojump_clock: MockClock) -> None:
+    """Whoever stops the program need not wait for what the body waits for."""
+    lives = Lives()
+
+    async def main(chat: Incarnation, world: ListWorld) -> None:
+        with trio.CancelScope(shield=True):
+            await chat.effect("send", trio.sleep_forever, "")
+
+    with trio.fail_after(60):
+        assert isinstance(await lives.live(main, seconds=5), Evicted)
+    assert len(lives.disk.journal) == 1
+
+
 async def test_other_code_is_found_out_and_parked(autojump_clock: MockClock) -> None:
     """It gets a cancellation, never an error that it could swallow; the journal stays as it was."""
     lives = Lives((10, "a"))

@@ -414,7 +414,7 @@ class Conversation:
 
     def touch(self, message_id: MessageId) -> None:
         """A message is about to show something else: it needs no tidying any more."""
-        self.life.untidy.pop(message_id, None)
+        self.house.tidying.touch(self, message_id)
 
     async def perform(
         self,

@@ -72,7 +72,7 @@ class Dispatcher:
         self._asked: set[Conversation] = set()
         self._waking = Waking(services.store, services.clock, self.recall, self._consumption.wait_written)
         self._counts: Counter[str] = Counter()
-        self._tidying = Tidying(services.outbox, self)
+        self.tidying: Final = Tidying(services.outbox, self, services.store)
         self._answered = Answered()
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event]](CHANNEL)
         # Behind from the start: what the last process left in the inbox comes first.
@@ -139,6 +139,7 @@ class Dispatcher:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
                         await self._or_cut(self.care.begin)
+                        await self._or_cut(self.tidying.begin)
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
                         nursery.start_soon(self._timers.keep_time)
@@ -419,7 +420,7 @@ class Dispatcher:
     ) -> None:
         """Do this beside the conversations, if it is `still` wanted; nobody waits for its result."""
         if self._nursery is not None and not self._cut:
-            self._tidying.tidy(chat_id, operation, still)
+            self.tidying.tidy(chat_id, operation, still)
 
     def working(self, more: int) -> None:
         """This many more branches are at work, or fewer."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .data.keeping import Keeping
     from .doors.elsewhere import Elsewhere
     from .life import ChatLife
+    from .questions.tidying import Tidying
     from .revival.care import Care
 
 
@@ -33,6 +34,11 @@ class House(Protocol):
     @property
     def care(self) -> Care:
         """Counts who is in hand when the program dies."""
+        ...
+
+    @property
+    def tidying(self) -> Tidying:
+        """What messages owe."""
         ...
 
     def life(self, chat_id: ChatId) -> ChatLife | None:

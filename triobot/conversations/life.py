@@ -16,7 +16,7 @@ from typing import Final, final
 import trio
 
 from ..wire.events import Event, Leave
-from ..wire.ids import ChatId, MessageId, SenderId
+from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending
 from .data.keeping import Kept
 from .doors.calls import Halt
@@ -66,7 +66,6 @@ class ChatLife:
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
         kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
-        untidy: messages whose question is over, until their buttons are being taken away.
     """
 
     def __init__(
@@ -85,7 +84,6 @@ class ChatLife:
         self.latest = cursor
         self.behind = False
         self.jumped: set[int] = set()
-        self.untidy: dict[MessageId, object] = {}
         self.house = house
         self.loading = False
         self.services = self._services = services

@@ -51,6 +51,7 @@ class Branch:
         cut_in, cut_at: the last turn in which a block was ended by the journal, not by time, and that block.
         refused: operations refused since it was told to go.
         heedless: operations begun one after the other in blocks that had ended.
+        body: around the body of an effect that it is in.
     """
 
     path: str = ""
@@ -63,6 +64,7 @@ class Branch:
     cut_at: OperationId | None = None
     refused: int = 0
     heedless: int = 0
+    body: trio.CancelScope | None = None
 
     def next_id(self) -> OperationId:
         """The next structural id."""
@@ -78,6 +80,13 @@ class Branch:
             if scope.shield:
                 return False
         return False
+
+    def let_go(self) -> None:
+        """Let whatever cancels the root be felt, by the body of an effect under anybody's shield."""
+        for scope in self.around:
+            scope.shield = False
+        if self.body is not None:
+            self.body.cancel()
 
 
 class Nature(Enum):

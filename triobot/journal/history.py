@@ -96,6 +96,10 @@ class History:
         """Whether the last record says that it is over."""
         return bool(self._turns) and isinstance(self._turns[-1], Ended | Continued)
 
+    def is_done(self, id: OperationId) -> bool:
+        """Whether an operation's outcome is among the turns."""
+        return id in self._done
+
     def kind_of(self, id: OperationId) -> str | None:
         """As what an operation is known."""
         return self._kinds.get(id)

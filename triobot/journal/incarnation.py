@@ -434,6 +434,10 @@ class Incarnation:
         branch = self.current()
         return OperationId(f"{branch.path}{branch.count + 1}")
 
+    def is_done(self, id: OperationId) -> bool:
+        """Whether an operation has its outcome in the journal that this incarnation began with."""
+        return self._history.is_done(id)
+
     def hand_over(self) -> None:
         """Give what the turn has left behind so far to the world, for a last commit before its end."""
         if not self.replaying:

@@ -124,20 +124,26 @@ async def _outcome(
     turns: Turns, parked: Parked, body: Callable[[], Awaitable[object]], raises: Raises
 ) -> Outcome:
     """Run a body to its end, whatever that is."""
+    branch = parked.branch
     try:
-        await turns.world.commit()
-        return record_value(await body())
+        with trio.CancelScope() as branch.body:
+            await turns.world.commit()
+            return record_value(await body())
     except Exception as error:
         return record_error(error, raises)
     except BaseException as error:
         if turns.dying:
-            await refuse(turns, parked.branch)
+            await refuse(turns, branch)
         outcome = _of_cancellation(error, parked, raises)
         if outcome is None:
             # Ctrl-C and the like: the process ends, and the conversation isn't over.
             turns.evict()
             raise
         return outcome
+    finally:
+        branch.body = None
+    # The incarnation dies, and this body was under a shield that isn't ours.
+    return await refuse(turns, branch)
 
 
 def _of_cancellation(error: BaseException, parked: Parked, raises: Raises) -> Outcome | None:

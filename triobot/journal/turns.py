@@ -463,8 +463,7 @@ class Turns:
         self.stimuli.clear()
         self.branches -= {branch for branch in self.branches if branch.place is Place.QUEUED}
         for branch in self.branches:
-            for scope in branch.around:
-                scope.shield = False  # bodies of effects are to feel it, too; what sleeps is woken by hand
+            branch.let_go()  # what sleeps is woken by hand
         self.root.cancel()
         for parked in [*self.parked.values(), *(join for join in self._joins if self._joined(join))]:
             self._wake(parked, Signal.GONE)

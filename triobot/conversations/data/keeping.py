@@ -15,7 +15,7 @@ from ...wire.ids import ChatId
 from ..inbox.consumption import Consumption
 from ..speaking import Speech, words_for
 from ..texts import Texts
-from .slots import any_declared
+from .slots import OURS, any_declared
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
@@ -88,7 +88,8 @@ class Keeping:
     async def stored(self, chat_id: ChatId) -> Mapping[str, str]:
         """What a chat keeps, from the store."""
         await self._consumption.wait_written(chat_id)
-        return await self._store.data(chat_id)
+        stored = await self._store.data(chat_id)
+        return {key: value for key, value in stored.items() if not key.startswith(OURS)}
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """What a chat keeps, as its conversations see it."""

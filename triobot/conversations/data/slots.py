@@ -30,6 +30,9 @@ class _Missing(Enum):
 
 MISSING: Final = _Missing.MISSING
 
+OURS: Final = "triobot."
+"""What the runtime itself keeps for a chat has names that begin so."""
+
 _declared: Final[set[str]] = set()
 
 register_wire_values()
@@ -69,6 +72,8 @@ class Key(Generic[T]):
         try:
             if "\0" in check_text("name", name):
                 raise LocalProtocolError("name", "must not hold U+0000")
+            if name.startswith(OURS):
+                raise LocalProtocolError("name", f"must not begin with {OURS!r}: those are the runtime's own")
         except LocalProtocolError as error:
             raise ConfigError(f"a key's {error}") from None
         if isinstance(cast("object", type), str):

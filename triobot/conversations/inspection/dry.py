@@ -38,6 +38,7 @@ from ..speaking import Speech
 
 if TYPE_CHECKING:
     from ..data.keeping import Keeping
+    from ..questions.tidying import Tidying
     from ..revival.care import Care
 
 R = TypeVar("R")
@@ -176,6 +177,16 @@ class _Chats:
         """Nothing was."""
 
 
+class _Tidy:
+    """Everything shows what it is to show."""
+
+    def owe(self, *_: object) -> Sequence[Write]:
+        return ()
+
+    def touch(self, *_: object) -> None:
+        """Nothing is changed."""
+
+
 @final
 class DryHouse:
     """The house of a chat that is only looked at; `triobot.conversations.house.House`."""
@@ -187,6 +198,7 @@ class DryHouse:
         self.elsewhere: Final = Elsewhere(services, table, _Chats())
         self.care: Final = cast("Care", _Nothing())
         self.keeping: Final = cast("Keeping", _Nothing())
+        self.tidying: Final = cast("Tidying", _Tidy())
 
     async def wait_written(self, until: int | None = None) -> None:
         await trio.lowlevel.checkpoint()

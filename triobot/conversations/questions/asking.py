@@ -254,16 +254,14 @@ def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Genera
 
 def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     """Leave a message as its last text without buttons, beside the conversation."""
-    house = conversation.house
-    if house.cut or conversation.left or conversation.replaying:
+    journal, house, stored = conversation.journal, conversation.house, conversation.stored
+    # Who leaves memory asks still, and its buttons are pressed to bring it back.
+    if house.cut or conversation.left or conversation.replaying or journal.over:
         return
-    untidy, mark = conversation.life.untidy, object()
-    untidy[sent.id] = mark
-
-    def still() -> bool:
-        return untidy.get(sent.id) is mark and untidy.pop(sent.id) is mark
-
-    house.tidy(conversation.life.chat_id, EditMessage(sent.chat_id, sent.id, text), still=still)
+    # The last turn of the journal is run again: what it owed is kept, unless it died before it came to rest.
+    if not journal.live and stored is not None and not stored.row.unfinished:
+        return
+    journal.also(house.tidying.owe(conversation.life.chat_id, sent.id, text))
 
 
 def check_by(by: object) -> None:

@@ -1,38 +1,76 @@
-"""Operations beside the conversations: old buttons go, a stale form is told so. Nobody waits for them."""
+"""Operations beside the conversations: old buttons go, a stale form is told so. Nobody waits for them.
+
+What a message is to show once its question is over is *owed*: it is kept with the turn that ended the
+question, until the message shows it, so that a crash in between leaves nobody with buttons of the past.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
-from typing import Final, final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast, final
+
+import attrs
 
 from ...errors import TriobotError
-from ...seams import Outbox
-from ...wire.ids import ChatId
-from ...wire.operations import Operation
+from ...seams import Outbox, PutData, Store, Write
+from ...values import decode_value, encode_value
+from ...wire.ids import ChatId, MessageId
+from ...wire.operations import EditMessage, Operation
+from ..data.slots import OURS
 from ..house import House
 
+if TYPE_CHECKING:
+    from ..conversation import Conversation
+
 log: Final = logging.getLogger("triobot.conversations")
+
+OWED: Final = f"{OURS}untidy"
+"""Under this a chat keeps what its messages are to show, by their ids."""
+
+_PAGE: Final = 256
 
 TIDYING: Final = 64
 """Operations of a chat that may be on their way; more are left undone."""
 
 
 @final
+@attrs.define(eq=False)
+class _Owed:
+    """What a message is to show.
+
+    Attributes:
+        kept: the turn that ended its question is on its way to the store.
+    """
+
+    text: str
+    kept: bool
+
+
+@final
 class Tidying:
     """Tidies up, a bounded amount at once."""
 
-    def __init__(self, outbox: Outbox, house: House) -> None:
+    def __init__(self, outbox: Outbox, house: House, store: Store) -> None:
         self._outbox = outbox
         self._house = house
+        self._store = store
         self._chats: Counter[ChatId] = Counter()
+        self._owed: dict[ChatId, dict[MessageId, _Owed]] = {}
 
     def __len__(self) -> int:
         return len(self._chats)
 
-    def tidy(self, chat_id: ChatId, operation: Operation[object], still: Callable[[], bool]) -> None:
-        """Do this, if it is `still` wanted when its turn comes."""
+    def tidy(
+        self,
+        chat_id: ChatId,
+        operation: Operation[object],
+        still: Callable[[], bool] = lambda: True,
+        over: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Do this, if it is `still` wanted when its turn comes; then, or if it was refused, it is `over`."""
         if self._chats[chat_id] >= TIDYING:
             self._house.count("left_untidy")
             return
@@ -42,7 +80,9 @@ class Tidying:
             try:
                 if still():
                     await self._outbox.perform(operation)
+                over()
             except (TriobotError, OSError) as error:
+                over()
                 self._house.count("tidying_failed")
                 log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
             finally:
@@ -51,3 +91,63 @@ class Tidying:
                     del self._chats[chat_id]
 
         self._house.beside(tidy)
+
+    # --- what is owed
+
+    def owe(self, chat_id: ChatId, message_id: MessageId, text: str) -> Sequence[Write]:
+        """Leave a message as this text without buttons; what this returns is to go with the turn."""
+        if self._chats[chat_id] < TIDYING:
+            self._begin(chat_id, message_id, _Owed(text, kept=False))
+            return [PutData(chat_id, OWED, str(message_id))]
+        self._house.count("left_untidy")
+        return []
+
+    def going(self, writes: Sequence[Write]) -> Sequence[Write]:
+        """The writes of a turn that is on its way, with what is owed by then in place of what `owe` gave."""
+        return [self._going(write) if isinstance(write, PutData) else write for write in writes]
+
+    def touch(self, conversation: Conversation, message_id: MessageId) -> None:
+        """A conversation's next operation shows something else in a message: nothing is owed any more."""
+        chat_id = conversation.life.chat_id
+        owed = self._owed.get(chat_id, {}).get(message_id)
+        # Unless it did so long ago, and what is owed came after it.
+        if owed is not None and not conversation.journal.is_done(conversation.check_task()):
+            self._settle(chat_id, message_id, owed)
+
+    async def begin(self) -> None:
+        """Go on with what the last process owed."""
+        after: ChatId | None = None
+        while page := await self._store.keyed(OWED, after=after, limit=_PAGE):
+            for chat_id, text in page:
+                after = chat_id
+                for message_id, shown in cast("dict[int, str]", decode_value(text)).items():
+                    self._begin(chat_id, MessageId(message_id), _Owed(shown, kept=True))
+
+    def _begin(self, chat_id: ChatId, message_id: MessageId, owed: _Owed) -> None:
+        self._owed.setdefault(chat_id, {})[message_id] = owed
+        self.tidy(
+            chat_id,
+            EditMessage(chat_id, message_id, owed.text),
+            lambda: self._owed.get(chat_id, {}).get(message_id) is owed,
+            partial(self._settle, chat_id, message_id, owed),
+        )
+
+    def _settle(self, chat_id: ChatId, message_id: MessageId, owed: _Owed) -> None:
+        there = self._owed.get(chat_id, {})
+        if there.get(message_id) is owed:
+            del there[message_id]
+            if owed.kept:
+                self._house.write([self._all(chat_id)], chat_id)
+            if not there:
+                del self._owed[chat_id]
+
+    def _going(self, write: PutData) -> Write:
+        if write.key != OWED or write.value is None:
+            return write
+        if (owed := self._owed.get(write.chat_id, {}).get(MessageId(int(write.value)))) is not None:
+            owed.kept = True
+        return self._all(write.chat_id)
+
+    def _all(self, chat_id: ChatId) -> PutData:
+        kept = {id: owed.text for id, owed in self._owed.get(chat_id, {}).items() if owed.kept}
+        return PutData(chat_id, OWED, encode_value(kept) if kept else None)

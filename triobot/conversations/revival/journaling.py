@@ -103,7 +103,7 @@ class ConversationWorld:
         writes: list[Write] = [] if self._begun or gone else [self._begin()]
         if not gone:
             writes += self._records(entry.records)
-        writes += entry.moves
+        writes += self._house.tidying.going(entry.moves)
         writes += [PutData(chat_id, key, value) for key, value in entry.data.items()]
         writes += [self._beside(row) for row in entry.rows if self.durable]
         if ended:
