@@ -374,6 +374,8 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
             return after.claims > 1 and before.doubt_at is not None
         case "orphan":
             return after.kind == "button" and after.message_id is None
+        case "orphan_found":
+            return after.taker != "conversation" and before.message_id is None
         case _:
             assert_never(when)
 

@@ -33,6 +33,7 @@ When: TypeAlias = Literal[
     "late_or_elsewhere",
     "perhaps_twice",
     "orphan",
+    "orphan_found",
 ]
 
 WHEN: Final[dict[When, str]] = {
@@ -47,6 +48,7 @@ WHEN: Final[dict[When, str]] = {
     "earlier verify may have captured the first",
     "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
     "orphan": "of a button whose message nobody knows",
+    "orphan_found": "if nobody waits, and the callback is the first to name its message",
 }
 
 OUTCOMES: Final[dict[Outcome, str]] = {
@@ -105,6 +107,7 @@ _SENT: Final[tuple[State, ...]] = ("check", "verifying", "closing", *CAPTURED)
 
 _VERIFY: Final = (Due("verify"),)
 _INQUIRE: Final = (Due("inquire"),)
+_FOUND: Final = (Due("remove", "orphan_found"),)
 
 TABLE: Final[tuple[Row, ...]] = (
     # --- sending
@@ -167,7 +170,7 @@ TABLE: Final[tuple[Row, ...]] = (
         _WATCHED,
         ("callback",),
         "check",
-        due=_VERIFY,
+        due=(*_VERIFY, *_FOUND),
         tell=(Tell("paid_will_lapse", "unwanted"),),
     ),
     Row(
@@ -177,9 +180,9 @@ TABLE: Final[tuple[Row, ...]] = (
         due=(*_VERIFY, Due("offer_top_up")),
         outcome="retry",
     ),
-    Row(("check",), ("declined_retry",), due=(*_VERIFY, Due("offer_top_up")), outcome="retry"),
-    Row(("closing",), ("declined_retry",), due=_VERIFY),
-    Row(_WATCHED, ("declined_final",), "check", due=_VERIFY, tell=(Tell("declined_by_code"),)),
+    Row(("check",), ("declined_retry",), due=(*_VERIFY, Due("offer_top_up"), *_FOUND), outcome="retry"),
+    Row(("closing",), ("declined_retry",), due=(*_VERIFY, *_FOUND)),
+    Row(_WATCHED, ("declined_final",), "check", due=(*_VERIFY, *_FOUND), tell=(Tell("declined_by_code"),)),
     Row(_WATCHED, ("verify_begun",), "verifying"),
     Row(("open", "unsure", "closing", "check"), ("restart",), due=_VERIFY),
     Row(
@@ -254,9 +257,9 @@ TABLE: Final[tuple[Row, ...]] = (
     ),
     Row(("verifying",), ("inquire_early",), due=(Due("examine"),)),
     Row(("verifying",), ("inquire_unknown", "restart"), due=_INQUIRE),
-    Row(("verifying",), ("callback",), tell=(Tell("paid_will_lapse", "unwanted"),)),
-    Row(("verifying",), ("declined_retry",), due=(Due("offer_top_up"),), outcome="retry"),
-    Row(("verifying",), ("declined_final",), tell=(Tell("declined_by_code"),)),
+    Row(("verifying",), ("callback",), due=_FOUND, tell=(Tell("paid_will_lapse", "unwanted"),)),
+    Row(("verifying",), ("declined_retry",), due=(Due("offer_top_up"), *_FOUND), outcome="retry"),
+    Row(("verifying",), ("declined_final",), due=_FOUND, tell=(Tell("declined_by_code"),)),
     Row(("verifying",), ("taker_gone",), due=(Due("remove"),), taker="late"),
     # --- captured
     Row(("verified",), ("delivered",), "delivered"),
