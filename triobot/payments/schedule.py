@@ -147,7 +147,9 @@ def _life(entry: Entry) -> tuple[int, Clock] | None:
     gone = entry.expires_at if entry.kind == "invoice" else entry.gone_at
     if gone is None:
         return None
-    return max(gone, entry.ended_at, entry.claimed_at or 0) + AFTERLIFE, "life_over"
+    # Sent again after an answer was lost, there may be another button, which nobody can remove.
+    twice = BUTTON_LIFE if entry.lost and entry.kind == "button" else 0
+    return max(gone, entry.ended_at, entry.claimed_at or 0) + AFTERLIFE + twice, "life_over"
 
 
 def _hint(entry: Entry) -> tuple[int, Clock] | None:

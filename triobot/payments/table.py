@@ -6,7 +6,7 @@ the entry stays as it was. What is due is done only after the entry is stored.
 
 Three laws. What is known to be captured is never verified again: that would capture a second payment. No
 ``error`` of verify is believed without an inquiry. An entry is watched until 75 minutes after its button has
-gone: before that it can still be paid.
+gone, and a day longer if it may be on the screen twice: before that it can still be paid.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WHEN: Final[dict[When, str]] = {
     "earlier verify may have captured the first",
     "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
     "orphan": "of a button whose message nobody knows",
-    "orphan_found": "if nobody waits, and the callback is the first to name its message",
+    "orphan_found": "if nobody waits, and the callback is the first to name this message of it",
 }
 
 OUTCOMES: Final[dict[Outcome, str]] = {
