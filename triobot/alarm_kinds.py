@@ -175,7 +175,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "button_still_live": About(
         "A payment button could not be removed from the user's screen.",
         "The user may still pay; it is watched, and handed to the aside for late money.",
-        "Delete the message if you can; then `triobot payments resolve REF`.",
+        "Delete the message if you can; then `triobot payments resolve REF`, or if it is settled "
+        "`triobot payments acknowledge --key REF`.",
     ),
     "lapsed_after_hint": About(
         "A payment that was once said to be paid was never verified, and can't be any more.",
@@ -193,7 +194,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Check TRIOBOT_TOKEN; then `triobot payments verify REF`.",
     ),
     "captured_without_taker": About(
-        "Money was captured, and no code takes it: there is no aside for what was bought.",
+        "Money was captured, and no code takes it: there is no aside for what was bought, or it was charged "
+        'with late="refund" and its conversation has ended.',
         "The user's money, until they get the goods or the money back from you.",
         "Give the goods and `triobot payments settle REF`, or pay back and `triobot payments resolve REF`; "
         "an `@bot.aside(paid(Item))` gets it with `triobot payments redeliver REF`.",

@@ -7,6 +7,7 @@ and again every hour, until somebody has acknowledged it.
 from __future__ import annotations
 
 import logging
+import shlex
 import traceback
 from collections import deque
 from typing import Final, final
@@ -49,6 +50,7 @@ class AlarmBell:
         self._recent: dict[tuple[str, str], tuple[Alarm, int, float]] = {}
         self._queue: deque[Alarm] = deque()
         self._news = trio.Event()
+        self._at_rest = False
 
     def ring(self, alarm: Alarm) -> None:
         """Raise an alarm; never waits, never raises."""
@@ -65,6 +67,8 @@ class AlarmBell:
         what = (alarm.kind, alarm.key)
         self._remember(alarm, now)
         if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
+            if self._at_rest:
+                self._news.set()  # nothing was open: somebody has acknowledged it, and it is news again
             return False
         self._rung.pop(what, None)
         if len(self._rung) >= _REMEMBERED:
@@ -90,7 +94,7 @@ class AlarmBell:
     async def keep_telling(self, store: Store, clock: WallClock) -> None:
         """Store alarms and call the hook, one alarm at a time, until cancelled; its errors are logged."""
         while True:
-            self._news = trio.Event()
+            self._news, self._at_rest = trio.Event(), False
             try:
                 await self._store_them(store, clock)
                 pause = await self._tell(store, clock)
@@ -122,7 +126,8 @@ class AlarmBell:
                 await store.commit(AlarmTold(row.kind, row.key, clock.now()))
             else:
                 pause = _AGAIN
-        return pause if await store.alarms.open(limit=1) else float("inf")
+        self._at_rest = not await store.alarms.open(limit=1)
+        return float("inf") if self._at_rest else pause
 
     async def _call(self, alarm: Alarm) -> bool:
         if self._hook is None:
@@ -139,4 +144,7 @@ class AlarmBell:
 
 def _alarm_of(row: AlarmRow) -> Alarm:
     again = f" (said {row.count} times)" if row.count > 1 else ""
+    if row.told is not None:
+        seen = f"triobot payments acknowledge --kind {row.kind} --key {shlex.quote(row.key)}"
+        again += f" Once you have seen it: `{seen}`"
     return Alarm(row.kind, row.key, f"{row.text}{again}")

@@ -320,8 +320,14 @@ class Ticket(Protocol):
         """The message with its button, once that is known."""
         ...
 
-    async def sent(self, *, message_id: MessageId | None = None, invoice_id: InvoiceId | None = None) -> None:
-        """The platform has it."""
+    async def sent(
+        self,
+        *,
+        message_id: MessageId | None = None,
+        invoice_id: InvoiceId | None = None,
+        twice: bool = False,
+    ) -> None:
+        """The platform has it; with `twice`, perhaps in a second message, too."""
         ...
 
     async def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> None:

@@ -82,8 +82,12 @@ class Outbox(Protocol):
         *,
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
+        doubted: Callable[[], None] | None = None,
     ) -> R:
         """Queue an operation in its recipient's lane, and wait for its result.
+
+        Args:
+            doubted: told, without waiting, when it is sent again although it may have arrived.
 
         The place in the lane is taken by the call itself, before its first checkpoint. Media that has no
         descriptor yet is uploaded first, within the lane.

@@ -11,7 +11,7 @@ import trio.testing
 from triobot import Alarm
 from triobot.alarms import AlarmBell
 from triobot.errors import StoreFullError
-from triobot.money import AcknowledgeAlarms
+from triobot.money import AcknowledgeAlarms, RaiseAlarm
 from triobot.store import open_memory
 
 HOUR = 3600.0
@@ -53,6 +53,35 @@ async def test_a_thing_is_said_once_an_hour_until_somebody_has_seen_it(
         bell.ring(alarm("a"))
         await trio.sleep(1)
         assert heard[-1] == "a"
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_goes_wrong_again_after_it_was_seen_is_news(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Within the hour, too; and each repetition says how to end it."""
+    heard: list[str] = []
+
+    async def hear(alarm: Alarm) -> None:
+        heard.append(alarm.text)
+
+    bell = AlarmBell(hear)
+    async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
+        nursery.start_soon(bell.keep_telling, store, Clock())
+        for _ in range(2):
+            await store.commit(RaiseAlarm("adopted", "a", "text", Clock().now()))
+            bell.noted(alarm("a"))
+            await trio.sleep(60)
+            await store.commit(AcknowledgeAlarms((), None, Clock().now()))
+            await trio.sleep(600)
+        assert heard == ["text", "text"]
+        await store.commit(RaiseAlarm("adopted", "a", "text", Clock().now()))
+        bell.noted(alarm("a"))
+        await trio.sleep(HOUR + 600)
+        assert heard[2:] == [
+            "text",
+            "text Once you have seen it: `triobot payments acknowledge --kind adopted --key a`",
+        ]
         nursery.cancel_scope.cancel()
 
 

@@ -139,6 +139,7 @@ class FakeOutbox:
         *,
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
+        doubted: Callable[[], None] | None = None,
     ) -> object:
         self.called.append(operation)
         key = operation if isinstance(operation, PAYMENTS) else operation.chat_id

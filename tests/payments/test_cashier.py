@@ -324,16 +324,77 @@ async def test_an_invoice_without_a_number_is_found_by_its_callback(autojump_clo
 
 
 async def test_two_lost_invoices_of_one_amount(autojump_clock: MockClock) -> None:
-    """Nothing is captured for either."""
+    """Nothing is captured for either; an operator hears the number, whatever else is made up."""
     async with open_till() as till:
         for owner in ("1", "2"):
             await lost_invoice(till, owner, PRICE)
-        seq = await till.posts(till.pays_invoice())
+        paid = till.pays_invoice()
+        seq = await till.posts(paid)
+        await till.posts(InvoiceCallback(paid.chat_id, InvoiceId("99")))
         await trio.sleep(1)
+        alarms = await till.store.alarms.open(limit=9)
+        assert {alarm.key for alarm in alarms if paid.invoice_id in alarm.text} == {paid.invoice_id}
 
         assert "invoice/verify" not in till.line.asked
         assert "foreign_payment" in await till.alarms()
         assert all(row.seq != seq for row in await till.store.backlog(after=0, limit=9))
+
+
+async def test_a_lost_invoice_of_last_month_is_not_meant(autojump_clock: MockClock) -> None:
+    """Of two of one amount it is the one that can still be paid."""
+    async with open_till() as till:
+        till.aside = settles
+        old = await lost_invoice(till, "1", PRICE)
+        await trio.sleep(48 * HOUR)
+        assert await till.state(old.id) == "lapsed"
+        new = await lost_invoice(till, "2", PRICE)
+        await till.posts(till.pays_invoice())
+        await trio.sleep(1)
+
+        assert [paid.id for paid in till.delivered] == [new.id]
+
+
+async def test_a_button_is_removed_once_its_message_is_known(autojump_clock: MockClock) -> None:
+    """The answer to its send was lost; whoever presses it tells where it is."""
+    async with open_till() as till:
+        till.user.wallet["IRR"] = 0
+        till.line.fault = lambda operation: "lost"
+        with pytest.raises(DeliveryUnknownError):
+            await till.charges()
+        till.line.fault = lambda operation: None
+        (ticket,) = till.cashier._tickets.values()
+        await ticket.not_sent("unknown")
+        await ticket.give_up()
+        assert await till.alarms() == {"button_still_live"}
+        await till.posts(till.pays())  # too little in the wallet
+        await trio.sleep(MINUTE)
+        assert (await till.entry(ticket.id)).gone_at is not None
+        assert await till.alarms() == set()
+
+
+async def test_an_alarm_says_how_much_and_until_when(autojump_clock: MockClock) -> None:
+    """Who is called at night wants to know whether it can wait."""
+    async with open_till() as till:
+        await till.charges()
+        till.line.fault = fails(VerifyPayment, InquirePayment)
+        await till.posts(till.pays())
+        await trio.sleep(31 * MINUTE)
+        texts = [alarm.text for alarm in await till.store.alarms.open(limit=9)]
+        assert len(texts) == 2
+        for said in texts:
+            assert "250,000 IRR" in said
+            assert "may go back from 2023-11-14 23:13 UTC on" in said
+
+
+async def test_another_amount_is_told_with_both(autojump_clock: MockClock) -> None:
+    """What has to be paid back is what was captured."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await till.posts(till.pays(amount=5))
+        await ticket.wait_notice()
+        await ticket.wait_decided()
+        (alarm,) = await till.store.alarms.open(limit=9)
+        assert "250,000 IRR asked for, 5 captured" in alarm.text
 
 
 @pytest.mark.parametrize(

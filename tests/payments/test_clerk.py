@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from cashier_rig import EPOCH, PRICE, Till, open_till
+from cashier_rig import EPOCH, MINUTE, PRICE, Till, open_till
 from trio.testing import MockClock
 
 from triobot.errors import ConfigError
@@ -92,6 +92,37 @@ async def test_a_payment_is_closed_by_hand(autojump_clock: MockClock, what: str,
         await ask(till, what, ref=ticket.id)
         assert await till.state(ticket.id) == state
         assert await till.alarms() == set()
+
+
+async def test_how_long_money_has_waited(autojump_clock: MockClock) -> None:
+    """For whoever looks at numbers: since when something is said to be paid, or captured."""
+    async with open_till() as till:
+        nothing = {
+            "unverified": 0,
+            "oldest_unverified_at": None,
+            "unsettled": 0,
+            "oldest_unsettled_at": None,
+        }
+        ticket = await till.charges()
+        assert await ask(till, "ages") == nothing
+        till.line.fault = lambda operation: "lost"
+        await till.posts(till.pays())
+        await trio.sleep(MINUTE)
+        entry = await till.entry(ticket.id)
+        assert await ask(till, "ages") == nothing | {
+            "unverified": 1,
+            "oldest_unverified_at": entry.claimed_at,
+        }
+        till.line.fault = lambda operation: None
+        await trio.sleep(6 * MINUTE)
+        entry = await till.entry(ticket.id)
+        assert await ask(till, "ages") == nothing | {
+            "unsettled": 1,
+            "oldest_unsettled_at": entry.verified_at,
+        }
+        await ticket.take()
+        await ticket.settle()
+        assert await ask(till, "ages") == nothing
 
 
 async def test_what_cant_be_done_is_refused_in_words(autojump_clock: MockClock) -> None:

@@ -128,6 +128,8 @@ async def play(pizzeria: Pizzeria, patch: pytest.MonkeyPatch, at: int, scene: Sc
             await scene(world, ali)
             await world.waits(hours=3)
             killer.nursery = None
+        # What may be on the screen twice is watched for a day longer.
+        await world.waits(hours=24)
         rows = await world._process._intake.store.payments.find(limit=9)  # type: ignore[union-attr]
         pizzeria.said = await world.transcript()
         pizzeria.given = pizzeria.said.count("but here.")

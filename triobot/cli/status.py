@@ -65,6 +65,8 @@ def _lines(told: Told) -> Iterator[str]:
         yield f"outbox: {_numbers(told['outbox'])}"
         yield f"since the start: {_numbers(told['counts'])}"
     yield f"payments: {_numbers(told['payments'])}"
+    if "money" in told:
+        yield _money(told["money"], now)
     if told.get("payment_facts"):
         yield f"of them since the start: {_numbers(told['payment_facts'])}"
     if told["open_alarms"]:
@@ -74,6 +76,19 @@ def _lines(told: Told) -> Iterator[str]:
         yield f"alarms: {len(alarms) or 'none'}"
     for alarm in alarms:
         yield f"  {instant(alarm['at'])} {alarm['kind']} x{alarm['times']}: {alarm['text']}"
+
+
+def _money(ages: object, now: int) -> str:
+    money = cast("Mapping[str, int | None]", ages)
+
+    def some(what: str) -> str:
+        since = money[f"oldest_{what}_at"]
+        return str(money[what]) + ("" if since is None else f", the oldest for {span(now - since)}")
+
+    return (
+        f"said to be paid and not verified: {some('unverified')}; "
+        f"captured and not settled: {some('unsettled')}"
+    )
 
 
 def _numbers(numbers: object) -> str:

@@ -158,6 +158,8 @@ class Desk:
             "payments": dict(await self._store.payments.counts()),
             "open_alarms": len(await self._store.alarms.open(limit=_MOST_ALARMS)),
         }
+        if self._payments is not None:
+            told["money"] = await self._payments({"ask": "payments.ages"})
         if self._pulse is not None:
             pulse = self._pulse()
             told |= {

@@ -8,7 +8,7 @@ without content keeps the earlier one's.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import cast, final
 
 import attrs
@@ -114,12 +114,17 @@ def address_of(operation: Operation[object]) -> Address:
 @final
 @attrs.define(eq=False)
 class Call:
-    """One caller's operation. `task` is None for an operation that nobody waits for."""
+    """One caller's operation. `task` is None for an operation that nobody waits for.
+
+    Attributes:
+        doubted: told when it is sent again although it may have arrived.
+    """
 
     operation: Operation[object]
     on_unknown: OnUnknown = OnUnknown.RESEND
     task: trio.lowlevel.Task | None = None
     wanted: bool = True
+    doubted: Callable[[], None] | None = None
 
 
 @final

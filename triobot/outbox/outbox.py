@@ -100,6 +100,7 @@ class LaneOutbox:
         *,
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
+        doubted: Callable[[], None] | None = None,
     ) -> R:
         """Queue an operation in its recipient's lane, and wait for its result.
 
@@ -109,6 +110,9 @@ class LaneOutbox:
 
         Verify and inquiry don't queue behind what the chat is told, and a phone number's lane is not that of
         its owner's chat id. An edit right behind an edit of the same message replaces it.
+
+        Args:
+            doubted: told, without waiting, when it is sent again although it may have arrived.
 
         Raises:
             RefusedError: the platform said no. 403 only if it is this chat's, not the token's.
@@ -124,7 +128,7 @@ class LaneOutbox:
         if self._closing.is_set() or self._nursery is None:
             await trio.lowlevel.checkpoint()
             raise NotDeliveredError(operation.path, "the outbox is closed")
-        call = Call(operation, on_unknown, trio.lowlevel.current_task())
+        call = Call(operation, on_unknown, trio.lowlevel.current_task(), doubted=doubted)
         address = address_of(operation)
         if address.speaks:
             self._hide_typing(address.chat)

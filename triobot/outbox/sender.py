@@ -303,6 +303,9 @@ class Sender:
         match verdict:
             case Again(pause, possible_repeat):
                 delivery.doubtful = delivery.doubtful or possible_repeat
+                for call in delivery.calls:
+                    if possible_repeat and call.doubted is not None:
+                        call.doubted()
                 self._put_back(place, now + pause, now)
             case Suspect(refusal):
                 own = self._breaker.refused(

@@ -6,7 +6,6 @@ remembered here that a restart would miss. Callbacks stay in the inbox until the
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, TypeAlias, cast, final
@@ -29,7 +28,7 @@ from .entry import Entry, State, Taker
 from .examiner import work_on
 from .facts import Answer, Plain
 from .ledger import Moved
-from .records import alarm_of, entry_of
+from .records import alarm_of, clock_time, entry_of
 from .references import new_ref_id
 from .schedule import BLIND, MINUTE, SECOND
 from .setback import TOLERANCE, Setback
@@ -247,7 +246,7 @@ class Cashier:
         now = self._clock.now()
         named = ", ".join(left) + (", ..." if count > len(left) else "")
         text = (
-            f"{count} payments were open between {_clock_time(since)} and {_clock_time(now)} UTC, while "
+            f"{count} payments were open between {clock_time(since)} and {clock_time(now)} UTC, while "
             f"nothing was verified: {named}. {text_of('unwatched', '')}"
         )
         await self._store.commit(RaiseAlarm("unwatched", "start", text, now))
@@ -381,7 +380,3 @@ def _at_start(entry: Entry, epoch: int, alive: bool) -> list[Plain]:
     if entry.taker == "conversation" and not alive:
         facts.append(Plain("taker_gone"))
     return facts
-
-
-def _clock_time(at: int) -> str:
-    return dt.datetime.fromtimestamp(at / SECOND, dt.UTC).strftime("%Y-%m-%d %H:%M")

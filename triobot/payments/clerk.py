@@ -11,6 +11,8 @@
 ``payments.adopt``            ``number``, ``chat``, ``amount``, ``currency``, ``kind``: watch it from here on
 ``payments.totals``           ``since``, ``until``: ``{"totals": [...]}`` by day and currency
 ``payments.counts``           ``{"counts": {...}}`` by state
+``payments.ages``             what is said to be paid and not verified, and what is captured and not settled:
+                              how many of each, and since when
 ``payments.alarms``           ``{"alarms": [...]}`` that nobody has acknowledged
 ``payments.acknowledge``      ``kind``, ``key``, or neither for all
 ``payments.forget``           ``chat``: what was bought and said is deleted, amounts and numbers stay; refused
@@ -39,7 +41,7 @@ from .entry import ENDED, NOTHING, STATES, Entry, Kind, State
 from .facts import Adopted, Answer, Plain, PlainName, SendOk
 from .records import entry_of
 from .references import new_ref_id
-from .schedule import INVOICE_LIFE, verify_by, watched_until
+from .schedule import INVOICE_LIFE, claimed_since, verify_by, watched_until
 
 Question: TypeAlias = Mapping[str, object]
 Inquire: TypeAlias = Callable[[Entry], Awaitable[Answer]]
@@ -103,6 +105,8 @@ class Clerk:
                 return {"totals": [attrs.asdict(total) for total in totals]}
             case "payments.counts":
                 return {"counts": dict(await self._store.payments.counts())}
+            case "payments.ages":
+                return await self._ages()
             case "payments.alarms":
                 alarms = await self._store.alarms.open(limit=_MOST)
                 return {"alarms": [attrs.asdict(alarm) for alarm in alarms]}
@@ -114,6 +118,18 @@ class Clerk:
                 return await self._act(question, _ACTS[ask])
             case _:
                 raise ConfigError("nobody here knows this question about payments")
+
+    async def _ages(self) -> dict[str, object]:
+        claimed = map(claimed_since, await self._in(_PAYABLE))
+        unverified = [at for at in claimed if at is not None]
+        unsettled = await self._in(("verified", "delivered", "mismatch"))
+        since = [entry.verified_at for entry in unsettled if entry.verified_at is not None]
+        return {
+            "unverified": len(unverified),
+            "oldest_unverified_at": min(unverified, default=None),
+            "unsettled": len(unsettled),
+            "oldest_unsettled_at": min(since, default=None),
+        }
 
     async def _list(self, question: Question) -> dict[str, object]:
         states = [str(state) for state in cast("list[object]", question.get("states") or [])]
@@ -163,7 +179,10 @@ class Clerk:
         states = ("unsure", "check", "closing", "lapsed")
         rows = await self._store.payments.find(states=states, chat_id=chat_id, limit=_MOST)
         lost = [entry for entry in map(entry_of, rows) if entry.kind == kind and not entry.verifiable]
-        mine = [entry for entry in lost if entry.amount == amount]
+        mine = sorted(
+            (entry for entry in lost if entry.amount == amount),
+            key=lambda entry: (entry.state == "lapsed", entry.made_at),
+        )
         if kind == "invoice" and mine:
             planned = await self._books.move(mine[0].id, Adopted(as_invoice_id(number)), may_fail=True)
             assert planned is not None
@@ -191,7 +210,7 @@ class Clerk:
         return {"payment": _summary(added)}
 
     async def _forget(self, chat_id: ChatId, question: Question) -> dict[str, object]:
-        for entry in await self._of_chat(chat_id, ("verified", "delivered", "mismatch")):
+        for entry in await self._in(("verified", "delivered", "mismatch"), chat_id):
             raise ConfigError(
                 f"chat {chat_id} has paid for what it may not have got: payment {entry.id} is {entry.state}: "
                 f"{STATES[entry.state]}. Nothing was deleted; look after `triobot payments show {entry.id}`"
@@ -199,11 +218,11 @@ class Clerk:
         if question.get("captured"):
             return {}
         running = self._inquire is not None
-        for entry in await self._of_chat(chat_id, _PAYABLE):
+        for entry in await self._in(_PAYABLE, chat_id):
             if running and entry.taker == "conversation":
                 # It has been ended a moment ago, and may not have said so yet.
                 await self._books.move(entry.id, Plain("taker_gone"), may_fail=True, taker="conversation")
-        for entry in await self._of_chat(chat_id, _PAYABLE):
+        for entry in await self._in(_PAYABLE, chat_id):
             over = watched_until(entry)
             ended = " What ran in the chat was ended." if running else ""
             after = f"after {_clock_time(over)} UTC" if over else "75 minutes after its button is gone"
@@ -212,13 +231,13 @@ class Clerk:
                 f"Nothing was deleted.{ended} Forget it {after}; `triobot payments list --chat {chat_id}`"
             )
         forgotten = 0
-        for entry in await self._of_chat(chat_id, ("settled", *ENDED)):
+        for entry in await self._in(("settled", *ENDED), chat_id):
             if (entry.item, entry.text) != (NOTHING, "-"):
                 await self._books.move(entry.id, Plain("forgotten"), may_fail=True)
                 forgotten += 1
         return {"payments": forgotten}
 
-    async def _of_chat(self, chat_id: ChatId, states: Sequence[State]) -> list[Entry]:
+    async def _in(self, states: Sequence[State], chat_id: ChatId | None = None) -> list[Entry]:
         found: list[Entry] = []
         after: RefId | None = None
         find = self._store.payments.find

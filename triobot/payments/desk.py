@@ -77,8 +77,12 @@ class Desk:
         if answer.word in ("unknown", "403"):
             return False
         matching = [entry for entry in lost if answer.word != "400" and entry.amount == answer.amount]
+        # One that can't be paid any more is not it, if there is another.
+        matching = [entry for entry in matching if entry.state != "lapsed"] or matching
         if len(matching) != 1:
-            await self._foreign(event.invoice_id, event.chat_id, also)
+            # The platform knows it, and so it is no forger's: an alarm of its own keeps its number.
+            key = event.invoice_id if matching else SHARED["foreign_payment"]
+            await self._foreign(event.invoice_id, event.chat_id, also, key)
             return True
         try:
             await self._books.move(matching[0].id, Adopted(event.invoice_id), _hint(event), also=also)
@@ -95,10 +99,16 @@ class Desk:
             found += [entry for entry in entries if entry.kind == "invoice"]
         return found
 
-    async def _foreign(self, number: str, chat_id: ChatId, also: Sequence[Write]) -> None:
+    async def _foreign(
+        self,
+        number: str,
+        chat_id: ChatId,
+        also: Sequence[Write],
+        key: str = SHARED["foreign_payment"],
+    ) -> None:
         self._books.counts["foreign"] += 1
         text = f"number {number} of chat {chat_id}: {text_of('foreign_payment', number)}"
-        alarm = RaiseAlarm("foreign_payment", SHARED["foreign_payment"], text, self._now())
+        alarm = RaiseAlarm("foreign_payment", key, text, self._now())
         await self._commit(*also, alarm)
 
 

@@ -21,7 +21,8 @@ says, each time in one transaction, and what is due is done only after that. Wha
 refused, counted and alarmed.
 
 Three laws. What is known to be captured is never verified again. No `error` of verify is believed without an
-inquiry. A payment is watched until 75 minutes after its button has gone.
+inquiry. A payment is watched until 75 minutes after its button has gone, and a day longer if it may be on the
+screen twice.
 
 This page is drawn from the rows that the code reads: `python -m triobot.payments.drawing`.
 """

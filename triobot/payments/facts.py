@@ -148,10 +148,15 @@ class Plain:
 @final
 @attrs.frozen
 class SendOk:
-    """The platform has it: a button's message, or an invoice's id."""
+    """The platform has it: a button's message, or an invoice's id.
+
+    Attributes:
+        twice: an earlier attempt may have arrived, too.
+    """
 
     message_id: MessageId | None = None
     invoice_id: InvoiceId | None = None
+    twice: bool = False
 
 
 @final

@@ -115,9 +115,10 @@ def _taker(entry: Entry, row: Row) -> Taker:
 def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
     """What the fact itself says."""
     match fact:
-        case SendOk(message_id, invoice_id):
+        case SendOk(message_id, invoice_id, twice):
             return attrs.evolve(
                 entry,
+                lost=entry.lost or twice,
                 message_id=message_id or entry.message_id,
                 invoice_id=invoice_id or entry.invoice_id,
             )
@@ -138,6 +139,9 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
         return attrs.evolve(entry, claims=entry.claims + 1) if name == "callback" else entry
     warned = tuple(kind for kind in entry.warned if kind != "hint_age_30min")
     there = hint.message_id if hint.chat_id == entry.chat_id else None
+    if entry.lost and entry.gone_at is not None and there not in (None, entry.message_id):
+        # It was on the screen twice, and the other one is pressed.
+        entry = attrs.evolve(entry, message_id=None, gone_at=None, remove_failures=0)
     hinted = attrs.evolve(
         entry,
         hinted_at=now,
@@ -377,6 +381,8 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
         case "not_again":
             again = isinstance(fact, Hint) and fact.code == USED
             return not (again and before.claimed_at is not None)
+        case "orphan_found":
+            return after.taker != "conversation" and before.message_id != after.message_id
         case _:
             assert_never(when)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -15,7 +16,7 @@ from ..wire.events import Sender
 from .entry import Entry, State
 from .facts import FactName
 from .ledger import Impossible, Moved
-from .schedule import due_at, urgency
+from .schedule import WINDOW, due_at, urgency, verify_by
 
 register(Entry, name="triobot.payment")
 register(PaymentNotice, name="triobot.PaymentNotice")
@@ -105,9 +106,31 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[MoneyWrite]:
 
 
 def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
-    """An alarm about this payment: what happened, what is at risk, the command to type."""
-    text = f"payment {entry.id} of chat {entry.chat_id}: {text_of(kind, entry.id)}{what}"
+    """An alarm about a payment: how much, what happened, what is at risk until when, what to type."""
+    money = f"{entry.amount:,} {entry.currency}"
+    if kind == "amount_mismatch" and entry.captured is not None:
+        money += f" asked for, {entry.captured:,} captured"
+    text = f"payment {entry.id} of chat {entry.chat_id}, {money}: {text_of(kind, entry.id)}{what}"
+    until = _back_from(kind, entry)
+    if until is not None:
+        text += f" What was paid may go back from {clock_time(until)} UTC on."
     return Alarm(kind, SHARED.get(kind, entry.id), text)
+
+
+def _back_from(kind: AlarmKind, entry: Entry) -> int | None:
+    """The first moment at which the platform may give back what the alarm is about."""
+    match kind:
+        case "paid_maybe_unverified" | "sweep_blind" | "verify_refused" | "token_or_chat_refused":
+            return verify_by(entry)
+        case "paid_will_lapse" | "callback_after_end" if entry.hinted_at is not None:
+            return entry.hinted_at + WINDOW
+        case _:
+            return None
+
+
+def clock_time(at: int) -> str:
+    """A moment in UTC, in words that a log and a person read."""
+    return dt.datetime.fromtimestamp(at / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _alarm(kind: AlarmKind, entry: Entry, now: int, what: str = "") -> RaiseAlarm:

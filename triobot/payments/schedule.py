@@ -78,6 +78,12 @@ def verify_by(entry: Entry) -> int:
     return unpaid_until(entry) + WINDOW
 
 
+def claimed_since(entry: Entry) -> int | None:
+    """When it was said to be paid, if somebody wants it and that is still to be found out."""
+    open_ = entry.wanted and entry.claimed_at is not None and unpaid_until(entry) < entry.claimed_at
+    return entry.claimed_at if open_ else None
+
+
 def watched_until(entry: Entry) -> int | None:
     """When it can't be paid any more; None while somebody waits for it, or its button is still there."""
     over = _life(attrs.evolve(entry, state="closing"))
@@ -141,7 +147,9 @@ def _life(entry: Entry) -> tuple[int, Clock] | None:
     gone = entry.expires_at if entry.kind == "invoice" else entry.gone_at
     if gone is None:
         return None
-    return max(gone, entry.ended_at, entry.claimed_at or 0) + AFTERLIFE, "life_over"
+    # Sent again after an answer was lost, there may be another button, which nobody can remove.
+    twice = BUTTON_LIFE if entry.lost and entry.kind == "button" else 0
+    return max(gone, entry.ended_at, entry.claimed_at or 0) + AFTERLIFE + twice, "life_over"
 
 
 def _hint(entry: Entry) -> tuple[int, Clock] | None:

@@ -6,7 +6,7 @@ the entry stays as it was. What is due is done only after the entry is stored.
 
 Three laws. What is known to be captured is never verified again: that would capture a second payment. No
 ``error`` of verify is believed without an inquiry. An entry is watched until 75 minutes after its button has
-gone: before that it can still be paid.
+gone, and a day longer if it may be on the screen twice: before that it can still be paid.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ When: TypeAlias = Literal[
     "perhaps_twice",
     "orphan",
     "not_again",
+    "orphan_found",
 ]
 
 WHEN: Final[dict[When, str]] = {
@@ -49,6 +50,7 @@ WHEN: Final[dict[When, str]] = {
     "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
     "orphan": "of a button whose message nobody knows",
     "not_again": "unless it is 1003 after a callback that claimed it was paid: who pays twice hears it",
+    "orphan_found": "if nobody waits, and the callback is the first to name this message of it",
 }
 
 OUTCOMES: Final[dict[Outcome, str]] = {
@@ -107,6 +109,7 @@ _SENT: Final[tuple[State, ...]] = ("check", "verifying", "closing", *CAPTURED)
 
 _VERIFY: Final = (Due("verify"),)
 _INQUIRE: Final = (Due("inquire"),)
+_FOUND: Final = (Due("remove", "orphan_found"),)
 
 TABLE: Final[tuple[Row, ...]] = (
     # --- sending
@@ -169,7 +172,7 @@ TABLE: Final[tuple[Row, ...]] = (
         _WATCHED,
         ("callback",),
         "check",
-        due=_VERIFY,
+        due=(*_VERIFY, *_FOUND),
         tell=(Tell("paid_will_lapse", "unwanted"),),
     ),
     Row(
@@ -179,13 +182,13 @@ TABLE: Final[tuple[Row, ...]] = (
         due=(*_VERIFY, Due("offer_top_up")),
         outcome="retry",
     ),
-    Row(("check",), ("declined_retry",), due=(*_VERIFY, Due("offer_top_up")), outcome="retry"),
-    Row(("closing",), ("declined_retry",), due=_VERIFY),
+    Row(("check",), ("declined_retry",), due=(*_VERIFY, Due("offer_top_up"), *_FOUND), outcome="retry"),
+    Row(("closing",), ("declined_retry",), due=(*_VERIFY, *_FOUND)),
     Row(
         _WATCHED,
         ("declined_final",),
         "check",
-        due=_VERIFY,
+        due=(*_VERIFY, *_FOUND),
         tell=(Tell("declined_by_code", "not_again"),),
     ),
     Row(_WATCHED, ("verify_begun",), "verifying"),
@@ -262,9 +265,9 @@ TABLE: Final[tuple[Row, ...]] = (
     ),
     Row(("verifying",), ("inquire_early",), due=(Due("examine"),)),
     Row(("verifying",), ("inquire_unknown", "restart"), due=_INQUIRE),
-    Row(("verifying",), ("callback",), tell=(Tell("paid_will_lapse", "unwanted"),)),
-    Row(("verifying",), ("declined_retry",), due=(Due("offer_top_up"),), outcome="retry"),
-    Row(("verifying",), ("declined_final",), tell=(Tell("declined_by_code", "not_again"),)),
+    Row(("verifying",), ("callback",), due=_FOUND, tell=(Tell("paid_will_lapse", "unwanted"),)),
+    Row(("verifying",), ("declined_retry",), due=(Due("offer_top_up"), *_FOUND), outcome="retry"),
+    Row(("verifying",), ("declined_final",), due=_FOUND, tell=(Tell("declined_by_code", "not_again"),)),
     Row(("verifying",), ("taker_gone",), due=(Due("remove"),), taker="late"),
     # --- captured
     Row(("verified",), ("delivered",), "delivered"),

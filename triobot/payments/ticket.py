@@ -122,9 +122,15 @@ class OpenTicket:
 
     # --- the lane
 
-    async def sent(self, *, message_id: MessageId | None = None, invoice_id: InvoiceId | None = None) -> None:
-        """The platform has it."""
-        await self._books.move(self.id, SendOk(message_id, invoice_id))
+    async def sent(
+        self,
+        *,
+        message_id: MessageId | None = None,
+        invoice_id: InvoiceId | None = None,
+        twice: bool = False,
+    ) -> None:
+        """The platform has it; with `twice`, perhaps in a second message, too."""
+        await self._books.move(self.id, SendOk(message_id, invoice_id, twice))
 
     async def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> None:
         """The platform refused it, it never left, or nobody knows."""

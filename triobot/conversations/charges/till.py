@@ -303,6 +303,7 @@ class _Sending:
         self._ticket = ticket
         self._operation = operation
         self._over = trio.Event()
+        self._twice = False
         self._message: Sent | None = None
         self._error: Exception | None = None
 
@@ -320,9 +321,12 @@ class _Sending:
             match operation:
                 case SendMessage():
                     self._message = await outbox.perform(
-                        operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RESEND
+                        operation,
+                        urgency=Urgency.MONEY,
+                        on_unknown=OnUnknown.RESEND,
+                        doubted=self._doubt,
                     )
-                    await ticket.sent(message_id=self._message.id)
+                    await ticket.sent(message_id=self._message.id, twice=self._twice)
                 case EditMessage():
                     await outbox.perform(operation, urgency=Urgency.MONEY)
                     await ticket.sent(message_id=operation.message_id)
@@ -337,6 +341,9 @@ class _Sending:
         finally:
             self._over.set()
 
+    def _doubt(self) -> None:
+        self._twice = True
+
     async def _not_sent(self, error: Exception) -> None:
         why: Literal["refused", "never_left", "unknown"]
         match error:
@@ -349,6 +356,8 @@ class _Sending:
             case _:
                 return  # the ledger's own store failed: to be found by the next start
         try:
+            if self._twice and why != "unknown":
+                await self._ticket.not_sent("unknown")  # that is said of the last attempt only
             await self._ticket.not_sent(why)
         except (StoreError, trio.ClosedResourceError) as failure:
             log.error(  # noqa: TRY400  # a store's traceback says nothing more

@@ -122,6 +122,7 @@ class _Outbox:
         *,
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
+        doubted: Callable[[], None] | None = None,
     ) -> R:
         await _untouched("outbox")
 
