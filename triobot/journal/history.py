@@ -71,6 +71,11 @@ class History:
         return self._cursor >= len(self._turns)
 
     @property
+    def given(self) -> int:
+        """How many turns have been given."""
+        return self._cursor
+
+    @property
     def next(self) -> Record | None:
         """The next turn's record."""
         return None if self.exhausted else self._turns[self._cursor]

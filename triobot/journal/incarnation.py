@@ -224,6 +224,11 @@ class Incarnation:
         return not self._history.exhausted
 
     @property
+    def given(self) -> int:
+        """How many records of the journal have been replayed."""
+        return self._history.given
+
+    @property
     def interrupted(self) -> bool:
         """Whether an interrupt has ended it, and it is on its way out."""
         return self._turns.interruption.cancel_called
@@ -237,9 +242,7 @@ class Incarnation:
         """Where it stands: what two incarnations over one journal must agree on."""
         turns = self._turns
         return (
-            sorted(
-                (one.id, one.kind, one.fingerprint or str(one.due or "")) for one in turns.parked.values()
-            ),
+            sorted((one.id, one.kind, one.arguments) for one in turns.parked.values()),
             sorted((one.id, one.due, one.scope.cancel_called) for one in turns.scopes.values()),
             sorted(turns.data.items()),
         )

@@ -80,7 +80,8 @@ async def _stand(there: Conversation) -> None:
 
     Its code awaits what isn't the chat's once more, which may last, or come no more.
     """
-    for seconds in (PROMPT, HANGS):
+    seconds, given = PROMPT, -1
+    while True:
         with trio.move_on_after(seconds):
             await there.settled.wait()
         if there.world is None:
@@ -90,6 +91,9 @@ async def _stand(there: Conversation) -> None:
         if not there.replaying:
             there.journal.lasts()
             return
+        if given == there.journal.given:
+            break  # in a whole minute; a machine that is slow would have come further
+        seconds, given = HANGS, there.journal.given
     there.journal.hangs()
     with trio.move_on_after(PROMPT):
         await there.settled.wait()
