@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from functools import partial
 
 import pytest
@@ -42,6 +44,37 @@ def test_a_seed_gives_the_same_run_and_another_one_another() -> None:
     assert first.broken == []
     assert min(first.acts, first.events, first.messages, first.faults) > 20
     assert simulated(talkative(), Plan(seed=4, chats=5, hours=6, crashes=2)).digest != first.digest
+
+
+def test_how_fast_a_thread_is_decides_nothing() -> None:
+    """Two chats work in threads at the same time; which of them is done first is no business of the seed."""
+
+    def run_once(slow: int) -> Outcome:
+        bot, number = Bot(), itertools.count()
+
+        def work() -> int:
+            time.sleep(0.002 if next(number) % 2 == slow else 0)
+            return next(order)
+
+        order = itertools.count()
+
+        async def step() -> int:
+            return await trio.to_thread.run_sync(work)
+
+        @bot.conversation
+        async def busy(chat: Chat) -> None:
+            async with chat.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(one, chat)
+
+        async def one(chat: Chat) -> None:
+            await chat.send(f"worked as number {await chat.step(step)}")
+
+        return simulated(bot, Plan(seed=1, chats=2, hours=1, crashes=0, faults=0))
+
+    first = run_once(0)
+    assert first.messages > 5
+    assert first == run_once(1)
 
 
 def quizzing() -> tuple[Bot, list[tuple[int, int]]]:

@@ -35,7 +35,7 @@ from ..errors import PaymentDeclinedError
 from ..resources import Provided
 from ..seams import Alarm, AlarmKind
 from ..wire.ids import ChatId
-from .chance import seeded
+from .chance import seeded, without_threads
 from .driving import DrivenWorld, drive
 from .impulses import Fill, Impulse, Leave, Pay, Press, Say, impulse
 
@@ -133,13 +133,14 @@ async def simulate(
 ) -> Outcome:
     """Let a crowd use the bot, and see whether it keeps its promises.
 
-    Needs virtual time, as `drive` does. Trio's scheduler and the global `random` are seeded for it.
+    Needs virtual time, as `drive` does. Trio's scheduler and the global `random` are seeded for it, and what
+    the bot hands to `trio.to_thread` is done at once, in the loop's own thread.
 
     Args:
         progress: told what part of the time is over, from 0 to 1.
     """
     chance = random.Random(plan.seed)
-    with seeded(plan.seed):
+    with seeded(plan.seed), without_threads():
         return await _simulate(bot, plan, provided, app, chance, progress)
 
 
