@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
@@ -36,6 +36,7 @@ from .conversations.running.branches import refuse_conversations
 from .conversations.services import Services
 from .conversations.speaking import Speech
 from .conversations.texts import Texts
+from .each import Each
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .http import Bind, FdBind, TcpBind, UnixBind, server_context
@@ -371,7 +372,7 @@ class Bot(Router):
         refuse_conversations("bot.chat()", INSTEAD)
         return Address(OutsideDoor(self._running()), as_recipient(chat_id))
 
-    async def each(self, key: Key[T]) -> AsyncGenerator[tuple[ChatId, T]]:
+    def each(self, key: Key[T]) -> AsyncIterator[tuple[ChatId, T]]:
         """Every chat that keeps something under a key, with the value: an audience, or an export.
 
         By growing id, in pages; what changes meanwhile may be seen or not.
@@ -382,12 +383,7 @@ class Bot(Router):
             UnreadableRecordError: a value is of another class.
         """
         refuse_conversations("bot.each()", "chat.step() with a function that reads it")
-        dispatcher = self._running().dispatcher
-        after: ChatId | None = None
-        while page := await dispatcher.keeping.keyed(key.name, after):
-            for chat_id, text in page:
-                yield chat_id, key.load(text)
-            after = page[-1][0]
+        return Each(self._running().dispatcher.keeping, key)
 
     def broadcast(self, key: str) -> Broadcast:
         """A message to many chats, by a key of your choice: start it, look at it, stop it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,3 +56,26 @@ async def test_get_set_and_each_across_runs(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="running"):
         async for _ in bot.each(VISITS):
             pass
+
+
+async def test_who_stops_in_the_middle_of_each_has_nothing_to_close(tmp_path: Path) -> None:
+    """Neither a break nor a program's end leaves a generator that Trio would complain about."""
+    bot = make_bot(Chats(), store=f"sqlite:{tmp_path / 'bot.db'}")
+
+    @bot.conversation
+    async def rest(chat: Chat) -> None: ...
+
+    async with bot.running():
+        for chat in (7, 8):
+            await bot.chat(chat).set(VISITS, 1)
+        with warnings.catch_warnings(record=True) as complaints:
+            warnings.simplefilter("always")
+            async for chat_id, _ in bot.each(VISITS):
+                if chat_id == 7:
+                    break
+            with trio.move_on_after(0.01):
+                async for _ in bot.each(VISITS):
+                    await trio.sleep_forever()
+            gc.collect()
+            await trio.lowlevel.checkpoint()
+        assert [str(one.message) for one in complaints] == []

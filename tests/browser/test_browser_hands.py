@@ -175,6 +175,11 @@ async def test_a_bot_in_a_loop_does_not_fill_the_memory(browser: str) -> None:
         for index in range(60):
             shown.sends(f"early {index}")
         await page.sees("early 59", within=".bubble")
+        # Only who has come to its end can leave it.
+        await page.wait(
+            "((one) => one.scrollTop > 0 && one.scrollHeight - one.scrollTop - one.clientHeight < 5)"
+            "(document.querySelector('.scroller'))"
+        )
         await page.run("document.querySelector('.scroller').scrollTop = 0")
         await page.wait("!document.querySelector('.jump').hidden")
         for index in range(1_500):

@@ -425,8 +425,11 @@ async def test_in_a_group_nobody_is_told_off() -> None:
 
     async with open_town(bot) as town:
         await town.says("hi", sender=ALI)
-        await town.says("hm", sender=SARA)  # the question was asked in what looked like a private chat
+        await town.says("hm", sender=ALI)  # what looks like a private chat yet
         assert town.sent() == ["Which?", TEXTS.want_choice]
+        await town.says("hm", sender=SARA)
+        await town.says("hm", sender=ALI)
+        assert town.sent()[2:] == []
         await town.presses("One")
         await town.says("hm", sender=SARA)
         assert town.sent()[2:] == ["Which now?", "Press, please."]

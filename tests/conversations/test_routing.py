@@ -318,7 +318,7 @@ def test_a_press_of_an_open_question_by_somebody_else_is_dropped_without_a_word(
     """It hasn't expired: it wasn't theirs."""
     asked = a_wait(NONE, question=True, token=TOKEN, parked=True)
     assert World(waits=(asked,), live=(asked,)).decide(QUESTION_PRESS) == Drop("not_asked")
-    assert unfit(QUESTION_PRESS, asked) == Drop("not_asked")
+    assert unfit(QUESTION_PRESS, SETTING, asked) == Drop("not_asked")
     assert World(waits=(asked,), live=(asked,)).decide(OLD_PRESS) == Expire()
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from functools import partial
 
 import pytest
 import trio
 
-from triobot import Bot, Chat
-from triobot.filters import command, pressed
+from triobot import Bot, Buttons, Chat, Router
+from triobot.filters import command, pressed, text
 from triobot.testing import Outcome, Plan, run, simulate
+from triobot.testing.simulating import words_of
 
 
 def simulated(bot: Bot, plan: Plan) -> Outcome:
@@ -41,6 +44,86 @@ def test_a_seed_gives_the_same_run_and_another_one_another() -> None:
     assert first.broken == []
     assert min(first.acts, first.events, first.messages, first.faults) > 20
     assert simulated(talkative(), Plan(seed=4, chats=5, hours=6, crashes=2)).digest != first.digest
+
+
+def test_how_fast_a_thread_is_decides_nothing() -> None:
+    """Two chats work in threads at the same time; which of them is done first is no business of the seed."""
+
+    def run_once(slow: int) -> Outcome:
+        bot, number = Bot(), itertools.count()
+
+        def work() -> int:
+            time.sleep(0.002 if next(number) % 2 == slow else 0)
+            return next(order)
+
+        order = itertools.count()
+
+        async def step() -> int:
+            return await trio.to_thread.run_sync(work)
+
+        @bot.conversation
+        async def busy(chat: Chat) -> None:
+            async with chat.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(one, chat)
+
+        async def one(chat: Chat) -> None:
+            await chat.send(f"worked as number {await chat.step(step)}")
+
+        return simulated(bot, Plan(seed=1, chats=2, hours=1, crashes=0, faults=0))
+
+    first = run_once(0)
+    assert first.messages > 5
+    assert first == run_once(1)
+
+
+def quizzing() -> tuple[Bot, list[tuple[int, int]]]:
+    """A bot that nobody gets to by chance, and who pressed what in which chat."""
+    bot, pressed_by = Bot(), list[tuple[int, int]]()
+
+    @bot.conversation(command("quiz"))
+    async def quiz(chat: Chat) -> None:
+        buttons = Buttons({"n": "Nile", "k": "Karun"})
+        asked = await chat.send("Which one?", buttons=buttons)
+        with chat.move_on_after(600):
+            while True:
+                press = await chat.receive(buttons.pressed(asked))
+                await chat.answer("Noted.")
+                assert press.sender is not None
+                pressed_by.append((chat.id, press.sender.id))
+
+    return bot, pressed_by
+
+
+def test_a_crowd_writes_what_the_bot_waits_for() -> None:
+    bot, pressed_by = quizzing()
+    assert words_of(bot) == ["/quiz"]
+    outcome = simulated(bot, Plan(chats=4, hours=6, crashes=2))
+    assert outcome.broken == []
+    assert pressed_by  # nobody comes upon the word by chance
+
+
+def test_a_crowd_meets_in_groups() -> None:
+    plan = Plan(seed=2, chats=8, groups=3, hours=6, crashes=2)
+    (first_bot, pressed_by), (second_bot, _) = quizzing(), quizzing()
+    first = simulated(first_bot, plan)
+    assert first.broken == []
+    assert simulated(second_bot, plan) == first
+    by_chat = {chat: {who for at, who in pressed_by if at == chat} for chat, _ in pressed_by}
+    assert max(map(len, by_chat.values())) > 1
+
+
+def test_a_router_waits_for_what_its_routes_do() -> None:
+    bot, router = Bot(), Router(when=text("please") | command("/Admin"))
+
+    @router.aside(command("ban") & text())
+    async def ban(chat: Chat) -> None: ...
+
+    @bot.conversation
+    async def rest(chat: Chat) -> None: ...
+
+    bot.include(router)
+    assert words_of(bot) == ["/admin", "/ban", "please"]
 
 
 def test_a_conversation_that_fails_is_found() -> None:

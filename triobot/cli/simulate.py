@@ -14,13 +14,15 @@ from .terminal import set_up_logging
 
 _DETAILS: Final = """\
 Runs the bot on an emulated platform, in one process and in virtual time. People press, write, fill in, pay,
-leave; answers get lost, the platform is slow or down, the process is killed. At the end the promises are
+leave, in chats of their own and, with --groups, in groups; half of what they write is what the bot's routes
+wait for. Answers get lost, the platform is slow or down, the process is killed. At the end the promises are
 checked: no accepted event was forgotten, no press is left unanswered, no alarm was rung without reason.
 What happens follows from the seed; the same seed gives the same run. TRIOBOT_* variables are not read.
 
 examples:
   triobot simulate pizza.py:bot
   triobot simulate pizza.py:bot --seed 7 --chats 1000 --hours 24 --crashes 50
+  triobot simulate group_quiz.py:bot --chats 30 --groups 5
 """
 _BAR: Final = 40
 
@@ -38,6 +40,9 @@ def declare(commands: Commands) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the same seed, the same run")
     parser.add_argument("--runs", type=_some, default=1, metavar="N", help="so many seeds, one after another")
     parser.add_argument("--chats", type=_some, default=100, metavar="N", help="people (100)")
+    parser.add_argument(
+        "--groups", type=_any, default=0, metavar="N", help="groups, of which everybody is in two (0)"
+    )
     parser.add_argument("--hours", type=_hours, default=24.0, metavar="H", help="of virtual time (24)")
     parser.add_argument("--crashes", type=_any, default=10, metavar="N", help="kills of the process (10)")
     parser.add_argument(
@@ -89,6 +94,7 @@ def simulate(arguments: argparse.Namespace) -> None:
         plan = Plan(
             seed=seed,
             chats=arguments.chats,
+            groups=arguments.groups,
             hours=arguments.hours,
             crashes=arguments.crashes,
             faults=arguments.faults,
@@ -104,6 +110,7 @@ def simulate(arguments: argparse.Namespace) -> None:
             print(f"  BROKEN: {promise}")
         if outcome.broken:
             size = f"--chats {plan.chats} --hours {plan.hours:g}"
+            size += f" --groups {plan.groups}" if plan.groups else ""
             trouble = f"--crashes {plan.crashes} --faults {plan.faults:g}"
             print(f"  again: triobot simulate {arguments.bot} --seed {seed} {size} {trouble}")
             sys.exit(1)

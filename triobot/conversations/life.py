@@ -355,12 +355,11 @@ class ChatLife:
         queued, self.mailbox = deque(self.mailbox), []
         while queued and wait.open:
             delivery = queued.popleft()
+            event, setting = delivery.event, self.setting(delivery)
             mine = self._is_for(delivery, conversation)
-            decision: Decision | None = (
-                offer(delivery.event, self.setting(delivery), wait) if mine else Queue()
-            )
+            decision: Decision | None = offer(event, setting, wait) if mine else Queue()
             if decision is None:
-                decision = unfit(delivery.event, wait) if parking else Queue()
+                decision = unfit(event, setting, wait) if parking else Queue()
             self._act(decision, delivery)
         self.mailbox.extend(queued)
 

@@ -1,11 +1,21 @@
-"""Chance that repeats itself: what a seed decides must not be decided again by Trio's scheduler."""
+"""Chance that repeats itself: what a seed decides must not be decided again by Trio's scheduler, nor by how
+fast a thread is.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib import import_module
+from typing import TypeVar
+from unittest.mock import patch
+
+import trio
+from typing_extensions import TypeVarTuple, Unpack
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 @contextmanager
@@ -32,3 +42,24 @@ def seeded(seed: int | str) -> Generator[None]:
         random.setstate(before)
         shuffler.setstate(shuffling)
         run["_ALLOW_DETERMINISTIC_SCHEDULING"] = allowed
+
+
+@contextmanager
+def without_threads() -> Generator[None]:
+    """Do at once what would be done in a thread, while the block runs: which of two ends first is chance.
+
+    Virtual time stands still for a thread anyway, so nothing is late that wasn't before.
+    """
+    with patch.object(trio.to_thread, "run_sync", _run_here):
+        yield
+
+
+async def _run_here(
+    sync_fn: Callable[[Unpack[Ts]], T],
+    *args: *Ts,
+    thread_name: str | None = None,
+    abandon_on_cancel: bool = False,
+    limiter: object = None,
+) -> T:
+    await trio.lowlevel.checkpoint()
+    return sync_fn(*args)

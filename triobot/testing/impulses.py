@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias, final
 
 import attrs
@@ -86,11 +86,14 @@ class Leave:
 Impulse: TypeAlias = Say | Press | Fill | Pay | Leave
 
 
-def impulse(chat: Chat, chance: random.Random, *, invoice: bool = False) -> Impulse:
+def impulse(
+    chat: Chat, chance: random.Random, *, invoice: bool = False, words: Sequence[str] = ()
+) -> Impulse:
     """What somebody does who looks at this chat.
 
     Args:
         invoice: there is one that could be paid.
+        words: what the bot waits for, such as its commands: half of what is written is one of them.
     """
     if chance.random() < 0.02:
         return Leave()
@@ -109,6 +112,8 @@ def impulse(chat: Chat, chance: random.Random, *, invoice: bool = False) -> Impu
         keys = [key.label for row in chat.reply_keyboard.rows for key in row]
         if keys:
             return Press(chance.choice(keys))
+    if words and chance.random() < 0.5:
+        return Say(chance.choice(words))
     return Say(_content(chance))
 
 

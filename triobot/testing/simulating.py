@@ -24,16 +24,18 @@ import trio
 from quart_trio import QuartTrio
 
 from ..bot import Bot
+from ..conversations.routes.router import table_of
 from ..emulator.chats import Chat, Pressed
 from ..emulator.exchange import Exchange
 from ..emulator.faults import EventFault, Fault
 from ..emulator.people import ImpossibleActError
-from ..emulator.person import AppError, Person
+from ..emulator.person import AppError, Person, Seen
+from ..emulator.views import view_entry
 from ..errors import PaymentDeclinedError
 from ..resources import Provided
 from ..seams import Alarm, AlarmKind
 from ..wire.ids import ChatId
-from .chance import seeded
+from .chance import seeded, without_threads
 from .driving import DrivenWorld, drive
 from .impulses import Fill, Impulse, Leave, Pay, Press, Say, impulse
 
@@ -85,6 +87,7 @@ class Plan:
     Attributes:
         seed: the same seed, the same run.
         chats: people with a chat each.
+        groups: groups besides, in each of which some of them are members.
         hours: of virtual time.
         crashes: how often the process is killed.
         faults: about how many of the platform's answers and deliveries go wrong, of each hundred.
@@ -92,6 +95,7 @@ class Plan:
 
     seed: int = 0
     chats: int = 100
+    groups: int = 0
     hours: float = 24.0
     crashes: int = 10
     faults: float = 3.0
@@ -129,13 +133,14 @@ async def simulate(
 ) -> Outcome:
     """Let a crowd use the bot, and see whether it keeps its promises.
 
-    Needs virtual time, as `drive` does. Trio's scheduler and the global `random` are seeded for it.
+    Needs virtual time, as `drive` does. Trio's scheduler and the global `random` are seeded for it, and what
+    the bot hands to `trio.to_thread` is done at once, in the loop's own thread.
 
     Args:
         progress: told what part of the time is over, from 0 to 1.
     """
     chance = random.Random(plan.seed)
-    with seeded(plan.seed):
+    with seeded(plan.seed), without_threads():
         return await _simulate(bot, plan, provided, app, chance, progress)
 
 
@@ -148,7 +153,8 @@ async def _simulate(
     progress: Callable[[float], None],
 ) -> Outcome:
     async with drive(bot, *provided, app=app, seed=plan.seed, attempts=_ATTEMPTS) as world:
-        crowd = _Crowd(world, plan)
+        groups = [await world.group(name=f"Group {number}") for number in range(plan.groups)]
+        crowd = _Crowd(world, plan, groups, words_of(bot))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_tell, plan, progress)
             for number in range(plan.chats):
@@ -167,8 +173,21 @@ async def _simulate(
             messages=sum(entry.author is None for chat in chats for entry in chat.entries.values()),
             faults=crowd.faults,
             broken=broken,
-            digest=sha256((await world.transcript()).encode()).hexdigest()[:12],
+            digest=sha256((await _shown(world, groups)).encode()).hexdigest()[:12],
         )
+
+
+def words_of(bot: Bot) -> Sequence[str]:
+    """What the bot's routes wait for: commands and texts; always in the same order."""
+    table = table_of(bot)
+    routes = (*table.interrupts, *table.asides, *table.conversations)
+    return sorted({word for route in routes for word in route.filter.words})
+
+
+async def _shown(world: DrivenWorld, groups: Sequence[ChatId]) -> str:
+    """Every chat, as its people see it."""
+    entries = (entry for group in groups for entry in world.exchange.world.chat(group).entries.values())
+    return "\n".join((await world.transcript(), *(Seen.of(view_entry(entry)).line() for entry in entries)))
 
 
 async def _tell(plan: Plan, progress: Callable[[float], None]) -> None:
@@ -182,9 +201,13 @@ async def _tell(plan: Plan, progress: Callable[[float], None]) -> None:
 class _Crowd:
     """The people, and what goes wrong around them."""
 
-    def __init__(self, world: DrivenWorld, plan: Plan) -> None:
+    def __init__(
+        self, world: DrivenWorld, plan: Plan, groups: Sequence[ChatId], words: Sequence[str]
+    ) -> None:
         self._world = world
         self._plan = plan
+        self._groups = groups
+        self._words = words
         self._until = trio.current_time() + plan.hours * 3600
         self.acts = 0
         self.faults = 0
@@ -199,29 +222,36 @@ class _Crowd:
         """One person's day: now and then a burst of acts, some seconds apart."""
         chance = random.Random(seed)
         person = self._world.user(f"Person {number}", wallet=chance.choice((0, _WALLET)), coin=100)
-        inside = False
+        # Nobody is in more than two, so that some of them know each other and most don't.
+        mine = chance.sample(self._groups, min(len(self._groups), 2)) if self._groups else []
+        places = [person, *(person.at(group) for group in mine)]
+        inside = set[ChatId]()
         while True:
             await trio.sleep(chance.expovariate(1 / (self._plan.hours * 3600 / 4)))
             for _ in range(chance.randint(1, 12)):
                 if trio.current_time() >= self._until:
                     return
                 # The screen may have changed under the finger.
+                place = places[0] if len(places) == 1 else chance.choice(places)
                 with suppress(AppError, ImpossibleActError):
-                    inside = await self._act(person, chance, inside=inside)
+                    await self._act(place, chance, inside)
                 self.acts += 1
                 await trio.sleep(chance.choice((0.1, 1, 3, 10, 60)) * chance.random())
 
-    async def _act(self, person: Person, chance: random.Random, *, inside: bool) -> bool:
-        if not inside:
+    async def _act(self, person: Person, chance: random.Random, inside: set[ChatId]) -> None:
+        """One act of a person in one chat; `inside` are the chats that they have joined."""
+        if person.chat_id not in inside:
             await person.joins()
-            return True
+            inside.add(person.chat_id)
+            return
         platform = self._exchange.world
         unpaid = any(bill.kind == "invoice" and bill.chat_id == person.chat_id for bill in platform.till)
-        wanted = impulse(platform.chat(person.chat_id), chance, invoice=unpaid)
+        wanted = impulse(platform.chat(person.chat_id), chance, invoice=unpaid, words=self._words)
         if isinstance(wanted, Leave):
             self.left.setdefault(person.chat_id, []).append(self._exchange.clock.now())
         await _do(person, wanted)
-        return not isinstance(wanted, Leave)
+        if isinstance(wanted, Leave):
+            inside.discard(person.chat_id)
 
     async def break_things(self, chance: random.Random) -> None:
         """Plan faults, so many of each hundred."""

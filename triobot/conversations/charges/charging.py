@@ -61,7 +61,7 @@ async def charge(
         pay = PayButton(conversation.texts.pay, amount, number, currency, text)
         return InlineKeyboard(((pay,), *more))
 
-    said = policy(conversation, otherwise, conversation.texts.want_payment)
+    said = policy(otherwise, conversation.texts.want_payment)
     with open_wait(conversation, look, said, question=True, token=token) as wait:
         till = Till(conversation, wait, asked)
         async with till:
@@ -96,7 +96,7 @@ async def invoice(
     life = BUTTON_LIFE if expires is None else expires
     asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, life)
     operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
-    said = policy(conversation, otherwise, conversation.texts.want_payment)
+    said = policy(otherwise, conversation.texts.want_payment)
     with open_wait(conversation, lambda event, setting: None, said, question=True) as wait:
         till = Till(conversation, wait, asked)
         async with till:

@@ -21,7 +21,7 @@ from ...wire.results import Sent
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter, fold
 from ..running import taking
-from ..running.waits import Otherwise, OtherwisePolicy, Taken, Unfit, Wait
+from ..running.waits import Hint, Otherwise, OtherwisePolicy, Taken, Unfit, Wait
 from .arguments import check_kind, check_otherwise, check_question, check_sent
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
 from .forms import FormOf, Unreadable
@@ -38,19 +38,17 @@ def new_token(conversation: Conversation) -> str:
     return "q" + base64.b32encode(conversation.journal.token(5)).decode().lower()
 
 
-def policy(conversation: Conversation, otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy:
+def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | Hint:
     """What becomes of events that don't fit: in a private chat a hint, in a group nothing."""
     check_otherwise(otherwise)
-    if otherwise is not None:
-        return otherwise or Otherwise.DROP  # no word to say
-    return Otherwise.DROP if conversation.life.group else hint
+    return Hint(hint) if otherwise is None else otherwise or Otherwise.DROP  # no word to say
 
 
 @contextmanager
 def open_wait(
     conversation: Conversation,
     look: Callable[[Event, Setting], object | None],
-    otherwise: OtherwisePolicy,
+    otherwise: OtherwisePolicy | Hint,
     *,
     question: bool = False,
     token: str = "",
@@ -72,7 +70,7 @@ async def answered(conversation: Conversation, wait: Wait) -> object:
             case Taken(_, value):
                 return value
             case Unfit():
-                await say_again(conversation, wait, str(wait.otherwise))
+                await say_again(conversation, wait, wait.hint)
 
 
 async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
@@ -112,7 +110,7 @@ async def ask(
         return cast("object", event.content) if _is_by(event, by) else None
 
     reply = reply_of(keyboard)
-    with open_wait(conversation, look, policy(conversation, otherwise, hint)) as wait:
+    with open_wait(conversation, look, policy(otherwise, hint)) as wait:
         await conversation.perform(
             SendMessage(conversation.life.chat_id, question, reply_keyboard=reply),
         )
@@ -172,7 +170,7 @@ async def choose(
         value = also.look(event, setting) if also is not None and _is_by(event, by) else None
         return None if value is None else (value,)
 
-    said = policy(conversation, otherwise, conversation.texts.want_choice)
+    said = policy(otherwise, conversation.texts.want_choice)
     with (
         open_wait(conversation, look, said, question=True, token=token, also=look_also) as wait,
         ExitStack() as shown,
@@ -216,7 +214,7 @@ async def fill(
         mine = event.message_id == shown if shown is not None else shape.fits({k for k, _ in event.values})
         return event if mine else None
 
-    said = policy(conversation, otherwise, texts.want_form)
+    said = policy(otherwise, texts.want_form)
     with open_wait(conversation, look, said, question=True) as wait:
         text, typed = question or texts.want_form, None
         while True:

@@ -67,6 +67,7 @@ class Filter(Generic[E_co]):
         name: for logs and errors.
         signals: it looks at signals, too.
         same: equal for filters that take the same; None for what can't be compared.
+        words: texts that it was made to wait for: what one writes to try the bot.
 
     Example:
         >>> from triobot.filters import command, join, text
@@ -78,6 +79,7 @@ class Filter(Generic[E_co]):
     name: str
     signals: bool = False
     same: object = attrs.field(default=None, repr=False)
+    words: frozenset[str] = attrs.field(default=frozenset(), repr=False)
 
     def look(self, event: Event, setting: Setting) -> E_co | None:
         """What this makes of an event, or None; a signal is only for filters that name one."""
@@ -94,7 +96,7 @@ class Filter(Generic[E_co]):
 
         # Which of the two comes first makes no difference to who is asked after them.
         same = _pair("|", self.same, other.same)
-        return Filter(see, f"({self.name} | {other.name})", signals, same)
+        return Filter(see, f"({self.name} | {other.name})", signals, same, self.words | other.words)
 
     def __and__(self, other: Filter[object]) -> Filter[E_co]:
         check_filter(other, "&")
@@ -104,7 +106,8 @@ class Filter(Generic[E_co]):
             return None if taken is None or other.see(event, setting) is None else taken
 
         same = _pair("&", self.same, other.same)
-        return Filter(see, f"({self.name} & {other.name})", self.signals or other.signals, same)
+        signals, words = self.signals or other.signals, self.words | other.words
+        return Filter(see, f"({self.name} & {other.name})", signals, same, words)
 
     def __bool__(self) -> NoReturn:
         raise ConfigError(
@@ -251,7 +254,8 @@ def text(*words: str) -> Filter[Message[str]]:
         taken = cast("Message[str]", event)
         return taken if not folded or fold(event.content) in folded else None
 
-    return Filter(look, f"text({', '.join(words)})", same=("text", frozenset(folded)))
+    name = f"text({', '.join(words)})"
+    return Filter(look, name, same=("text", frozenset(folded)), words=frozenset(words))
 
 
 def command(*names: str) -> Filter[Command]:
@@ -272,7 +276,9 @@ def command(*names: str) -> Filter[Command]:
         found = as_command(event, setting)
         return found if found is not None and (not folded or found.name in folded) else None
 
-    return Filter(look, f"command({', '.join(names)})", same=("command", frozenset(folded)))
+    name = f"command({', '.join(names)})"
+    typed = frozenset(f"/{name}" for name in folded)
+    return Filter(look, name, same=("command", frozenset(folded)), words=typed)
 
 
 def _check_words(words: Sequence[object], who: str, what: str) -> None:

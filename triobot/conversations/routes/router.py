@@ -221,7 +221,8 @@ class Router:
         def see(event: Event, setting: Setting) -> E | None:
             return None if shared.see(event, setting) is None else taken.see(event, setting)
 
-        return Filter(see, f"({shared.name} & {taken.name})", taken.signals, _both(shared, taken))
+        words = shared.words | taken.words
+        return Filter(see, f"({shared.name} & {taken.name})", taken.signals, _both(shared, taken), words)
 
 
 def table_of(router: Router) -> Table:

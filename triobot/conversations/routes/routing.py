@@ -29,7 +29,7 @@ from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
 from ..doors.calls import Call, Halt, Place, asked_of
 from ..doors.signals import is_signal
-from ..running.waits import Otherwise, Wait, Watch, is_payment
+from ..running.waits import Hint, Otherwise, Wait, Watch, is_payment
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting
 
@@ -246,7 +246,7 @@ def _question_over(case: Case) -> Decision | None:
 
 
 def _live(case: Case) -> Decision | None:
-    return None if case.live is None else _unasked(case.event, case.live)
+    return None if case.live is None else _unasked(case.event, case.setting, case.live)
 
 
 def _conversation(case: Case) -> Decision | None:
@@ -351,13 +351,14 @@ def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
     return _first(event, setting, (wait,), also=True)
 
 
-def unfit(event: Event, wait: Wait) -> Decision:
+def unfit(event: Event, setting: Setting, wait: Wait) -> Decision:
     """What a parked wait does with an event that it doesn't take: only a person's message is worth a word."""
     if wait.otherwise is Otherwise.KEEP or is_signal(event):
         return Queue()
     if isinstance(event, Press | Submission):
         return _over(event, (wait,))
-    if wait.otherwise is Otherwise.DROP or not isinstance(event, Message):
+    silent = setting.group if isinstance(wait.otherwise, Hint) else wait.otherwise is Otherwise.DROP
+    if silent or not isinstance(event, Message):
         return Drop("unasked")
     return Tell(wait)
 
@@ -409,7 +410,7 @@ def _over(event: Event, waits: Iterable[Wait]) -> Drop | Expire:
     return Expire()
 
 
-def _unasked(event: Event, waits: Iterable[Wait]) -> Decision:
+def _unasked(event: Event, setting: Setting, waits: Iterable[Wait]) -> Decision:
     """What becomes of an event that the live conversation did not ask for."""
     parked = next((wait for wait in waits if wait.parked), None)
-    return Queue() if parked is None else unfit(event, parked)
+    return Queue() if parked is None else unfit(event, setting, parked)

@@ -15,7 +15,7 @@ from ...seams import Consume
 from ...wire.events import Event, Press
 from ..routes.filters import Setting
 from .branches import OperationKind
-from .waits import Broken, Delivery, OtherwisePolicy, Taken, Unfit, Wait
+from .waits import Broken, Delivery, Hint, OtherwisePolicy, Taken, Unfit, Wait
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def open_wait(
     there: Conversation,
     look: Callable[[Event, Setting], object | None],
-    otherwise: OtherwisePolicy,
+    otherwise: OtherwisePolicy | Hint,
     *,
     question: bool = False,
     token: str = "",

@@ -30,6 +30,18 @@ OtherwisePolicy: TypeAlias = str | Otherwise
 
 @final
 @attrs.frozen
+class Hint:
+    """A text to say while the chat is a private one, and nothing once it is a group.
+
+    A chat becomes a group while a question is open, so what it is can be asked only when an event comes. Then
+    the journal has the answer for every later run; asked at the question's beginning, it would differ.
+    """
+
+    text: str = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
 class Delivery:
     """An event on its way to a conversation, with its place in the inbox and the time of its arrival."""
 
@@ -89,7 +101,7 @@ class Wait:
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
-    otherwise: OtherwisePolicy = attrs.field(repr=False)
+    otherwise: OtherwisePolicy | Hint = attrs.field(repr=False)
     question: bool = False
     token: str = attrs.field(default="", repr=False)
     also: Callable[[Event, Setting], object | None] | None = attrs.field(default=None, repr=False)
@@ -102,6 +114,11 @@ class Wait:
     answer: Answer | None = attrs.field(default=None, init=False)
     # Not a deque: an empty one takes 760 bytes, and each conversation that waits has one.
     hints: list[Taken] = attrs.field(factory=lambda: list[Taken](), init=False)
+
+    @property
+    def hint(self) -> str:
+        """What is said of an event that doesn't fit."""
+        return self.otherwise.text if isinstance(self.otherwise, Hint) else str(self.otherwise)
 
     @property
     def open(self) -> bool:

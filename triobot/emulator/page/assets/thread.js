@@ -243,7 +243,10 @@ export function openThread(chatId, userId, hooks) {
 
   // Once for all that came since the last picture: where the end is costs a layout of the whole chat.
   function settle() {
-    if (stayed) scroller.scrollTop = scroller.scrollHeight;
+    if (!stayed) return;
+    scroller.scrollTop = scroller.scrollHeight;
+    // Its event comes later, and whoever scrolls up before that must not be taken for somebody who stayed.
+    height = scroller.scrollTop;
   }
 
   function drawJump() {
