@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from binascii import a2b_qp
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final, TypeAlias, cast, final
 from urllib.parse import unquote
 
@@ -27,6 +27,7 @@ LONGEST_TYPE: Final = 64  # the platform's longest is 15; longer ones would only
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
 _PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
+_NONE: Final[frozenset[str]] = frozenset()
 _QUOTED: Final = re.compile("[+%]")
 _STRAY_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -165,8 +166,11 @@ def _read_fields(content_type: str, body: bytes) -> tuple[RawFields, frozenset[s
         raise RemoteProtocolError("body", f"has more than {MOST_FIELDS} fields", raw=body) from None
 
 
-def _distinct(pairs: Iterable[tuple[str, JsonValue]]) -> tuple[RawFields, frozenset[str]]:
-    fields: RawFields = {}
+def _distinct(pairs: Sequence[tuple[str, JsonValue]]) -> tuple[RawFields, frozenset[str]]:
+    fields: RawFields = dict(pairs)
+    if len(fields) == len(pairs):
+        return fields, _NONE
+    fields.clear()
     repeated: set[str] = set()
     for name, value in pairs:
         if name in fields:
