@@ -16,7 +16,18 @@ MODULES = sorted(FOLDER.glob("*.py"))
 
 # Named one by one, so that a new import is a decision.
 ALLOWED = {
-    *("__future__", "collections", "contextlib", "functools", "hashlib", "json", "math", "pathlib", "re"),
+    *(
+        "__future__",
+        "binascii",
+        "collections",
+        "contextlib",
+        "functools",
+        "hashlib",
+        "json",
+        "math",
+        "pathlib",
+        "re",
+    ),
     *("typing", "urllib", "attrs", "typing_extensions"),
 }
 

@@ -44,6 +44,22 @@ def encode_answer_head(
     return b"".join(parts)
 
 
+@lru_cache(32)
+def encode_whole_head(
+    status: int, headers: tuple[tuple[bytes, bytes], ...], length: int, *, second: int, close: bool
+) -> bytes:
+    """The head of a response that is there as a whole; nearly all of a second's are the same.
+
+    Args:
+        length: of the body.
+        second: since 1970, for the date.
+
+    Raises: as `encode_answer_head`, which says the rest.
+    """
+    told = (*headers, (b"content-length", b"%d" % length))
+    return encode_answer_head(status, told, now=second, close=close)
+
+
 def has_no_body(method: str, status: int) -> bool:
     """Whether a response never has a body, whatever its headers say."""
     return method == "HEAD" or status in (204, 304) or status < 200

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, final
 
 import trio
 
-from .answer_head import CONTINUE, encode_answer_head, has_no_body, seconds_now
+from .answer_head import CONTINUE, encode_answer_head, encode_whole_head, has_no_body, seconds_now
 from .links import Link
 from .malformed import MalformedError
 from .outgoing import LAST_CHUNK, UnsendableError, encode_chunk
@@ -141,9 +141,8 @@ class Talk:
             trio.BrokenResourceError: the sender has gone.
         """
         self._begin(status, close=close)
-        length = b"%d" % len(body)
-        head = encode_answer_head(
-            status, [*headers, (b"content-length", length)], now=seconds_now(), close=self.closing
+        head = encode_whole_head(
+            status, tuple(headers), len(body), second=int(seconds_now()), close=self.closing
         )
         self.status = status
         await self._link.send(head if self._mute else head + body)

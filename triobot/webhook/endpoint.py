@@ -21,6 +21,7 @@ from hypercorn.typing import (
     WebsocketScope,
 )
 
+from ..http.request import Incoming
 from ..http.talk import Talk
 from . import answers
 from .answers import Answer, Readiness, readiness_answer
@@ -94,7 +95,37 @@ class Endpoint:
         """
         request = talk.request
         path = path_of(request)[len(self._prefix) :]
-        await self._respond(DirectExchange(talk), path, request.method, framing_of(request))
+        if request.complete and self._wants(path, request):
+            await self._take_whole(talk)
+        else:
+            await self._respond(DirectExchange(talk), path, request.method, framing_of(request))
+
+    def _wants(self, path: str, request: Incoming) -> bool:
+        """Whether a request that has come whole passes each check of `_respond`, which says what if not."""
+        length = request.length
+        return (
+            self._secrets.matches(path.removeprefix("/"))
+            and request.method == "POST"
+            and length is not None
+            and length <= self._limits.body_bytes
+            and self._in_hand + length <= self._limits.bodies_bytes
+        )
+
+    async def _take_whole(self, talk: Talk) -> None:
+        # The usual request: nothing of it has to be waited for, and nothing in it is left to be refused.
+        request = talk.request
+        content_type = request.header(b"content-type").decode("latin-1")
+        body = b"".join(request.pieces)
+        request.pieces.clear()
+        self._in_hand += len(body)
+        try:
+            outcome = await self._inbox.accept(content_type, body)
+            there = not talk.has_left()
+            answer = self._answer_to(outcome)
+            await talk.answer(answer.status, answer.headers, answer.body)
+            self._note(outcome, answered=there)
+        finally:
+            self._in_hand -= len(body)
 
     async def _respond(self, exchange: Exchange, path: str, method: str, framing: Framing) -> None:
         if path in (ALIVE_PATH, READY_PATH):
@@ -177,9 +208,11 @@ class Endpoint:
 
     async def _accept(self, exchange: Exchange, content_type: str, body: bytes) -> None:
         outcome = await self._inbox.accept(content_type, body)
-        written = await exchange.answer(self._answer_to(outcome))
+        self._note(outcome, answered=await exchange.answer(self._answer_to(outcome)))
+
+    def _note(self, outcome: Outcome, *, answered: bool) -> None:
         if isinstance(outcome, Taken):
-            if written:
+            if answered:
                 self._inbox.answered(outcome)
             else:
                 self._traffic.unanswered += 1

@@ -64,6 +64,8 @@ def decode_content(type: str, data: str) -> Content:
     if not is_content_type(type):
         raise RemoteProtocolError("type", "must be a type of content")
     if type == "text":
+        if data.isascii():
+            return data
         with their_fault("data"):
             return check_text("data", data, empty=True)
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from .encode import encode_event_data, encode_sender
-from .events import Event, InvoiceCallback, PayCallback, Press, Submission, UnknownEvent
+from .encode import encode_event_data
+from .events import Event, InvoiceCallback, PayCallback, Press, Sender, Submission, UnknownEvent
 from .rules import compact_json
 
 _PAYMENT_TYPES: Final = frozenset({"paycallback", "invoicecallback"})
@@ -39,5 +39,12 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
             return f"bytes:{event.chat_id}:{digest.hexdigest()}", False
         case _:
             kind, data = encode_event_data(event)
-            told = compact_json([event.chat_id, kind, data, encode_sender(event.sender)])
+            # The JSON of a list of these four, in less than the time that a list's takes.
+            told = f"[{event.chat_id},{compact_json(kind)},{compact_json(data)},{_sender_text(event.sender)}]"
             return f"event:{event.chat_id}:{hashlib.sha256(told.encode()).hexdigest()}", False
+
+
+def _sender_text(sender: Sender | None) -> str:
+    if sender is None:
+        return "null"
+    return f'{{"id":{sender.id},"name":{compact_json(sender.name)},"user":{compact_json(sender.username)}}}'

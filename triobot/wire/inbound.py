@@ -25,7 +25,7 @@ from .events import (
     Submission,
     UnknownEvent,
 )
-from .ids import CallbackId, MessageId, as_callback_id, as_invoice_id, as_message_id, as_ref_id, as_sender_id
+from .ids import CallbackId, MessageId, as_callback_id, as_invoice_id, as_message_id, as_ref_id
 from .json_text import read_json, read_object
 from .rules import LARGEST_INTEGER, JsonValue, check_text, compact_json, is_digits, their_fault
 
@@ -126,7 +126,7 @@ def _read_sender(envelope: Envelope) -> Sender | None:
         id = value.get("id")
         if not isinstance(id, int | str):
             return None
-        return Sender(as_sender_id(id), _name(value.get("name")), _name(value.get("user")))
+        return Sender(id, _name(value.get("name")), _name(value.get("user")))
     except (ValueError, LocalProtocolError):
         return None
 
