@@ -10,9 +10,9 @@ from contextlib import aclosing, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Final, cast
 
-from ..conversations.running.failures import leaves
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
+from ..journal.faults import leaves
 from .terminal import harmless
 
 if TYPE_CHECKING:

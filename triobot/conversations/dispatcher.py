@@ -126,8 +126,7 @@ class Dispatcher:
 
         Cancellation: *atomic*: no event is lost; what had been handled is flushed, with a deadline.
         """
-        advice = self._services.advice
-        with nullcontext() if advice is None else advice.watching():
+        with nullcontext() if (advice := self._services.advice) is None else advice.watching():
             await self._run_watched(task_status)
 
     async def _run_watched(self, task_status: trio.TaskStatus[None]) -> None:
@@ -310,8 +309,7 @@ class Dispatcher:
 
     def knows(self, event: Event) -> bool:
         """Whether this bot can do what code asks for."""
-        asked = asked_of(event)
-        return asked is None or self._table.named(asked.name) is not None
+        return (asked := asked_of(event)) is None or self._table.named(asked.name) is not None
 
     def unreadable(self, row: InboxRow) -> None:
         """Deal with a row that nobody here can read."""
@@ -362,8 +360,7 @@ class Dispatcher:
         return self._lives.get(chat_id)
 
     def _kept(self, chat_id: ChatId) -> Kept | None:
-        life = self._lives.get(chat_id)
-        return None if life is None else life.kept
+        return None if (life := self._lives.get(chat_id)) is None else life.kept
 
     def handed_over(self, seq: int) -> None:
         """This row has its conversation already: pass it over."""

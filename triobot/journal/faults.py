@@ -8,8 +8,8 @@ tomorrow's replay.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
-from typing import Final, TypeAlias, cast
+from collections.abc import Generator, Sequence
+from typing import Final, TypeAlias, TypeVar, cast
 
 import trio
 
@@ -17,6 +17,8 @@ from .. import errors
 from ..errors import StepError, TriobotError, UnreadableRecordError, UnrecordableError
 from ..values import decode_value, encode_value
 from .records import Failed, Value
+
+E = TypeVar("E", bound=BaseException)
 
 Raises: TypeAlias = Sequence[type[Exception]]
 
@@ -136,3 +138,12 @@ def _with_children(classes: Raises) -> list[type[Exception]]:
     for cls in classes:
         found += [cls, *_with_children(cls.__subclasses__())]
     return found
+
+
+def leaves(failure: BaseExceptionGroup[E]) -> Generator[E]:
+    """The errors of a group, and of the groups in it."""
+    for error in failure.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from leaves(error)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            yield error

@@ -28,7 +28,7 @@ from ..seams import Write
 from ..values import decode_value, encode_value
 from .between import ChatChannel, ChatEvent
 from .branches import Branch, Nature, Place
-from .faults import Raises, record_error, record_value
+from .faults import Raises, leaves, record_error, record_value
 from .foreign import lasts
 from .history import History
 from .nursery import Nursery, open_nursery
@@ -175,7 +175,7 @@ class Incarnation:
             return Continued(time, continued.fn, continued.text)
         if failure is None:
             return Ended(time)
-        return Ended(time, record_error(ExceptionGroup("", list(_leaves(failure)))).text)
+        return Ended(time, record_error(ExceptionGroup("", list(leaves(failure)))).text)
 
     def _end(self, failure: BaseExceptionGroup[Exception] | None, continued: _Continue | None) -> End:
         if self._turns.stuck is not None:
@@ -493,11 +493,3 @@ class Incarnation:
         """Keep a value; it is durable together with the turn."""
         self.current()
         self._turns.put_data(key, value)
-
-
-def _leaves(failure: BaseExceptionGroup[Exception]) -> Iterable[Exception]:
-    for error in failure.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            yield error

@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from ...errors import StepError
-from ...journal.faults import record_error, recorded_error
+from ...journal.faults import leaves, record_error, recorded_error
 from ...journal.incarnation import ContinuesAs, Crashed, End, Stuck, WasInterrupted
 from ...journal.records import Continued, Ended, Failed, OperationId
 from ..chat import Chat
@@ -22,7 +22,6 @@ from ..conversation import Conversation
 from ..life import ChatLife
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
-from ..running.failures import leaves
 from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services

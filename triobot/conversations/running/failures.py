@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import traceback
-from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from ...errors import (
     ConfigError,
@@ -25,6 +25,7 @@ from ...errors import (
     RecordError,
     TriobotError,
 )
+from ...journal.faults import leaves
 from ...seams import Alarm
 from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
@@ -33,7 +34,6 @@ from .lines import failing_line
 if TYPE_CHECKING:
     from ..conversation import Conversation
 
-E = TypeVar("E", bound=BaseException)
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -116,15 +116,6 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         return f": {os.strerror(error.errno)}"  # without the file's name, which a user may have chosen
     return ""
-
-
-def leaves(failure: BaseExceptionGroup[E]) -> Generator[E]:
-    """The errors of a group, and of the groups in it."""
-    for error in failure.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from leaves(error)  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            yield error
 
 
 def report_filter(chat_id: ChatId, name: str, error: Exception) -> None:
