@@ -99,7 +99,7 @@ class Dispatcher:
         return chat_id not in self._lives and not self._behind and self._busy <= BUSY
 
     def come_alive(self, row: InboxRow) -> ChatLife:
-        """Something begins with this row, which was durable from the beginning and is consumed."""
+        """Something begins with this row, which is durable as its beginning."""
         self._outdated.came(row.seq)
         return self._new_life(row.chat_id, row.seq)
 
@@ -139,13 +139,13 @@ class Dispatcher:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
                         await self._or_cut(self.care.begin)
+                        await self._or_cut(self.claims.open)
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
                         nursery.start_soon(self._timers.keep_time)
                         nursery.start_soon(self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
-                        self.claims.open()
                         task_status.started()
                         await self._or_cut(self._dispatch)
             finally:
@@ -230,6 +230,8 @@ class Dispatcher:
             return
         if row.seq in self._handed_over:
             self._handed_over.discard(row.seq)
+            return
+        if self.claims.began(row):
             return
         self.elsewhere.came(row.seq)
         if event is None or not self.knows(event):

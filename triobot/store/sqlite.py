@@ -232,6 +232,7 @@ class _SqliteStore:
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
+        beginning: Callable[[], str | None] | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         admit_arrival(arrival)
@@ -239,7 +240,7 @@ class _SqliteStore:
         now = self._clock.now()
 
         def work(tables: Tables) -> Acceptance:
-            return tables.accept(arrival, quota, writes, taking, now)
+            return tables.accept(arrival, quota, writes, taking, beginning, now)
 
         def announce(acceptance: Acceptance) -> None:
             if on_commit is not None and isinstance(acceptance, Accepted):
