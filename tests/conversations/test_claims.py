@@ -144,7 +144,7 @@ async def test_what_has_begun_is_not_begun_again_from_the_inbox(autojump_clock: 
         town.at_once = False
         seq = await town.says("hi", 20)
         row = attrs.evolve(store.rows[min(store.rows)], seq=seq, begun=None)
-        for _ in range(CHANNEL + 1):
+        for _ in range(CHANNEL + 2):
             town.dispatcher.offer(row, Message(row.chat_id, "hi", ALI))
         await town.says("hi", 30)
         assert town.counts["fell_behind"]

@@ -350,7 +350,8 @@ class Dispatcher:
         """It doesn't run any more, or its coroutine doesn't end: it is waited for no more."""
         self._running.discard(conversation)
         self._timers.wake_at(conversation, None)
-        self._fewer_running.unpark_all()
+        if self._fewer_running:
+            self._fewer_running.unpark_all()
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
         """What goes on in a chat."""
@@ -420,7 +421,7 @@ class Dispatcher:
     def working(self, more: int) -> None:
         """This many more branches are at work, or fewer."""
         self._busy += more
-        if more < 0:
+        if more < 0 and self._less_busy:
             self._less_busy.unpark_all()
 
     def count(self, what: str) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def cut_holder(turns: Turns, holder: Branch) -> None:
     """End the blocks around the branch that has the turn, if their time has come."""
+    if not turns.scopes and not turns.stimuli:
+        return
     parked, now = turns.parked.values(), turns.world.now()
     expiries = due(turns.scopes.values(), parked, now, turns.revived, turns.world.all_came)
     while (chosen := best([one for one in (*turns.stimuli, *expiries) if _ends(one, holder)])) is not None:

@@ -87,6 +87,7 @@ class ConversationWorld:
         self._position = int(opened is not None) if row is None else row.position
         self._begun = row is not None
         self._written = 0
+        self._wakes = row is not None
         replays, stored = conversation.services.replays, conversation.stored
         self._watched: Watched | None = None
         if replays and durable:
@@ -202,7 +203,9 @@ class ConversationWorld:
             waiting.subject.parked_as = None
 
     def wake_at(self, when: int | None) -> None:
-        self._house.wake_at(self._there, when)
+        if when is not None or self._wakes:
+            self._wakes = when is not None
+            self._house.wake_at(self._there, when)
         self._there.rested()
         if self._watched is not None:
             self._watched.rests()

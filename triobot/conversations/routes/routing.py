@@ -176,7 +176,8 @@ def decide(
         # Not an author's filter: one that takes anything would swallow somebody's money.
         charges = (wait for wait in waits if wait.question)
         return _first(event, setting, charges) or Drop("payment_without_charge")
-    return _walk(case, [row for row in ROWS if not (jumped and row.once)]) or Drop("nobody")
+    rows = [row for row in ROWS if not row.once] if jumped else ROWS
+    return _walk(case, rows) or Drop("nobody")
 
 
 def jump(
@@ -194,7 +195,10 @@ def jump(
 
 
 def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
-    return next((found for row in rows if (found := row.take(case)) is not None), None)
+    for row in rows:
+        if (found := row.take(case)) is not None:
+            return found
+    return None
 
 
 def _asked(asked: Call | Halt, case: Case) -> Decision:
