@@ -206,9 +206,14 @@ class Quota:
 @final
 @attrs.frozen
 class Consume:
-    """These inbox rows have been dealt with; they are deleted."""
+    """These inbox rows have been dealt with; they are deleted.
+
+    Attributes:
+        spoken: something was said or done for them, which would be said again if this were lost.
+    """
 
     seqs: tuple[int, ...]
+    spoken: bool = False
 
 
 @final

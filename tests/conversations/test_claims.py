@@ -63,7 +63,7 @@ async def test_what_ends_well_leaves_nothing_but_the_end_of_its_row(autojump_clo
         held.release()
         await town.rest()
         assert town.sent() == ["heard"]
-    assert store.alone == [Consume((seq,))]
+    assert store.alone == [Consume((seq,), spoken=True)]
     assert store.rows == {}
 
 

@@ -39,6 +39,7 @@ async def test_a_wait_in_cleanup_takes_nothing_for_done(wait: str, autojump_cloc
 
     store = FakeStore()
     async with open_town(bot, store=store) as town:
+        await town.rest()
         await town.says("hi")
     (row,) = store.rows.values()
     assert row.begun is not None

@@ -21,6 +21,7 @@ from ...wire.results import Sent
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter, fold
 from ..running import taking
+from ..running.endings import Ending
 from ..running.waits import Otherwise, OtherwisePolicy, Taken, Unfit, Wait
 from .arguments import check_kind, check_otherwise, check_question, check_sent
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
@@ -255,7 +256,7 @@ def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Genera
 def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     """Leave a message as its last text without buttons, beside the conversation."""
     house = conversation.house
-    if house.cut or conversation.left or conversation.replaying:
+    if house.cut or conversation.ending is Ending.LEFT or conversation.replaying:
         return
     untidy, mark = conversation.life.untidy, object()
     untidy[sent.id] = mark

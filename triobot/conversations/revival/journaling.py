@@ -146,7 +146,7 @@ class ConversationWorld:
 
     def _consume(self) -> list[Write]:
         """The end of the row that stands for the first record."""
-        return [] if self._opened is None else [Consume((self._there.seq,))]
+        return [] if self._opened is None else [Consume((self._there.seq,), spoken=True)]
 
     def _records(self, records: Sequence[Record]) -> list[Write]:
         kept = records if self.durable else records[:1] if self._position == 0 else ()
