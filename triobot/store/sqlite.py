@@ -61,12 +61,6 @@ from .writer import Writer
 
 R = TypeVar("R")
 
-# A busy bot's next event comes sooner, and nobody notices it: whoever is killed meanwhile handles an event
-# twice, as it would have a moment before. Where that says something twice, the moment is about as long as
-# the fsync that it saves.
-_UNSPOKEN: Final = 0.02
-_SPOKEN: Final = 0.002
-
 _log: Final = logging.getLogger("triobot.store")
 
 
@@ -201,17 +195,6 @@ async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
     return await trio.to_thread.run_sync(examine_file, Path(path))
 
 
-def _patience(writes: Sequence[Write]) -> float:
-    """How long these may wait for company: that events were dealt with can go with whatever comes next."""
-    patience = _UNSPOKEN
-    for write in writes:
-        if not isinstance(write, Consume):
-            return 0.0
-        if write.spoken:
-            patience = _SPOKEN
-    return patience
-
-
 def _close(file: StoreFile, *, clean: bool, now: int) -> None:
     try:
         file.close(clean=clean, now=now)
@@ -274,7 +257,10 @@ class _SqliteStore:
             for write in admitted:
                 tables.apply(write, now)
 
-        await self._writer.ask(work, writes=True, size=size_of(admitted), patience=_patience(admitted))
+        # That events have been dealt with can be written with whatever comes next; not what was done for
+        # them, which would be done again.
+        lazy = all(isinstance(write, Consume) and not write.spoken for write in admitted)
+        await self._writer.ask(work, writes=True, size=size_of(admitted), lazy=lazy)
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)

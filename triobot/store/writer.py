@@ -36,6 +36,10 @@ _log: Final = logging.getLogger("triobot.store")
 MOST_IN_A_BATCH: Final = 512
 GRACE: Final = 30.0
 
+# A busy bot's next event comes sooner, and nobody notices it: whoever is killed meanwhile handles an event
+# twice, as it would have a moment before.
+_LAZY_SECONDS: Final = 0.02
+
 _SWEEP_EVERY: Final = 60 * 1000
 _CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's own default: a thousand pages
 _ROW_OVERHEAD: Final = 8 * 1024  # a small row touches about two pages
@@ -49,7 +53,7 @@ class _Job:
     writes: bool
     size: int = 0
     announce: Callable[[], None] | None = None
-    patience: float = 0.0
+    lazy: bool = False
     done: trio.Event = attrs.field(factory=trio.Event)
     error: Exception | None = None
 
@@ -85,12 +89,12 @@ class Writer:
         writes: bool,
         size: int = 0,
         announce: Callable[[R], None] | None = None,
-        patience: float = 0.0,
+        lazy: bool = False,
     ) -> R:
         """Have `work` run in the next batch, and return its result once that is durable.
 
-        `announce` gets the result in the order of the jobs, before anybody is woken. A job with `patience`
-        waits so many seconds for the company of one that has none.
+        `announce` gets the result in the order of the jobs, before anybody is woken. A `lazy` job waits a
+        moment for the company of one that isn't.
 
         Cancellation: *atomic* until the job is handed over; from then on it is done, and announced,
         whether or not anyone waits.
@@ -104,7 +108,7 @@ class Writer:
             if announce is not None:
                 announce(answers[0])
 
-        job = _Job(run, writes, size, announce_answer, patience)
+        job = _Job(run, writes, size, announce_answer, lazy)
         try:
             # Waiting comes next in any case: while there is room, a pass of the scheduler less.
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -135,7 +139,7 @@ class Writer:
         with trio.CancelScope(shield=True), closing(self._hop):
             async for job in self._receive:
                 batch = [job, *self._what_else_waits(MOST_IN_A_BATCH - 1)]
-                if all(job.patience for job in batch):
+                if all(job.lazy for job in batch):
                     await self._wait_for_company(batch)
                 if time.monotonic() < self._give_up_at:
                     await self._serve(batch)
@@ -144,17 +148,16 @@ class Writer:
 
     async def _wait_for_company(self, batch: list[_Job]) -> None:
         """What can wait shares the transaction, the fsync and the thread of the next that can't."""
-        with trio.move_on_after(min(job.patience for job in batch)) as limit:
+        with trio.move_on_after(_LAZY_SECONDS):
             while len(batch) < MOST_IN_A_BATCH:
                 try:
                     job = await self._receive.receive()
                 except trio.EndOfChannel:
                     return
                 batch.append(job)
-                if not job.patience:
+                if not job.lazy:
                     batch += self._what_else_waits(MOST_IN_A_BATCH - len(batch))
                     return
-                limit.deadline = min(limit.deadline, trio.current_time() + job.patience)
 
     def _what_else_waits(self, most: int) -> list[_Job]:
         more: list[_Job] = []
