@@ -19,6 +19,7 @@ import trio
 
 from tests.loopback import text_event
 from triobot import Bot, Secret, Settings
+from triobot.bot import within
 from triobot.runtime import Intake, Surroundings
 from triobot.store import Stamp, open_sqlite
 from triobot.webhook.inbox import Taken
@@ -121,6 +122,6 @@ async def open_box(bot: Bot, path: Path, *, clock: Clock | None = None) -> Async
             on_alarm=lambda alarm: print(alarm.kind, alarm.text),
             opened=intakes.append,
         )
-        with bot.within(around):
+        with within(bot, around):
             async with bot.running():
                 yield Box(bot, intakes[0], platform)

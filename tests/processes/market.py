@@ -13,7 +13,17 @@ import attrs
 import trio
 
 from tests.loopback import Line, Users
-from tests.processes.process import ROOT, SECRET, TOKEN, BotProcess, environment, listen, start_process
+from tests.processes.process import (
+    ROOT,
+    SECRET,
+    TOKEN,
+    BotProcess,
+    Stack,
+    command_for,
+    environment,
+    listen,
+    start_process,
+)
 from triobot.emulator.person import App, connect
 from triobot.operator import Request, Status, ask, socket_path
 from triobot.operator.requests import AboutPayments, Told
@@ -111,7 +121,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 @asynccontextmanager
-async def open_market(folder: Path) -> AsyncGenerator[Market]:
+async def open_market(folder: Path, stack: Stack = "ours") -> AsyncGenerator[Market]:
     """A platform, and a running bot on it; both are killed at the end."""
     with listen() as bot_socket:
         port = bot_socket.getsockname()[1]
@@ -140,10 +150,7 @@ async def open_market(folder: Path) -> AsyncGenerator[Market]:
 
             async def start() -> BotProcess:
                 market.process = await start_process(
-                    [
-                        *(sys.executable, "-m", "triobot.cli", "run", f"{SELLING}:bot"),
-                        *("--fd", str(bot_socket.fileno())),
-                    ],
+                    command_for("shop" if stack == "stock" else "bot", bot_socket, stack, SELLING),
                     sock=bot_socket,
                     environ=environment(
                         TRIOBOT_BASE_URL=f"http://127.0.0.1:{own}",
@@ -165,7 +172,7 @@ async def open_market(folder: Path) -> AsyncGenerator[Market]:
                     yield market
                 finally:
                     if market.process is not None:
-                        market.process.popen.kill()
+                        market.process.kill_now()
                         market.process.popen.wait()
                     nursery.cancel_scope.cancel()
         finally:

@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from tests.loopback import Platform, Users, open_platform, press_event, text_event
-from tests.processes.process import SECRET, listen, start_bot
+from tests.processes.process import SECRET, Stack, listen, start_bot
 
 TEXTS: Final = 4
 """What the bot says in an order."""
@@ -99,7 +99,9 @@ def check(texts: Sequence[str], chat: int, orders: int) -> None:
     assert heard == wanted
 
 
-async def order_all(folder: Path, chats: int, kills: int, orders: int, seed: int = 1) -> Ordered:
+async def order_all(
+    folder: Path, chats: int, kills: int, orders: int, seed: int = 1, stack: Stack = "ours"
+) -> Ordered:
     """Let everybody order, with kills at moments that only the seed knows, counted in texts."""
     chance, began, output = random.Random(seed), time.monotonic(), ""
     moments = sorted(chance.randrange(1, chats * orders * TEXTS) for _ in range(kills))
@@ -113,7 +115,9 @@ async def order_all(folder: Path, chats: int, kills: int, orders: int, seed: int
 
             users = Users(sock.getsockname()[1], f"/{SECRET}")
             log = folder / "log"
-            process = await start_bot("orders", platform=platform.url, store=store, sock=sock, log=log)
+            process = await start_bot(
+                "orders", stack=stack, platform=platform.url, store=store, sock=sock, log=log
+            )
             try:
                 async with trio.open_nursery() as nursery:
                     for chat in range(1000, 1000 + chats):
@@ -126,12 +130,12 @@ async def order_all(folder: Path, chats: int, kills: int, orders: int, seed: int
                         await process.kill()
                         output += process.output
                         process = await start_bot(
-                            "orders", platform=platform.url, store=store, sock=sock, log=log
+                            "orders", stack=stack, platform=platform.url, store=store, sock=sock, log=log
                         )
                 assert await process.stop() == 0
                 output += process.output
             finally:
-                process.popen.kill()
+                process.kill_now()
                 process.popen.wait()
     return Ordered(dict(platform.texts), output, time.monotonic() - began)
 

@@ -12,14 +12,21 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import attrs
+import pytest
 import trio
 
 ROOT = Path(__file__).parent.parent.parent
 BOTS = Path(__file__).parent / "bots.py"
 SECRET = "process-test-secret-0123456789"
 TOKEN = "token-of-the-process-tests"
+
+Stack: TypeAlias = Literal["ours", "stock"]
+"""On whose HTTP a bot runs: triobot's own, or hypercorn with httpx's transport."""
+
+on_both_stacks = pytest.mark.parametrize("stack", ["ours", "stock"])
 
 
 @attrs.define
@@ -46,8 +53,21 @@ class BotProcess:
 
     async def kill(self) -> None:
         """SIGKILL: nothing of it runs on."""
-        self.popen.kill()
+        killed = self.kill_now()
         await self.wait()
+        with trio.fail_after(30):
+            while any(map(lives, killed)):
+                await trio.sleep(0.005)
+
+    def kill_now(self) -> list[int]:
+        """The same, without waiting for the ends of its children; gives their numbers."""
+        if self.popen.poll() is not None:
+            return []
+        killed = family(self.popen.pid)
+        for pid in killed:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return killed[1:]
 
     async def wait(self) -> int:
         """Wait for its end."""
@@ -59,6 +79,21 @@ class BotProcess:
         """Bytes of memory that it holds now."""
         status = Path(f"/proc/{self.popen.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+
+def family(pid: int) -> list[int]:
+    """A process and its children: hypercorn works in one."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *map(int, children)]
+
+
+def lives(pid: int) -> bool:
+    """Whether it runs, or holds anything yet."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def listen() -> socket.socket:
@@ -77,9 +112,18 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, **own, **more}
 
 
+def command_for(name: str, sock: socket.socket, stack: Stack, module: Path = BOTS) -> list[str]:
+    """What runs a bot of a module; `stock.py` has those for the stock stack."""
+    if stack == "ours":
+        return [sys.executable, "-m", "triobot.cli", "run", f"{module}:{name}", "--fd", str(sock.fileno())]
+    hypercorn = [sys.executable, "-m", "hypercorn", "--worker-class", "trio"]
+    return [*hypercorn, "--bind", f"fd://{sock.fileno()}", f"tests.processes.stock:{name}.asgi"]
+
+
 async def start_bot(
     name: str,
     *,
+    stack: Stack = "ours",
     platform: str,
     store: Path,
     sock: socket.socket,
@@ -89,9 +133,8 @@ async def start_bot(
     ready: bytes = b" 200 ",
 ) -> BotProcess:
     """Start a bot of `bots.py` on an inherited socket, and wait until it is ready."""
-    command = [sys.executable, "-m", "triobot.cli", "run", f"{BOTS}:{name}", "--fd", str(sock.fileno())]
     return await start_process(
-        [*command, *arguments],
+        [*command_for(name, sock, stack), *arguments],
         sock=sock,
         environ=environment(TRIOBOT_BASE_URL=platform, TRIOBOT_STORE=f"sqlite:{store}", **environ),
         log=log,
@@ -146,6 +189,7 @@ async def _until_ready(popen: subprocess.Popen[bytes], port: int, path: str, rea
 async def running_bot(
     name: str,
     *,
+    stack: Stack = "ours",
     platform: str,
     store: Path,
     environ: Mapping[str, str] = {},
@@ -156,6 +200,7 @@ async def running_bot(
     with listen() as sock:
         process = await start_bot(
             name,
+            stack=stack,
             platform=platform,
             store=store,
             sock=sock,
@@ -166,5 +211,5 @@ async def running_bot(
         try:
             yield process, sock.getsockname()[1]
         finally:
-            process.popen.kill()
+            process.kill_now()
             await trio.to_thread.run_sync(partial(process.popen.wait, timeout=10))

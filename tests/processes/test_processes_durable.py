@@ -7,15 +7,20 @@ from pathlib import Path
 import pytest
 
 from tests.processes.ordering import TEXTS, check, order_all
+from tests.processes.process import Stack, on_both_stacks
 
 pytestmark = pytest.mark.processes
 
-CHATS, KILLS, ORDERS = 100, 12, 3
+CHATS, ORDERS = 100, 3
+KILLS = {"ours": 12, "stock": 4}  # each time a start of the whole program
 
 
-async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(
+    tmp_path: Path, stack: Stack
+) -> None:
     """Every conversation ends as it should, in its order; twice came only what nobody knew to have come."""
-    result = await order_all(tmp_path, CHATS, KILLS, ORDERS)
+    result = await order_all(tmp_path, CHATS, KILLS[stack], ORDERS, stack=stack)
 
     assert len(result.texts) == CHATS
     for chat, texts in result.texts.items():

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tests.loopback import Platform, Users, open_platform
-from tests.processes.process import SECRET, listen, running_bot, start_bot
+from tests.processes.process import SECRET, Stack, listen, on_both_stacks, running_bot, start_bot
 
 pytestmark = pytest.mark.processes
 
@@ -30,13 +30,14 @@ def count_of(users: Users) -> int:
     return sum(len(said) for said in users.accepted.values())
 
 
-async def test_stopping_in_the_middle_of_a_load_loses_nothing(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_stopping_in_the_middle_of_a_load_loses_nothing(tmp_path: Path, stack: Stack) -> None:
     """What was accepted until the very end is handled before the stop or after the next start."""
     store = tmp_path / "bot.db"
     async with open_platform() as platform:
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
-            process = await start_bot("single", platform=platform.url, store=store, sock=sock)
+            process = await start_bot("single", stack=stack, platform=platform.url, store=store, sock=sock)
             async with trio.open_nursery() as nursery:
 
                 async def talk(chat: int) -> None:
@@ -48,14 +49,17 @@ async def test_stopping_in_the_middle_of_a_load_loses_nothing(tmp_path: Path) ->
                     nursery.start_soon(talk, chat)
                 await platform.wait_until(lambda: platform.total > 50)
                 assert await process.stop() == 0
-                process = await start_bot("single", platform=platform.url, store=store, sock=sock)
+                process = await start_bot(
+                    "single", stack=stack, platform=platform.url, store=store, sock=sock
+                )
             await platform.wait_until(lambda: is_all_handled(users, platform))
             assert await process.stop() == 0
 
         assert {chat: first_times(texts) for chat, texts in platform.texts.items()} == users.accepted
 
 
-async def test_kill_9_at_random_moments_loses_no_acknowledged_event(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_kill_9_at_random_moments_loses_no_acknowledged_event(tmp_path: Path, stack: Stack) -> None:
     """Whatever was answered 200 is handled, in each chat's order, though the process dies again and again."""
     store = tmp_path / "bot.db"
     chance = random.Random(5)
@@ -63,7 +67,9 @@ async def test_kill_9_at_random_moments_loses_no_acknowledged_event(tmp_path: Pa
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
             for round_ in range(6):
-                process = await start_bot("single", platform=platform.url, store=store, sock=sock)
+                process = await start_bot(
+                    "single", stack=stack, platform=platform.url, store=store, sock=sock
+                )
                 async with trio.open_nursery() as nursery:
 
                     async def talk(chat: int, round_: int) -> None:
@@ -84,7 +90,7 @@ async def test_kill_9_at_random_moments_loses_no_acknowledged_event(tmp_path: Pa
                     await process.kill()
                     # Connections that wait for the dead process's successor would wait for ever.
                     nursery.cancel_scope.cancel()
-            process = await start_bot("single", platform=platform.url, store=store, sock=sock)
+            process = await start_bot("single", stack=stack, platform=platform.url, store=store, sock=sock)
             await platform.wait_until(lambda: is_all_handled(users, platform))
             await process.stop()
 
@@ -128,11 +134,15 @@ async def test_twenty_restarts_under_load_refuse_no_connection(tmp_path: Path) -
         assert len(statuses) >= 160
 
 
-async def test_a_dead_platform_delays_and_loses_nothing(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_a_dead_platform_delays_and_loses_nothing(tmp_path: Path, stack: Stack) -> None:
     """While the platform is dead events are accepted; when it is back they are answered, in order."""
     async with open_platform() as platform:
         platform.dead = True
-        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+        async with running_bot("bot", stack=stack, platform=platform.url, store=tmp_path / "bot.db") as (
+            _,
+            port,
+        ):
             users = Users(port, f"/{SECRET}")
             async with users.connect() as line:
                 for number in range(10):

@@ -19,6 +19,7 @@ from tests.processes.process import (
     SECRET,
     BotProcess,
     environment,
+    family,
     get,
     listen,
     running_bot,
@@ -51,12 +52,6 @@ def fill(disk: Path) -> Path:
         while True:
             file.write(os.urandom(4096))
     return filler
-
-
-def family(pid: int) -> list[int]:
-    """A process and its children: hypercorn works in one."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *map(int, children)]
 
 
 async def test_a_full_disk_refuses_events_and_loses_none(disk: Path, tmp_path: Path) -> None:

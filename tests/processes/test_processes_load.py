@@ -8,15 +8,19 @@ import pytest
 import trio
 
 from tests.loopback import Users, open_platform
-from tests.processes.process import SECRET, running_bot
+from tests.processes.process import SECRET, Stack, on_both_stacks, running_bot
 
 pytestmark = pytest.mark.processes
 
 
-async def test_each_chat_keeps_its_order_in_and_out(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_each_chat_keeps_its_order_in_and_out(tmp_path: Path, stack: Stack) -> None:
     """What a chat sends comes back in its order, however the chats are mixed."""
     async with open_platform() as platform:
-        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+        async with running_bot("bot", stack=stack, platform=platform.url, store=tmp_path / "bot.db") as (
+            _,
+            port,
+        ):
             users = Users(port, f"/{SECRET}")
 
             async def talk(chats: range) -> None:
@@ -33,11 +37,15 @@ async def test_each_chat_keeps_its_order_in_and_out(tmp_path: Path) -> None:
         assert dict(users.accepted) == dict(platform.texts)
 
 
-async def test_a_stuck_chat_slows_nobody(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_a_stuck_chat_slows_nobody(tmp_path: Path, stack: Stack) -> None:
     """A chat whose sends are never answered does not delay another's."""
     async with open_platform() as platform:
         platform.held = {1, 2, 3}
-        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+        async with running_bot("bot", stack=stack, platform=platform.url, store=tmp_path / "bot.db") as (
+            _,
+            port,
+        ):
             users = Users(port, f"/{SECRET}")
             async with users.connect() as line:
                 for chat in (1, 2, 3, *range(100, 150)):
@@ -66,10 +74,14 @@ async def test_memory_stays_flat_when_events_come_faster_than_they_are_handled(t
         assert resident[1] - resident[0] < 8_000_000
 
 
-async def test_an_error_in_one_conversation_touches_no_other(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_an_error_in_one_conversation_touches_no_other(tmp_path: Path, stack: Stack) -> None:
     """The chat whose code failed gets an apology; the others don't notice."""
     async with open_platform() as platform:
-        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+        async with running_bot("bot", stack=stack, platform=platform.url, store=tmp_path / "bot.db") as (
+            _,
+            port,
+        ):
             users = Users(port, f"/{SECRET}")
             async with users.connect() as line:
                 for chat, text in ((1, "one"), (2, "two"), (1, "fail"), (2, "three")):

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.processes.market import Market, open_market, until
+from tests.processes.process import Stack, on_both_stacks
 from triobot.emulator.person import Person
 
 pytestmark = pytest.mark.processes
@@ -49,10 +50,13 @@ async def start_again(market: Market) -> None:
     await market.start()
 
 
+@on_both_stacks
 @pytest.mark.parametrize("second", ["verified", "error"])
-async def test_killed_between_the_platform_s_verified_and_our_record(tmp_path: Path, second: str) -> None:
+async def test_killed_between_the_platform_s_verified_and_our_record(
+    tmp_path: Path, second: str, stack: Stack
+) -> None:
     """It is given, and given once, whatever the platform says when it is asked again."""
-    async with open_market(tmp_path) as market:
+    async with open_market(tmp_path, stack) as market:
         await market.app.post("switches", {"second_verify": second})
         ali = await buys(market)
         market.wire.held.add("payment/verify")
