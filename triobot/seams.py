@@ -86,11 +86,9 @@ class Outbox(Protocol):
     ) -> R:
         """Queue an operation in its recipient's lane, and wait for its result.
 
-        Args:
-            doubted: told, without waiting, when it is sent again although it may have arrived.
-
         The place in the lane is taken by the call itself, before its first checkpoint. Media that has no
-        descriptor yet is uploaded first, within the lane.
+        descriptor yet is uploaded first, within the lane. `doubted` is told, at once, when it is sent again
+        although it may have arrived.
 
         Raises: as `Platform.perform`; failures that a repeat may mend are repeated here first.
 
@@ -159,7 +157,8 @@ class InboxRow:
     Attributes:
         group: two different senders have been seen in this chat.
         parked: this chat has conversations, in memory or not, as of when the row was read.
-        alone: no other event of this chat waited when it was accepted; False where that isn't known.
+        begun: what has begun with it, in the words of whoever it has begun for; it is to be done at the
+            next start, if the row is still there then.
     """
 
     seq: int
@@ -169,7 +168,7 @@ class InboxRow:
     body: bytes = attrs.field(repr=False)
     group: bool = False
     parked: bool = False
-    alone: bool = attrs.field(default=False, eq=False)
+    begun: str | None = attrs.field(default=None, repr=False)
 
 
 @final
@@ -209,9 +208,10 @@ class Quota:
 @final
 @attrs.frozen
 class Consume:
-    """These inbox rows have been dealt with; they are deleted."""
+    """These inbox rows have been dealt with; they go. `spoken`: it would be seen if that were lost."""
 
     seqs: tuple[int, ...]
+    spoken: bool = False
 
 
 @final
@@ -365,6 +365,7 @@ class Store(Protocol):
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
+        beginning: Callable[[], str | None] | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         """Store an event, with `also` in the same transaction, unless it is here or there is no room.
@@ -372,6 +373,10 @@ class Store(Protocol):
         `taking` is for whoever deals with the event in the very transaction that accepts it: what it returns
         for the new row is stored with it, and `Consume` of that row may be part of it. It is called inside
         the transaction, maybe in another thread, maybe more than once: it must be pure, and quick.
+
+        `beginning` is for whoever lets something begin with the event, in a chat that is at rest: no other
+        event of it waits, no conversation of it is stored, and it is no group. It is called if that is so,
+        under the same conditions; what it returns is stored with the row, as `InboxRow.begun`.
 
         `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns,
         even when nobody waits any more. It must be quick and must not raise.

@@ -248,6 +248,7 @@ class FakeStore:
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
+        beginning: Callable[[], str | None] | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         async with self._writer:
@@ -260,15 +261,18 @@ class FakeStore:
                     self._groups.add(arrival.chat_id)
             self._seq += 1
             self._apply(also)
+            group = arrival.chat_id in self._groups
+            parked = bool(self.journals.conversations(arrival.chat_id))
+            at_rest = not (waiting or group or parked)
             row = InboxRow(
                 self._seq,
                 arrival.chat_id,
                 arrival.at,
                 arrival.content_type,
                 arrival.body,
-                arrival.chat_id in self._groups,
-                bool(self.journals.conversations(arrival.chat_id)),
-                alone=not waiting,
+                group,
+                parked,
+                beginning() if beginning is not None and at_rest else None,
             )
             self.rows[row.seq] = row
             if taking is not None:

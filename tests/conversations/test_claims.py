@@ -1,7 +1,8 @@
-"""An event that finds its chat at rest begins its conversation in the transaction that accepts it."""
+"""An event that finds its chat at rest begins its conversation with the row in which it is stored."""
 
 from __future__ import annotations
 
+import attrs
 import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
@@ -10,10 +11,13 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triobot import Chat, Key, Router
 from triobot.conversations.data import slots as data
+from triobot.conversations.dispatcher import CHANNEL
 from triobot.filters import flooding
-from triobot.journals import BeginConversation
-from triobot.seams import Arrival, Quota, Write
+from triobot.journals import AppendRecords, BeginConversation, PutStanding
+from triobot.seams import Arrival, Consume, Quota, Write
+from triobot.wire.encode import encode_event
 from triobot.wire.events import Message
+from triobot.wire.ids import ChatId
 
 
 class Commits(FakeStore):
@@ -40,19 +44,114 @@ def echo_bot() -> Router:
     return bot
 
 
-async def test_event_and_beginning_are_one_commit(autojump_clock: MockClock) -> None:
-    """Nothing else is written before the first send leaves; then it goes on as any other."""
+async def test_what_ends_well_leaves_nothing_but_the_end_of_its_row(autojump_clock: MockClock) -> None:
+    """Nothing is written before the first send leaves, and what began is in the event's own row."""
+    bot, store, outbox = Router(), Commits(), FakeOutbox()
+
+    @bot.conversation
+    async def echo(chat: Chat) -> None:
+        await chat.send("heard")
+
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        await town.rest()
+        store.alone.clear()
+        held = outbox.hold()
+        seq = await town.says("hi")
+        assert town.counts["taken_at_once"] == 1
+        assert store.alone == []
+        assert store.rows[seq].begun is not None
+        held.release()
+        await town.rest()
+        assert town.sent() == ["heard"]
+    assert store.alone == [Consume((seq,), spoken=True)]
+    assert store.rows == {}
+
+
+async def test_what_comes_to_rest_is_written_out(autojump_clock: MockClock) -> None:
+    """Its row goes in the same commit; then it goes on as any other."""
     store = Commits()
     async with open_town(echo_bot(), store=store) as town:
         await town.rest()
-        await town.says("hi")
+        store.alone.clear()
+        seq = await town.says("hi")
         assert town.counts["taken_at_once"] == 1
         assert town.sent() == ["heard"]
+        assert [type(write) for write in store.alone] == [
+            BeginConversation,
+            AppendRecords,
+            Consume,
+            AppendRecords,
+            PutStanding,
+        ]
         assert store.rows == {}
+        (row,) = await store.conversations(CHAT)
+        assert row.id == seq
         await trio.sleep(100)
         assert town.sent() == ["heard", "later"]
-    assert not [write for write in store.alone if isinstance(write, BeginConversation)]
     assert await store.conversations(CHAT) == []
+
+
+async def test_what_was_being_said_at_a_crash_is_said_again_word_for_word(autojump_clock: MockClock) -> None:
+    """Chance, too, falls as it fell; and the repeat is counted."""
+    bot, store, outbox, first = Router(), FakeStore(), FakeOutbox(), FakeOutbox()
+    said = list[str]()
+
+    @bot.conversation
+    async def draw(chat: Chat) -> None:
+        said.append(f"{chat.uuid()} {chat.now()} {chat.event.sender}")
+        await chat.send(said[-1])
+
+    first.hold()
+    async with trio.open_nursery() as nursery:
+        town = Town(bot, first, store, TEXTS, username=None)
+        run = await start(nursery, town)
+        await town.rest()
+        await town.says("hi")
+        await run.cut()
+    assert [row.begun is not None for row in store.rows.values()] == [True]
+    await trio.sleep(5)
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        await town.rest()
+        assert town.counts["possible_repeat"] == 1
+        assert town.counts["revived"] == 1
+    assert len(said) == 2
+    assert said[0] == said[1] == outbox.left[0].content
+    assert store.rows == {}
+
+
+async def test_a_row_whose_beginning_cannot_be_read_is_an_event_as_any(autojump_clock: MockClock) -> None:
+    """Another version's words, or none at all: nobody is left without an answer."""
+    store, now = FakeStore(), 1_700_000_000_000
+    for chat, begun in enumerate(
+        ("nonsense", "[]", '[99, "echo", "conversation", 1, null, 5, "a", null]'), 1
+    ):
+        said = encode_event(Message(ChatId(chat), "hi", ALI))
+        arrival = Arrival(ChatId(chat), ALI.id, now, said.content_type, said.data)
+        await store.accept(arrival, quota=Quota(), beginning=lambda begun=begun: begun)  # type: ignore[misc]
+    async with open_town(echo_bot(), store=store) as town:
+        await town.rest()
+        assert [town.sent(chat) for chat in (1, 2, 3)] == [["heard"]] * 3
+
+
+async def test_what_has_begun_is_not_begun_again_from_the_inbox(autojump_clock: MockClock) -> None:
+    """When the dispatcher falls behind, it reads the rows of conversations that are under way, too."""
+    store, outbox = FakeStore(), FakeOutbox()
+    async with open_town(echo_bot(), store=store, outbox=outbox) as town:
+        await town.rest()
+        held = outbox.hold()
+        for chat in range(3):
+            await town.says("hi", 10 + chat)
+        town.at_once = False
+        seq = await town.says("hi", 20)
+        row = attrs.evolve(store.rows[min(store.rows)], seq=seq, begun=None)
+        for _ in range(CHANNEL + 2):
+            town.dispatcher.offer(row, Message(row.chat_id, "hi", ALI))
+        await town.says("hi", 30)
+        assert town.counts["fell_behind"]
+        assert len(store.rows) >= 3
+        held.release()
+        await town.rest()
+        assert sorted(op.chat_id for op in outbox.left) == [10, 11, 12, 20, 30]
 
 
 async def test_what_waits_first_keeps_its_time(autojump_clock: MockClock) -> None:
@@ -93,21 +192,23 @@ async def test_a_beginning_that_nobody_ran_is_revived(autojump_clock: MockClock)
         assert claim is not None
         town.at_once = False
         store.commit_lag = 1
-        nursery.start_soon(accept_without_word, town, claim.taking)
+        nursery.start_soon(accept_without_word, town, claim.beginning)
         await trio.sleep(2)
         await run.cut()
-        assert store.rows == {}
+        assert len(store.rows) == 1
         town.new_dispatcher()
         run = await start(nursery, town)
         await trio.sleep(1)
         assert town.sent() == ["heard"]
+        assert store.rows == {}
         await run.cut()
 
 
-async def accept_without_word(town: Town, taking: object) -> None:
+async def accept_without_word(town: Town, beginning: object) -> None:
     """The process dies before anybody is told that it is stored."""
-    arrival = Arrival(CHAT, ALI.id, town.services.clock.now(), "text/plain", b"hi")
-    await town.store.accept(arrival, quota=Quota(), taking=taking)  # type: ignore[arg-type]
+    said = encode_event(Message(CHAT, "hi", ALI))
+    arrival = Arrival(CHAT, ALI.id, town.services.clock.now(), said.content_type, said.data)
+    await town.store.accept(arrival, quota=Quota(), beginning=beginning)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("known", [True, False])

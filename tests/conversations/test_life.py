@@ -625,6 +625,7 @@ async def test_a_full_mailbox_leaves_the_rest_in_the_inbox_in_order() -> None:
     held = outbox.hold(lambda op: op.content == "Listening.")
     many = [str(number) for number in range(MAILBOX * 3)]
     async with open_town(bot, outbox=outbox) as town:
+        await town.rest()
         await town.says("go")
         for words in many[:20]:
             await town.says(words)
@@ -632,7 +633,7 @@ async def test_a_full_mailbox_leaves_the_rest_in_the_inbox_in_order() -> None:
         assert got == ["help"]
         for words in many[20:]:
             await town.says(words)
-        assert len(town.store.rows) == len(many)  # "go" and "/help" are in the journals
+        assert len(town.store.rows) == 1 + len(many)  # "/help" is over, and "go" has begun with its row
         held.release()
         await town.rest()
         assert got == ["help", *many]

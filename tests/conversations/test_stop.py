@@ -59,10 +59,11 @@ async def test_a_restart_goes_on_with_what_was_in_hand() -> None:
     outbox = FakeOutbox()
     held = outbox.hold()
     async with open_town(bot, store=store, outbox=outbox) as town:
+        await town.rest()
         for words in ("a", "b", "c"):
             await town.says(words)
         await town.says("a", 6)
-    assert len(store.rows) == 2
+    assert [row.begun is not None for row in store.rows.values()] == [True, False, False, True]
     held.release()
     async with open_town(bot, store=store, outbox=outbox) as town:
         await town.rest()

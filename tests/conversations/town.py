@@ -109,7 +109,7 @@ class Town:
             accepted = await self.store.accept(
                 arrival,
                 quota=Quota(),
-                taking=None if claim is None else claim.taking,
+                beginning=None if claim is None else claim.beginning,
                 on_commit=offer,
             )
             known = True

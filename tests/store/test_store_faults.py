@@ -89,10 +89,19 @@ async def test_a_full_disk_fails_only_whom_it_fails(path: Path, disk: Disk) -> N
 
 
 async def test_a_write_that_fails_within_a_batch_is_tried_once_more_alone(path: Path, disk: Disk) -> None:
-    """The disk failed once: the transaction is there still, and one caller is told."""
+    """The disk failed twice: the transaction is there still, and one caller is told; once, and nobody is."""
     async with opened(path) as store:
         crowd = Crowd(store)
         disk.fail("INSERT INTO inbox", sqlite3.SQLITE_IOERR)
+        await crowd.come(10)
+        assert not crowd.errors
+        assert [row.seq for row in crowd.announced] == sorted(row.seq for row in crowd.stored)
+        assert store.statistics().inbox == len(await chats_in(store)) == 10
+
+    async with opened(path.with_name("another.db")) as store:
+        crowd = Crowd(store)
+        for _ in range(2):
+            disk.fail("INSERT INTO inbox", sqlite3.SQLITE_IOERR)
         await crowd.come(10)
         assert [type(error) for error in crowd.errors] == [StoreFullError]
         assert len(crowd.stored) == len(await chats_in(store)) == 9

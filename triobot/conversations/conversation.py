@@ -17,7 +17,6 @@ import trio
 from ..errors import (
     ConfigError,
     ConversationEndedError,
-    DeliveryUnknownError,
     ForbiddenError,
     ForeignTaskError,
 )
@@ -52,7 +51,7 @@ from .running.branches import Branch as Branch
 from .running.branches import OperationKind as OperationKind
 from .running.branches import enter_branch, leave_branch
 from .running.endings import Ending as Ending
-from .running.failures import apologize, parting, report
+from .running.failures import apologize, lost_in_flight, parting, report
 from .running.leash import Leash
 from .running.lines import calling_line
 from .running.waits import Delivery, Wait, Watch
@@ -79,11 +78,11 @@ class Conversation:
         id: the same for this run after a crash, too: the chat, and the inbox row that started it.
         owner: whose it is; None when it is the chat's.
         key: with which code started it.
+        money: what it was paid for and has not settled.
         value: what it was started with, as its code sees it.
         given: the same, as it is recorded.
         successor: what goes on in its place.
         beside: it has the place of an aside.
-        money: what it was paid for and has not settled.
         settled: it is live, or over, or can't be revived.
         stored: what it was revived from.
         leash: of a dry run, which holds its tasks.
@@ -165,6 +164,9 @@ class Conversation:
             self.life.ended(self)
         if words and self.ending is Ending.FAILED:
             await apologize(self, words)
+        if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
+            self.world = self._incarnation = None
+            del self.money
 
     async def run_over(self, chat: Chat[Event], incarnation: Incarnation) -> End:
         """Run the coroutine over its journal, and on from there unless it is a dry run."""
@@ -318,11 +320,6 @@ class Conversation:
             return [EndConversation(row.lease, row.id, self.services.clock.now())]
         return [] if self.world is None else self.world.end_with()
 
-    @property
-    def left(self) -> bool:
-        """The user has left the chat."""
-        return self.ending is Ending.LEFT
-
     # --- the one door
 
     @property
@@ -433,13 +430,12 @@ class Conversation:
                 self.refused = self.refused or getattr(operation, "chat_id", None) == self.life.chat_id
                 raise
 
-        doubt = DeliveryUnknownError(operation.path, "the program ended while it was in flight")
         return await self.journal.effect(
             f"send {operation.path}",
             body,
             fingerprint(operation),
             lane=str(getattr(operation, "chat_id", None)),
-            in_doubt=doubt if on_unknown is OnUnknown.RAISE else None,
+            in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
         )
 
     def typing(self) -> AbstractAsyncContextManager[None]:

@@ -99,7 +99,7 @@ class Dispatcher:
         return chat_id not in self._lives and not self._behind and self._busy <= BUSY
 
     def come_alive(self, row: InboxRow) -> ChatLife:
-        """Something begins with this row, which was durable from the beginning and is consumed."""
+        """Something begins with this row, which is durable as its beginning."""
         self._outdated.came(row.seq)
         return self._new_life(row.chat_id, row.seq)
 
@@ -138,6 +138,7 @@ class Dispatcher:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
                         await self._or_cut(self.care.begin)
+                        await self._or_cut(self.claims.open)
                         await self._or_cut(self.tidying.begin)
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
@@ -145,7 +146,6 @@ class Dispatcher:
                         nursery.start_soon(self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
-                        self.claims.open()
                         task_status.started()
                         await self._or_cut(self._dispatch)
             finally:
@@ -230,6 +230,8 @@ class Dispatcher:
             return
         if row.seq in self._handed_over:
             self._handed_over.discard(row.seq)
+            return
+        if self.claims.began(row):
             return
         self.elsewhere.came(row.seq)
         if event is None or not self.knows(event):
@@ -353,7 +355,8 @@ class Dispatcher:
         """It is waited for no more."""
         self._running.discard(conversation)
         self._timers.wake_at(conversation, None)
-        self._fewer_running.unpark_all()
+        if self._fewer_running:
+            self._fewer_running.unpark_all()
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
         """What goes on in a chat."""
@@ -380,10 +383,7 @@ class Dispatcher:
 
     async def wait_written(self, until: int | None = None) -> None:
         """Wait until everything that was to be written is durable, or as much as `write` said."""
-        if until is None:
-            await self._consumption.wait_written()
-        else:
-            await self._consumption.wait_for(until)
+        await self._consumption.wait_for(self._consumption.added if until is None else until)
 
     def wake_at(self, conversation: Conversation, when: int | None) -> None:
         """Tick a conversation once the wall clock shows this."""
@@ -422,7 +422,7 @@ class Dispatcher:
     def working(self, more: int) -> None:
         """This many more branches are at work, or fewer."""
         self._busy += more
-        if more < 0:
+        if more < 0 and self._less_busy:
             self._less_busy.unpark_all()
 
     def count(self, what: str) -> None:

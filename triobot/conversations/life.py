@@ -95,7 +95,7 @@ class ChatLife:
         self._too_late: Final = TooLate()
         self._opened = 0
         self.mailbox: list[Delivery] = []
-        self._refusals = Refusals(self, services)
+        self._refusals = Refusals(house, chat_id, self.kept, services)
 
     @property
     def group(self) -> bool:

@@ -81,10 +81,11 @@ class Branch:
                 return False
         return False
 
-    def let_go(self) -> None:
-        """Let whatever cancels the root be felt, by the body of an effect under anybody's shield."""
+    def let_go(self, root: trio.CancelScope) -> None:
+        """Let what cancels the root be felt, by the body of an effect under anybody's shield, too."""
         for scope in self.around:
-            scope.shield = False
+            if scope is not root:
+                scope.shield = False
         if self.body is not None:
             self.body.cancel()
 

@@ -56,6 +56,11 @@ class Draft:
         """The conversation keeps this."""
         self._data[key] = value
 
+    @property
+    def empty(self) -> bool:
+        """There is nothing to be told."""
+        return not (self._records or self._opened or self._moves or self._data)
+
     def hand_over(self, *, unfinished: bool, wake: int | None) -> None:
         """Give it to the world, if there is anything; see `Entry`."""
         # Who has begun elsewhere is known as under way, and with no deadline.

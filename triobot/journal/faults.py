@@ -16,7 +16,7 @@ import trio
 from .. import errors
 from ..errors import StepError, TriobotError, UnreadableRecordError, UnrecordableError
 from ..values import decode_value, encode_value
-from .records import Failed, Value
+from .records import PLAIN, Failed, Value
 
 E = TypeVar("E", bound=BaseException)
 
@@ -37,6 +37,8 @@ _TRIO: Final[dict[str, type[Exception]]] = {
 
 def record_value(value: object) -> Value | Failed:
     """What an operation returned, or why that can't be recorded."""
+    if type(value) in PLAIN:
+        return Value.of(value)
     try:
         return Value(encode_value(value))
     except UnrecordableError as error:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 def cut_holder(turns: Turns, holder: Branch) -> None:
     """End the blocks around the branch that has the turn, if their time has come."""
+    if not turns.scopes and not turns.stimuli:
+        return
     parked, now = turns.parked.values(), turns.world.now()
     # Before the others are armed it is being revived: what they have to do comes before old deadlines.
     revived = turns.revived if turns.live else now

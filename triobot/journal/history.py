@@ -78,7 +78,7 @@ class History:
     @property
     def next(self) -> Record | None:
         """The next turn's record."""
-        return None if self.exhausted else self._turns[self._cursor]
+        return self._turns[self._cursor] if self._cursor < len(self._turns) else None
 
     def advance(self) -> None:
         """The next record has been given."""
@@ -94,7 +94,9 @@ class History:
     @property
     def cuts_soon(self) -> bool:
         """Whether a scope is cancelled in the next turn, or at the beginning of it."""
-        return any(isinstance(record, _CUTS) for record in self._turns[self._cursor : self._cursor + 2])
+        return not self.exhausted and any(
+            isinstance(record, _CUTS) for record in self._turns[self._cursor : self._cursor + 2]
+        )
 
     @property
     def ended(self) -> bool:

@@ -34,6 +34,7 @@ from .history import History
 from .nursery import Nursery, open_nursery
 from .operations import TORN, enter, park, perform
 from .outline import Outline, outline
+from .patches import patched
 from .records import Continued, Ended, Noted, OperationId, Record, Row, Start, Value
 from .scopes import Scope
 from .stimuli import Completion, Expiry, Interruption, Written
@@ -146,14 +147,13 @@ class Incarnation:
         continued: _Continue | None = None
         self._main.around.append(turns.interruption)
         try:
-            with turns.root:
-                self._tasks[task] = self._main
-                turns.begin(self._main)
-                try:
-                    with turns.interruption:
-                        continued = await self._unless_continued(main)
-                except* Exception as group:
-                    failure = group
+            self._tasks[task] = self._main
+            turns.begin(self._main)
+            try:
+                with turns.interruption:
+                    continued = await self._unless_continued(main)
+            except* Exception as group:
+                failure = group
         finally:
             self._tasks.pop(task, None)
         if not turns.dying:
@@ -184,7 +184,7 @@ class Incarnation:
             return Evicted(failure)
         if continued is not None:
             return ContinuesAs(continued.fn, continued.text)
-        if self._turns.interruption.cancel_called:
+        if self._turns.interrupted:
             return WasInterrupted(self._why, failure)
         return Returned() if failure is None else Crashed(failure)
 
@@ -231,7 +231,7 @@ class Incarnation:
     @property
     def interrupted(self) -> bool:
         """Whether an interrupt has ended it, and it is on its way out."""
-        return self._turns.interruption.cancel_called
+        return self._turns.interrupted
 
     @property
     def over(self) -> bool:
@@ -482,7 +482,7 @@ class Incarnation:
     def patched(self, patch: str) -> bool:
         """Whether the new code is to run here; see `Chat.patched`."""
         self.current()
-        return self._turns.patched(patch)
+        return patched(self._turns, patch)
 
     @property
     def data(self) -> dict[str, str]:

@@ -96,9 +96,11 @@ def _abort(turns: Turns, parked: Parked, raise_cancel: RaiseCancel) -> trio.lowl
 async def take(turns: Turns, parked: Parked, given: Given, raises: Raises = ()) -> object:
     """What an operation comes to."""
     match given:
-        case Value(text):
-            # Decoded live as well: what comes back must not be the very object that was recorded.
-            return await _read(turns, parked, partial(decode_value, text))
+        case Value():
+            # Decoded live as well: what can be changed must not be the very object that was recorded.
+            if given.is_plain:
+                return given.plain
+            return await _read(turns, parked, partial(decode_value, given.text))
         case Failed():
             raise await _read(turns, parked, partial(recorded_error, given, raises))
         case Felt(raise_cancel):

@@ -17,6 +17,7 @@ import attrs
 
 from ..errors import UnreadableRecordError
 from ..values import decode_value, encode_value, register
+from ..wire.results import Sent
 
 FORMAT: Final = 1
 """The version of the journal's format. Old journals are read for ever, or refused with both numbers."""
@@ -28,12 +29,45 @@ OperationId = NewType("OperationId", str)
 # --- outcomes
 
 
+class _Late:
+    """The text of a plain value, written only if somebody reads it: of what ends well nobody does."""
+
+    __slots__ = ("plain",)
+    plain: object
+
+    def __getattr__(self, name: str) -> str:
+        if name != "text" or not self.is_plain:
+            raise AttributeError(name)
+        object.__setattr__(self, name, encode_value(self.plain))
+        return self.text
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the value itself is here: one that nobody can change."""
+        try:
+            object.__getattribute__(self, "plain")
+        except AttributeError:
+            return False
+        return True
+
+
 @final
 @attrs.frozen
-class Value:
+class Value(_Late):
     """It came back with this, in the text of `triobot.values`."""
 
     text: str = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, value: object) -> Value:
+        """A value of one of the types in `PLAIN`."""
+        made = cls.__new__(cls)
+        object.__setattr__(made, "plain", value)
+        return made
+
+
+PLAIN: Final = frozenset((Sent, str, int, bool, type(None)))
+"""What can always be recorded, and comes back as it was."""
 
 
 @final

@@ -133,11 +133,13 @@ def due(
             way: a question that is asked again after a crash must not be cancelled before it is seen.
         all_came: neither may overtake an event that was accepted before it, and is on its way.
     """
-    operations = list(parked)
+    operations, blocks = list(parked), list(scopes)
+    if not blocks and not [operation for operation in operations if operation.due is not None]:
+        return []  # as in most conversations at most times
     under_way = any(operation.nature is Nature.EFFECT for operation in operations)
     found: list[Stimulus] = [
         Expiry(scope, scope.due)
-        for scope in scopes
+        for scope in blocks
         if scope.due is not None
         and scope.due <= now
         and not scope.scope.cancel_called
@@ -164,7 +166,8 @@ def _holds(operation: Parked, scope: OpenScope, now: int) -> bool:
 
 def next_due(scopes: Iterable[OpenScope], parked: Iterable[Parked], now: int) -> int | None:
     """When to look again."""
-    open_ones = [scope.due for scope in scopes if scope.due is not None and not scope.scope.cancel_called]
-    times = [time if time > now else time + HELD for time in open_ones]
-    times += [operation.due for operation in parked if operation.due is not None]
-    return min((time for time in times if time > now), default=None)
+    times = [operation.due for operation in parked if operation.due is not None]
+    for scope in scopes:
+        if scope.due is not None and not scope.scope.cancel_called:
+            times.append(scope.due if scope.due > now else scope.due + HELD)
+    return min([time for time in times if time > now]) if times and max(times) > now else None

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import final
 
@@ -44,7 +43,6 @@ from .records import (
     Interrupted,
     OperationId,
     Outcome,
-    Patched,
     Record,
     Result,
     Value,
@@ -75,6 +73,8 @@ class Turns:
         parked: the operations in which they are, in the order in which they began.
         scopes: the open blocks that a deadline or an event may end.
         data: what the chat keeps, as this conversation sees it.
+        interruption: the scope of the whole code.
+        interrupted: an interrupt has ended it.
         live: the journal is exhausted.
         unended: it may be not, but whoever has the turn has had it for the first time, or never ended it.
         dying: every further operation is refused.
@@ -105,8 +105,9 @@ class Turns:
         self.branches: set[Branch] = set()
         self.parked: dict[OperationId, Parked] = {}
         self.scopes: dict[OperationId, OpenScope] = {}
-        self.root = trio.CancelScope(shield=True)
-        self.interruption = trio.CancelScope()
+        # Shielded, for who awaits `run` doesn't end the conversation; an eviction ends it, too.
+        self.interruption = trio.CancelScope(shield=True)
+        self.interrupted = False
         self.live = False
         self.dying = False
         self.over = False
@@ -207,14 +208,6 @@ class Turns:
             self.draft.put(key, value)
         self.apply_data(key, value)
 
-    def patched(self, patch: str) -> bool:
-        """Whether new code may go the new way; see `Chat.patched`."""
-        patches = self.history.patches
-        if patch not in patches and not self.history.went_the_old_way(patch):
-            patches.add(patch)
-            self.draft.add(Patched(self.time, patch))
-        return patch in patches
-
     # --- the world's side
 
     def offer(self, stimulus: Stimulus) -> None:
@@ -247,7 +240,7 @@ class Turns:
 
     @property
     def _under_way(self) -> bool:
-        return any(parked.nature is Nature.EFFECT for parked in self.parked.values())
+        return bool([parked for parked in self.parked.values() if parked.nature is Nature.EFFECT])
 
     # --- scopes
 
@@ -266,6 +259,7 @@ class Turns:
         """Cancel a scope: the operations under it feel it one by one, in the order of their ids."""
         if scope.cancel_called:
             return
+        self.interrupted = self.interrupted or scope is self.interruption
         outer, self._struck = self._struck, []
         scope.cancel()
         struck, self._struck = self._struck, outer
@@ -363,16 +357,15 @@ class Turns:
         if self.dying:
             return False
         now, parked = self.world.now(), self.parked.values()
-        chosen = best(
-            [*self.stimuli, *due(self.scopes.values(), parked, now, self.revived, self.world.all_came)]
-        )
+        coming = due(self.scopes.values(), parked, now, self.revived, self.world.all_came)
+        chosen = best([*self.stimuli, *coming]) if self.stimuli or coming else None
         if chosen is None:
             self.world.wake_at(next_due(self.scopes.values(), parked, now))
             return False
         if self._parking is not None and isinstance(chosen, Expiry | Interruption):
             self._pump_soon()
             return False
-        with suppress(ValueError):  # what is due was never among them
+        if chosen in self.stimuli:  # what is due was never among them
             self.stimuli.remove(chosen)
         self._take(chosen, max(self.time, now))
         return True
@@ -426,6 +419,8 @@ class Turns:
 
     def hand_over(self) -> None:
         """Everything rests: what was recorded since the last time goes to the store, as one."""
+        if self.draft.empty:
+            return
         wake = next_due(self.scopes.values(), self.parked.values(), -1)
         self.draft.hand_over(unfinished=self._under_way, wake=wake)
 
@@ -463,8 +458,8 @@ class Turns:
         self.stimuli.clear()
         self.branches -= {branch for branch in self.branches if branch.place is Place.QUEUED}
         for branch in self.branches:
-            branch.let_go()  # what sleeps is woken by hand
-        self.root.cancel()
+            branch.let_go(self.interruption)  # what sleeps is woken by hand
+        self.interruption.cancel()
         for parked in [*self.parked.values(), *(join for join in self._joins if self._joined(join))]:
             self._wake(parked, Signal.GONE)
         self._joins = [join for join in self._joins if join.given is None]

@@ -12,6 +12,7 @@ from typing import Final
 
 from ..errors import LocalProtocolError
 from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast, check_key
+from ..journals import LARGEST_RECORD
 from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from ..seams import (
     LARGEST_VALUE,
@@ -52,6 +53,19 @@ def admit_arrival(arrival: Arrival) -> None:
         check_column("key", arrival.key)
     if len(arrival.body) > LARGEST_BODY:
         raise LocalProtocolError("body", f"must be at most {LARGEST_BODY} bytes")
+
+
+def admit_begun(begun: str | None) -> str | None:
+    """What has begun with an event, as it is to be stored.
+
+    Raises:
+        LocalProtocolError: it can't be.
+    """
+    if begun is not None:
+        check_column("begun", begun)
+        if len(begun) > LARGEST_RECORD:
+            raise LocalProtocolError("begun", f"must be at most {LARGEST_RECORD} characters")
+    return begun
 
 
 def admit_keyed(key: str, after: ChatId | None, limit: int) -> None:

@@ -277,6 +277,13 @@ class JournalTables:
 
     # --- reading
 
+    def has(self, chat_id: ChatId) -> bool:
+        """Whether a chat has conversations that have not ended."""
+        if not self._tally["conversations"]:
+            return False
+        found: tuple[int] = self._sql.execute(f"SELECT {LIVE.format(chat='?1')}", (chat_id,)).fetchone()
+        return bool(found[0])
+
     def conversations(self, chat_id: ChatId) -> list[ConversationRow]:
         """Those of a chat that have not ended."""
         return self._rows(_OF_CHAT, (chat_id,))

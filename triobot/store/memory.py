@@ -90,12 +90,13 @@ class _MemoryStore:
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
+        beginning: Callable[[], str | None] | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         admit_arrival(arrival)
         writes = admit_writes(also)
         await self._turn()
-        answer = self._rows.accept(arrival, quota, writes, taking, self._clock.now())
+        answer = self._rows.accept(arrival, quota, writes, taking, beginning, self._clock.now())
         if isinstance(answer, Accepted) and on_commit is not None:
             on_commit(answer.row)
         return answer

@@ -31,7 +31,7 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId, SenderId
-from .admission import admit_writes
+from .admission import admit_begun, admit_writes
 from .broadcast_memory import BroadcastMemory
 from .deliveries import Delivery, cutoff, is_redelivery
 from .memory_journals import MemoryJournals
@@ -100,6 +100,7 @@ class MemoryRows:
         quota: Quota,
         also: Sequence[Write],
         taking: Callable[[InboxRow], Sequence[Write]] | None,
+        beginning: Callable[[], str | None] | None,
         now: int,
     ) -> Acceptance:
         """Take an event in, unless it is here already or there is no room."""
@@ -113,7 +114,7 @@ class MemoryRows:
         others: list[Write] = []
         try:
             self._apply_journals(also, others)
-            row = self._row_of(arrival, seq)
+            row = self._row_of(arrival, seq, beginning)
             if taking is not None:
                 self._apply_journals(admit_writes(taking(row)), others)
         except BaseException:
@@ -208,18 +209,20 @@ class MemoryRows:
         others += self.broadcasts.forget(chat_id)
         return Forgotten(len(seqs), conversations, records, values, others + len(intents) + len(named))
 
-    def _row_of(self, arrival: Arrival, seq: int) -> InboxRow:
+    def _row_of(self, arrival: Arrival, seq: int, beginning: Callable[[], str | None] | None) -> InboxRow:
         first = self._first_senders.get(arrival.chat_id)
         another = arrival.sender_id is not None and first is not None and first != arrival.sender_id
+        group, parked = another or arrival.chat_id in self._groups, self.journals.has(arrival.chat_id)
+        at_rest = not (group or parked or self._tally.waiting(arrival.chat_id))
         return InboxRow(
             seq,
             arrival.chat_id,
             arrival.at,
             arrival.content_type,
             arrival.body,
-            group=another or arrival.chat_id in self._groups,
-            parked=self.journals.has(arrival.chat_id),
-            alone=not self._tally.waiting(arrival.chat_id),
+            group=group,
+            parked=parked,
+            begun=admit_begun(beginning()) if beginning is not None and at_rest else None,
         )
 
     def _store(self, arrival: Arrival, row: InboxRow) -> None:

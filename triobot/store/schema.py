@@ -157,6 +157,10 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(number=4, release="0.1.0", min_reader=3, statements=CREATE_BROADCASTS),
     # Code that doesn't know the ledger would let paid money lapse: it must not open such a store.
     Migration(number=5, release="0.1.0", min_reader=5, statements=MONEY),
+    # Code that doesn't know what has begun with an event routes that event anew, as one that waits.
+    Migration(
+        number=6, release="0.1.0", min_reader=5, statements=("ALTER TABLE inbox ADD COLUMN begun TEXT",)
+    ),
 )
 
 

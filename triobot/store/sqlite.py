@@ -232,6 +232,7 @@ class _SqliteStore:
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
+        beginning: Callable[[], str | None] | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         admit_arrival(arrival)
@@ -239,7 +240,7 @@ class _SqliteStore:
         now = self._clock.now()
 
         def work(tables: Tables) -> Acceptance:
-            return tables.accept(arrival, quota, writes, taking, now)
+            return tables.accept(arrival, quota, writes, taking, beginning, now)
 
         def announce(acceptance: Acceptance) -> None:
             if on_commit is not None and isinstance(acceptance, Accepted):
@@ -256,8 +257,9 @@ class _SqliteStore:
             for write in admitted:
                 tables.apply(write, now)
 
-        # That events have been dealt with can be written with whatever comes next.
-        lazy = all(isinstance(write, Consume) for write in admitted)
+        # That events have been dealt with can be written with whatever comes next; not what was done for
+        # them, which would be done again.
+        lazy = all(isinstance(write, Consume) and not write.spoken for write in admitted)
         await self._writer.ask(work, writes=True, size=size_of(admitted), lazy=lazy)
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:

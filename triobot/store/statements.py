@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Final, final
 
 from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
 from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
@@ -30,8 +30,8 @@ from ..seams import (
     Settle,
     Write,
 )
-from ..wire.ids import ChatId
-from .admission import admit_writes
+from ..wire.ids import ChatId, SenderId
+from .admission import admit_begun, admit_writes
 from .broadcasts import BroadcastTables
 from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
 from .journal_tables import LIVE, JournalTables
@@ -40,6 +40,11 @@ from .retention import Retention
 from .ring import overflows
 from .schema import put_meta
 from .tally import Tally
+
+_NOTE_NEW: Final = (
+    "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key) DO NOTHING"
+)
+_CHATS: Final = 16_384
 
 
 @final
@@ -57,6 +62,8 @@ class Tables:
         self.journals = JournalTables(connection, self.tally)
         self.money = MoneyTables(connection)
         self.broadcasts = BroadcastTables(connection)
+        # Chats in which one sender was seen and no other, each with that one.
+        self._alone: dict[ChatId, SenderId] = {}
 
     # --- writing
 
@@ -66,40 +73,36 @@ class Tables:
         quota: Quota,
         also: Sequence[Write],
         taking: Callable[[InboxRow], Sequence[Write]] | None,
+        beginning: Callable[[], str | None] | None,
         now: int,
     ) -> Acceptance:
         """Take an event in, unless it is here already or there is no room."""
-        if is_redelivery(arrival, self._last_delivery(arrival.key)):
+        chat_id, refusal = arrival.chat_id, self.tally.refusal(arrival.chat_id, len(arrival.body), quota)
+        if not self._is_new(arrival, noting=refusal is None):
             return Redelivered()
-        refusal = self.tally.refusal(arrival.chat_id, len(arrival.body), quota)
         if refusal is not None:
             return refusal
         for write in also:
             self.apply(write, now)
-        cursor = self._sql.execute(
-            "INSERT INTO inbox (chat_id, at, content_type, body) VALUES (?, ?, ?, ?)",
-            (arrival.chat_id, arrival.at, arrival.content_type, arrival.body),
-        )
-        seq = cursor.lastrowid
+        group, parked = self._is_group(arrival), self.journals.has(chat_id)
+        at_rest = not (group or parked or self.tally.waiting(chat_id))
+        begun = admit_begun(beginning()) if beginning is not None and at_rest else None
+        seq = self._sql.execute(
+            "INSERT INTO inbox (chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?)",
+            (chat_id, arrival.at, arrival.content_type, arrival.body, begun),
+        ).lastrowid
         assert seq is not None
-        self.tally.count_event(arrival.chat_id, len(arrival.body), sign=1)
-        self._note_delivery(arrival)
-        self._note_sender(arrival)
-        group, parked = self._what_chat(arrival.chat_id)
-        row = InboxRow(
-            seq,
-            arrival.chat_id,
-            arrival.at,
-            arrival.content_type,
-            arrival.body,
-            group=group,
-            parked=parked,
-            alone=self.tally.waiting(arrival.chat_id) == 1,
-        )
+        self.tally.count_event(chat_id, len(arrival.body), sign=1)
+        row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
         if taking is not None:
             for write in admit_writes(taking(row)):
                 self.apply(write, now)
         return Accepted(row)
+
+    def undo(self, mark: int = 0) -> None:
+        """The transaction is taken back, to the tally's mark: so is what is known of its rows."""
+        self.tally.undo(mark)
+        self._alone.clear()
 
     def apply(self, write: Write, now: int) -> None:
         """Do one write."""
@@ -164,10 +167,10 @@ class Tables:
                 self.tally.count_event(ChatId(row[0]), row[1], sign=-1)
 
     def _acknowledge(self, write: Acknowledge, now: int) -> None:
-        for key in write.keys:
-            self._sql.execute(
-                "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL", (now, key)
-            )
+        self._sql.executemany(
+            "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL",
+            [(now, key) for key in write.keys],
+        )
 
     def _intend(self, write: Intent) -> None:
         # An effect that is performed again after a crash has its intent still; it keeps its place.
@@ -217,28 +220,49 @@ class Tables:
                 (write.chat_id, write.key, write.value),
             )
 
-    def _last_delivery(self, key: str | None) -> Delivery | None:
-        if key is None:
-            return None
+    def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
+        """Whether it isn't here already; it is then noted, if it is to be taken in."""
+        if arrival.key is None:
+            return True
+        delivery = (arrival.key, arrival.at, int(arrival.once))
+        # Most keys are new: one statement finds that out, and notes it.
+        if noting and self._sql.execute(_NOTE_NEW, delivery).rowcount:
+            return True
         row: tuple[int, int] | None = self._sql.execute(
-            "SELECT at, acknowledged IS NOT NULL FROM deliveries WHERE key = ?", (key,)
+            "SELECT at, acknowledged IS NOT NULL FROM deliveries WHERE key = ?", (arrival.key,)
         ).fetchone()
-        return None if row is None else Delivery(at=row[0], acknowledged=bool(row[1]))
-
-    def _note_delivery(self, arrival: Arrival) -> None:
-        if arrival.key is not None:
+        if is_redelivery(arrival, None if row is None else Delivery(at=row[0], acknowledged=bool(row[1]))):
+            return False
+        if noting:
             self._sql.execute(
                 "INSERT OR REPLACE INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL)",
-                (arrival.key, arrival.at, int(arrival.once)),
+                delivery,
             )
+        return True
 
-    def _note_sender(self, arrival: Arrival) -> None:
-        if arrival.sender_id is not None:
+    def _is_group(self, arrival: Arrival) -> bool:
+        """Note the sender; whether two different ones were ever seen in this chat."""
+        chat_id, sender_id = arrival.chat_id, arrival.sender_id
+        known = self._alone.get(chat_id)
+        if known is not None and sender_id in (None, known):
+            return False
+        if sender_id is not None:
             self._sql.execute(
                 "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
                 " DO UPDATE SET several = 1 WHERE several = 0 AND first_sender <> excluded.first_sender",
-                (arrival.chat_id, arrival.sender_id),
+                (chat_id, sender_id),
             )
+        several: tuple[int] | None = self._sql.execute(
+            "SELECT several FROM senders WHERE chat_id = ?", (chat_id,)
+        ).fetchone()
+        if several is not None and several[0]:
+            self._alone.pop(chat_id, None)
+            return True
+        if sender_id is not None:
+            if len(self._alone) >= _CHATS:
+                self._alone.clear()
+            self._alone[chat_id] = sender_id
+        return False
 
     def forget(self, chat_id: ChatId) -> Forgotten:
         """Delete everything of a chat."""
@@ -247,6 +271,7 @@ class Tables:
         ).fetchall()
         self._consume(Consume(tuple(seq for (seq,) in seqs)))
         conversations, records = self.journals.forget(chat_id)
+        self._alone.pop(chat_id, None)
         values = self._sql.execute("DELETE FROM data WHERE chat_id = ?", (chat_id,)).rowcount
         others = self._sql.execute("DELETE FROM senders WHERE chat_id = ?", (chat_id,)).rowcount
         intents = self._sql.execute("DELETE FROM intents WHERE recipient = ?", (str(chat_id),)).rowcount
@@ -270,23 +295,15 @@ class Tables:
         return self._rows("WHERE seq > ?", (after,), limit)
 
     def _rows(self, where: str, values: tuple[int, ...], limit: int) -> list[InboxRow]:
-        rows: list[tuple[int, int, int, str, bytes, int | None, int]] = self._sql.execute(
+        rows: list[tuple[int, int, int, str, bytes, int | None, int, str | None]] = self._sql.execute(
             "SELECT seq, inbox.chat_id, at, content_type, body, several,"
-            f" {LIVE.format(chat='inbox.chat_id')} FROM inbox"
+            f" {LIVE.format(chat='inbox.chat_id')}, begun FROM inbox"
             f" LEFT JOIN senders ON senders.chat_id = inbox.chat_id {where} ORDER BY seq LIMIT ?",
             (*values, limit),
         ).fetchall()
         return [
-            InboxRow(row[0], ChatId(row[1]), *row[2:5], group=bool(row[5]), parked=bool(row[6]))
-            for row in rows
+            InboxRow(row[0], ChatId(row[1]), *row[2:5], bool(row[5]), bool(row[6]), row[7]) for row in rows
         ]
-
-    def _what_chat(self, chat_id: ChatId) -> tuple[bool, bool]:
-        """Whether two different senders were ever seen in this chat, and whether it has conversations."""
-        found: tuple[int | None, int] = self._sql.execute(
-            f"SELECT (SELECT several FROM senders WHERE chat_id = ?1), {LIVE.format(chat='?1')}", (chat_id,)
-        ).fetchone()
-        return bool(found[0]), bool(found[1])
 
     def intents(self) -> list[Intent]:
         """Effects whose outcome is not known, in the order in which they were first meant."""

@@ -1,10 +1,11 @@
 """Group commit: the work of many callers in one transaction, and what happens when it fails.
 
-Runs in the worker thread; one call at a time. Each caller's work has a savepoint, so a failure of its own
-concerns it alone. But a full disk or a failed write may end the *whole* transaction, not the savepoint, and
-a program that goes on then writes row by row without any transaction, and answers 200 for the rows before.
-So after every error the connection is asked whether the transaction is still there; if it is gone, all of
-it is done again, caller by caller, in transactions of their own.
+Runs in the worker thread; one call at a time. If one caller's work fails, all of it is taken back and done
+again with a savepoint for each, so a failure of its own concerns it alone. But a full disk or a failed write
+may end the *whole* transaction, not the savepoint, and a program that goes on then writes row by row without
+any transaction, and answers 200 for the rows before. So after every error the connection is asked whether
+the transaction is still there; if it is gone, all of it is done again, caller by caller, in transactions of
+their own.
 
 A failed COMMIT is different. If the disk refused the fsync, nobody knows what reached it, and a second
 fsync of the same file may report success for pages that were lost. So the store is *broken* then: what was
@@ -83,7 +84,7 @@ class Transactions:
             # Once for all, not once for each: a busy file would make every one of them wait again.
             verdict = self._verdict(error, writing=True)
             return [verdict if work.writes else self._alone(work) for work in batch]
-        verdicts = [self._in_savepoint(work) for work in batch]
+        verdicts = self._all_well(batch) or [self._in_savepoint(work) for work in batch]
         try:
             self._sql.execute("COMMIT")
         except sqlite3.Error as error:
@@ -94,6 +95,27 @@ class Transactions:
             return [verdict or self.broken for verdict in verdicts]
         self._tables.tally.settle()
         return verdicts
+
+    def _all_well(self, batch: Sequence[Work]) -> list[Exception | None] | None:
+        """Run them without savepoints of their own; None if one failed: then nothing of them is done.
+
+        Most batches are without fault, and a savepoint costs as much as what one caller does in it.
+        """
+        writing = True
+        try:
+            self._sql.execute("SAVEPOINT work")
+            for work in batch:
+                writing = work.writes
+                work.run(self._tables)
+            self._sql.execute("RELEASE work")
+        except Exception as error:
+            self._verdict(error, writing=writing)
+            if self._broken is not None or not self._back_to_savepoint():
+                self._roll_back()
+                raise _TransactionLostError from error
+            self._tables.undo()
+            return None
+        return [None for _ in batch]
 
     def _in_savepoint(self, work: Work) -> Exception | None:
         mark = self._tables.tally.mark()
@@ -106,7 +128,7 @@ class Transactions:
             if self._broken is not None or not self._back_to_savepoint():
                 self._roll_back()
                 raise _TransactionLostError from error
-            self._tables.tally.undo(mark)
+            self._tables.undo(mark)
             return verdict
         return None
 
@@ -148,7 +170,7 @@ class Transactions:
         return self._sql.in_transaction
 
     def _roll_back(self) -> None:
-        self._tables.tally.undo()
+        self._tables.undo()
         if self._sql.in_transaction:
             try:
                 self._sql.execute("ROLLBACK")

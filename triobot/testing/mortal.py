@@ -82,12 +82,15 @@ class MortalStore:
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
+        beginning: Callable[[], str | None] | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         if self._mortal.dead:
             await trio.lowlevel.checkpoint()
             return OverQuota(whole=True)
-        return await self._inner.accept(arrival, quota=quota, also=also, taking=taking, on_commit=on_commit)
+        return await self._inner.accept(
+            arrival, quota=quota, also=also, taking=taking, beginning=beginning, on_commit=on_commit
+        )
 
     async def commit(self, *writes: Write) -> None:
         if self._mortal.dead:

@@ -8,7 +8,7 @@ the same bytes again. Nothing here knows HTTP: `endpoint` turns an outcome into 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias, assert_never, final
 
 import attrs
@@ -28,7 +28,6 @@ from ..seams import (
     Redelivered,
     Store,
     WallClock,
-    Write,
 )
 from ..wire.decode import decode_event
 from ..wire.events import Event
@@ -85,8 +84,8 @@ Outcome: TypeAlias = Taken | Unread | NoRoom | Unwritable | Unstorable
 class Claim(Protocol):
     """Whoever would deal with an event in the very transaction that accepts it."""
 
-    def taking(self, row: InboxRow) -> Sequence[Write]:
-        """What deals with the event; see `triobot.seams.Store.accept`."""
+    def beginning(self) -> str | None:
+        """What begins with the event; see `triobot.seams.Store.accept`."""
         ...
 
     def accepted(self, row: InboxRow) -> bool:
@@ -237,7 +236,7 @@ class Inbox:
             return await self._store.accept(
                 arrival,
                 quota=self._quota,
-                taking=claim.taking,
+                beginning=claim.beginning,
                 on_commit=lambda row: self._hand_on(row, event, claim),
             )
         except trio.Cancelled:

@@ -1,21 +1,19 @@
 """One commit for an event and for what it begins, where the chat is at rest.
 
 Before an event is stored, the routing is asked who would take it. If that is a conversation that it starts,
-in a chat of which nothing is in memory, the beginning goes into the transaction that accepts the event, and
-the event's row is consumed in it. Whether the chat is at rest is then looked at once more *in* that
-transaction, where nobody can come between: no other event of it waits, and no conversation of it is stored.
-If not, the event is accepted as every other, and goes its way.
+in a chat of which nothing is in memory, the beginning is stored in the event's own row (`begun`). Whether the
+chat is at rest is then looked at once more *in* the transaction that stores it, where nobody can come
+between: no other event of it waits, and no conversation of it is stored. If not, the event is accepted as
+every other, and goes its way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Final, final
 
-from ...journal.records import encode_record
-from ...journals import AppendRecords, BeginConversation, ConversationId, Lease
-from ...seams import Consume, InboxRow, Write
+from ...seams import InboxRow
 from ...wire.events import Event, Join, Message
 from ...wire.ids import ChatId
 from ..conversation import Conversation
@@ -26,6 +24,7 @@ from ..routes.filters import Setting
 from ..routes.routing import Start, decide
 from ..running.waits import Delivery
 from ..services import Services
+from .begun import words_of, write_out
 
 if TYPE_CHECKING:
     from ..dispatcher import Dispatcher
@@ -52,10 +51,16 @@ class Claims:
         self._context: Context | None = None
         # The chats of which an event is being stored as a beginning; True: somebody wants to recall it.
         self._claimed: dict[ChatId, bool] = {}
+        self._from_before = 0
 
-    def open(self) -> None:
-        """From now on events begin conversations in this task's context."""
+    async def open(self) -> None:
+        """From now on events begin conversations in this task's context; those before are written out."""
+        self._from_before = await write_out(self._services.store)
         self._context = copy_context()
+
+    def began(self, row: InboxRow) -> bool:
+        """Whether something has begun with this row in this run, and may not be over."""
+        return row.begun is not None and row.seq > self._from_before
 
     def claim(self, event: Event, at: int) -> EventClaim | None:
         """What is to become durable with this event; None if nothing is."""
@@ -70,16 +75,16 @@ class Claims:
             return None
         if chat_id in self._claimed:
             return None
-        lease = self._services.store.lease(chat_id)
-        start = self._start(event, at)
-        if lease is None or start is None:
+        start = None if self._services.store.lease(chat_id) is None else self._start(event, at)
+        if start is None:
             return None
         now = self._services.clock.now()
-        opened = open_conversation(start.route, Opening(event, at, start.value), now=now, data={})
+        opening = Opening(event, at, start.value)
+        opened = open_conversation(start.route, opening, now=now, data={}, stored=True)
         if not opened.durable:
             return None
         self._claimed[chat_id] = False
-        return _Beginning(event, start, opened, lease, now)
+        return _Beginning(event, start, opened)
 
     def _start(self, event: Event, at: int) -> Start | None:
         """The conversation that would start if nothing went on here."""
@@ -139,24 +144,19 @@ class EventClaim:
         self._offered = [beginning]
         self._beginning: _Beginning | None = None
         self._held = True
-        self._begun = _HAS_NO_NUMBER
 
-    def taking(self, row: InboxRow) -> Sequence[Write]:
+    def beginning(self) -> str | None:
         """See `triobot.webhook.inbox.Claim`. Runs in the store's thread; the last run counts."""
-        self._begun = _HAS_NO_NUMBER
         if self._beginning is None:
             try:
                 self._beginning = self._offered.pop()
             except IndexError:
-                return ()
-        if row.parked or row.group or not row.alone:
-            return ()
-        self._begun = row.seq
-        return self._beginning.writes(row)
+                return None
+        return self._beginning.words()
 
     def accepted(self, row: InboxRow) -> bool:
         """See `triobot.webhook.inbox.Claim`."""
-        begun = self._begun == row.seq
+        begun = row.begun is not None
         self._let_go(begun=begun)
         if self._beginning is None or not begun:
             return False
@@ -183,33 +183,16 @@ class EventClaim:
 class _Beginning:
     """The beginning of a conversation that an event would start."""
 
-    def __init__(self, event: Event, start: Start, opened: Opened, lease: Lease, now: int) -> None:
+    def __init__(self, event: Event, start: Start, opened: Opened) -> None:
         self.event = event
         self.start = start
         self.opened = opened
-        self.lease = lease
         sender = event.sender
         self.owner = sender.id if sender is not None and start.route.per is Per.SENDER else None
-        self._now = now
-        self._first = encode_record(opened.first)
 
-    def writes(self, row: InboxRow) -> Sequence[Write]:
-        """The row that it starts with is known now."""
-        id, route = ConversationId(row.seq), self.start.route
-        return (
-            BeginConversation(
-                self.lease,
-                id,
-                row.chat_id,
-                route.name,
-                str(route.version),
-                self._now,
-                route.kind.value,
-                self.owner,
-            ),
-            AppendRecords(self.lease, id, 0, (self._first,)),
-            Consume((row.seq,)),
-        )
+    def words(self) -> str:
+        """What is stored with the event."""
+        return words_of(self.opened, self.start.route, self.owner)
 
 
 @final

@@ -63,7 +63,9 @@ class Consumption:
         """Write this, as one; returns how many units were added so far, for `wait_for`."""
         if writes:
             self._units.append(tuple(writes))
-            self._chats.update(write.chat_id for write in writes if isinstance(write, PutData))
+            for write in writes:
+                if isinstance(write, PutData):
+                    self._chats[write.chat_id] += 1
             self._added += 1
             self._some.set()
         return self._added
@@ -145,9 +147,10 @@ class Consumption:
             self._in_doubt = True
             raise
         self._written += len(units)
-        for unit in units:
-            self._chats.subtract(write.chat_id for write in unit if isinstance(write, PutData))
-        self._chats += Counter()
+        if self._chats:
+            for unit in units:
+                self._chats.subtract(write.chat_id for write in unit if isinstance(write, PutData))
+            self._chats += Counter()
         self._more_written.unpark_all()
         return True
 

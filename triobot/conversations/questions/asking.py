@@ -21,6 +21,7 @@ from ...wire.results import Sent
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter, fold
 from ..running import taking
+from ..running.endings import Ending
 from ..running.waits import Hint, Otherwise, OtherwisePolicy, Taken, Unfit, Wait
 from .arguments import check_kind, check_otherwise, check_question, check_sent
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
@@ -254,7 +255,7 @@ def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     """Leave a message as its last text without buttons, beside the conversation."""
     journal, house, stored = conversation.journal, conversation.house, conversation.stored
     # Who leaves memory asks still, and its buttons are pressed to bring it back.
-    if house.cut or conversation.left or conversation.replaying or journal.over:
+    if house.cut or conversation.ending is Ending.LEFT or conversation.replaying or journal.over:
         return
     # The last turn of the journal is run again: what it owed is kept, unless it died before it came to rest.
     if not journal.live and stored is not None and not stored.row.unfinished:

@@ -35,6 +35,6 @@ def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]
 
 
 def opened(there: Conversation, made: Opened) -> tuple[ConversationWorld, Incarnation]:
-    """The incarnation of a conversation that begins, with its first record stored already."""
-    world = ConversationWorld(there, None, durable=True, opened=made.first)
+    """The incarnation of a conversation that began with its event, which stands for the first record."""
+    world = ConversationWorld(there, None, durable=True, opened=made)
     return world, Incarnation(world, [made.first], opened=True)

@@ -38,14 +38,16 @@ from ...journals import (
     PutStanding,
     TakeInHand,
 )
-from ...seams import PutData, Write
+from ...seams import Consume, PutData, Write
 from ..running import taking
 from ..running.leash import parting_line
 from ..running.lines import calling_line
 from ..running.waits import Wait
+from .opening import Opened
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
+    from ..inspection.checking import Watched
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -59,7 +61,8 @@ class ConversationWorld:
         over: nothing is written for it any more.
 
     Args:
-        opened: its first record, if that is stored already.
+        opened: how it began, if the row of its event says so: that row stands for the first record, and is
+            consumed with the first thing that is written.
     """
 
     def __init__(
@@ -68,7 +71,7 @@ class ConversationWorld:
         row: ConversationRow | None,
         *,
         durable: bool,
-        opened: Record | None = None,
+        opened: Opened | None = None,
     ) -> None:
         self.durable = durable
         self.over = False
@@ -80,12 +83,16 @@ class ConversationWorld:
         self._lease = lease if row is None else row.lease
         self._id = ConversationId(conversation.seq)
         self._run = 1 if row is None else row.run
+        self._opened = opened
         self._position = int(opened is not None) if row is None else row.position
-        self._begun = opened is not None or row is not None
+        self._begun = row is not None
         self._written = 0
+        self._wakes = row is not None
         replays, stored = conversation.services.replays, conversation.stored
-        known = stored.records if stored is not None else () if opened is None else (opened,)
-        self._watched = replays.watch(conversation, self._lease, known) if replays and durable else None
+        self._watched: Watched | None = None
+        if replays and durable:
+            known = stored.records if stored is not None else () if opened is None else (opened.whole(),)
+            self._watched = replays.watch(conversation, self._lease, known)
 
     # --- what is recorded
 
@@ -100,7 +107,9 @@ class ConversationWorld:
         failure = _failure(entry.records) if ended else None
         # What ends well leaves nothing, so that its last records need not be written to be deleted.
         gone = ended and failure is None
-        writes: list[Write] = [] if self._begun or gone else [self._begin()]
+        writes: list[Write] = []
+        if not self._begun:
+            writes += self._consume() if gone else self._begin()
         if not gone:
             writes += self._records(entry.records)
         writes += self._house.tidying.going(entry.moves)
@@ -112,24 +121,32 @@ class ConversationWorld:
             self.over = True
         elif entry.records or entry.standing:
             writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
-        self._begun = True
+        self._begun = self._begun or not gone
         self._written = self._house.write(writes, chat_id if entry.data else None)
         if self._watched is not None:
             self._watched.add(entry.records)
 
-    def _begin(self) -> Write:
-        there, route = self._there, self._there.route
-        return BeginConversation(
+    def _begin(self) -> list[Write]:
+        there, route, opened = self._there, self._there.route, self._opened
+        begin = BeginConversation(
             self._lease,
             self._id,
             there.life.chat_id,
             route.name,
             str(route.version),
-            self.now(),
+            self.now() if opened is None else opened.first.time,
             "aside" if there.beside else route.kind.value,
             there.owner,
             there.key,
         )
+        if opened is None:
+            return [begin]
+        first = AppendRecords(self._lease, self._id, 0, (encode_record(opened.whole()),))
+        return [begin, first, *self._consume()]
+
+    def _consume(self) -> list[Write]:
+        """The end of the row that stands for the first record."""
+        return [] if self._opened is None else [Consume((self._there.seq,), spoken=True)]
 
     def _records(self, records: Sequence[Record]) -> list[Write]:
         kept = records if self.durable else records[:1] if self._position == 0 else ()
@@ -147,11 +164,15 @@ class ConversationWorld:
     def end_with(self) -> Sequence[Write]:
         """What ends it in somebody else's transaction; nothing more is written for it then."""
         self.over = True
-        return [EndConversation(self._lease, self._id, self.now())] if self._begun else []
+        return [EndConversation(self._lease, self._id, self.now())] if self._begun else self._consume()
 
     def counted(self) -> Sequence[Write]:
         """What counts it as in hand, for when the program dies."""
-        return [] if self.over or not self._begun else [self._in_hand()]
+        if self.over or not (self._begun or self._opened):
+            return []
+        begin = [] if self._begun else self._begin()
+        self._begun = True
+        return [*begin, self._in_hand()]
 
     def acquitted(self, count: int) -> Sequence[Write]:
         """What sets that count, and lets it be revived."""
@@ -182,7 +203,9 @@ class ConversationWorld:
             waiting.subject.parked_as = None
 
     def wake_at(self, when: int | None) -> None:
-        self._house.wake_at(self._there, when)
+        if when is not None or self._wakes:
+            self._wakes = when is not None
+            self._house.wake_at(self._there, when)
         self._there.rested()
         if self._watched is not None:
             self._watched.rests()

@@ -15,7 +15,7 @@ import attrs
 from ...errors import UnrecordableError
 from ...journal.records import Start as StartRecord
 from ...values import decode_value, encode_value
-from ...wire.events import Event, Join
+from ...wire.events import Event, Join, Message
 from ..routes.declarations import Route
 
 
@@ -44,22 +44,36 @@ class Opened:
     """A beginning.
 
     Attributes:
-        first: the first record.
+        first: the first record; without its `event` if `told` has that.
         value: as the conversation's code sees it.
         durable: False if no record can hold what it was started with: then it lives as long as the process.
+        told: what the record's `event` is to be, which is written down once it is asked for (`whole`).
     """
 
     first: StartRecord
     value: object = attrs.field(repr=False)
     durable: bool
+    told: Mapping[str, object] | None = attrs.field(default=None, repr=False)
+
+    def whole(self) -> StartRecord:
+        """The first record, as it is to be stored."""
+        return self.first if self.told is None else attrs.evolve(self.first, event=encode_value(self.told))
 
 
-def open_conversation(route: Route, opening: Opening, *, now: int, data: Mapping[str, str]) -> Opened:
+def open_conversation(
+    route: Route, opening: Opening, *, now: int, data: Mapping[str, str], stored: bool = False
+) -> Opened:
     """Make the first record.
 
     Args:
         data: what the chat keeps.
+        stored: the event is stored elsewhere, so that its text may wait, if it is sure to have one.
     """
+    event = opening.event
+    if stored and opening.value is event and route.durable and not opening.args and _has_text(event):
+        told = {"event": event, "interrupted": opening.interrupted, "at": opening.at}
+        bare = StartRecord(now, route.name, route.version, secrets.token_hex(16), event="", data=dict(data))
+        return Opened(bare, event, durable=True, told=told)
     told = {"event": opening.event, "interrupted": opening.interrupted, "at": opening.at}
     # The wire's own events are the same when they come back, and there is no need to say them twice.
     same = opening.value is opening.event and type(opening.event).__module__ == Join.__module__
@@ -75,3 +89,8 @@ def open_conversation(route: Route, opening: Opening, *, now: int, data: Mapping
         durable, text, args = False, "[1,null]", "[1,[]]"
     first = StartRecord(now, route.name, route.version, secrets.token_hex(16), args, text, dict(data))
     return Opened(first, value, durable)
+
+
+def _has_text(event: Event) -> bool:
+    """Whether this can be recorded, beyond doubt: what was sent may hold numbers that can't."""
+    return isinstance(event, Join) or (isinstance(event, Message) and isinstance(event.content, str))

@@ -176,7 +176,8 @@ def decide(
         # Not an author's filter: one that takes anything would swallow somebody's money.
         charges = (wait for wait in waits if wait.question)
         return _first(event, setting, charges) or Drop("payment_without_charge")
-    return _walk(case, [row for row in ROWS if not (jumped and row.once)]) or Drop("nobody")
+    rows = ROWS if waits or watches or live is not None else _AT_REST
+    return _walk(case, [row for row in rows if not row.once] if jumped else rows) or Drop("nobody")
 
 
 def jump(
@@ -194,7 +195,10 @@ def jump(
 
 
 def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
-    return next((found for row in rows if (found := row.take(case)) is not None), None)
+    for row in rows:
+        if (found := row.take(case)) is not None:
+            return found
+    return None
 
 
 def _asked(asked: Call | Halt, case: Case) -> Decision:
@@ -278,6 +282,7 @@ class Row:
         take: the decision, or None: the next row is asked.
         jumps: it goes ahead of what is queued, and doesn't wait for its turn.
         once: it is not asked again when the event's turn comes.
+        within: it asks conversations that are there.
     """
 
     name: str
@@ -286,6 +291,7 @@ class Row:
     take: Callable[[Case], Decision | None] = attrs.field(repr=False)
     jumps: bool = False
     once: bool = False
+    within: bool = False
 
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -296,6 +302,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "the event ends the block; the newest one that takes it, of all conversations of the chat",
         _block,
         True,
+        within=True,
     ),
     Row(
         "interrupt",
@@ -306,12 +313,19 @@ ROWS: Final[tuple[Row, ...]] = (
         True,
     ),
     Row("aside", "an aside", "runs beside the live one", _aside, True, True),
-    Row("question", "an open question, by its own buttons or form", "the question's conversation", _question),
+    Row(
+        "question",
+        "an open question, by its own buttons or form",
+        "the question's conversation",
+        _question,
+        within=True,
+    ),
     Row(
         "wait",
         "the newest open wait that takes it, the sender's own first",
         "its conversation, live or aside",
         _newest_wait,
+        within=True,
     ),
     Row(
         "over",
@@ -324,6 +338,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "a live conversation, the sender's own or the chat's",
         "its mailbox while it is busy; what `otherwise=` says while it waits",
         _live,
+        within=True,
     ),
     Row(
         "conversation",
@@ -334,6 +349,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("nobody", "nobody", 'counted; a press is answered "expired", a signal is kept', _nobody),
 )
 """Who is asked, in this order."""
+
+_AT_REST: Final = tuple(row for row in ROWS if not row.within)
 
 
 def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: FilterFailed) -> End | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ...errors import (
     ConfigError,
     ConversationEndedError,
+    DeliveryUnknownError,
     ForbiddenError,
     ForeignTaskError,
     LocalProtocolError,
@@ -28,7 +29,8 @@ from ...errors import (
 from ...journal.faults import leaves
 from ...seams import Alarm
 from ...wire.ids import ChatId
-from ...wire.operations import SendMessage
+from ...wire.operations import Operation, SendMessage
+from .endings import Ending
 from .lines import failing_line
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
     chat_id, name = conversation.life.chat_id, conversation.route.name
     # Refused in its own chat: somebody else who has left is no reason to say nothing here.
     refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
-    if conversation.left or refused:
+    if conversation.ending is Ending.LEFT or refused:
         conversation.house.count("gone")
         return ""
     if (unpaid := _unpaid(errors)) is not None:
@@ -95,6 +97,11 @@ def _unpaid(errors: Sequence[Exception]) -> str | None:
         if all(isinstance(error, kind) for error in errors):
             return word
     return None
+
+
+def lost_in_flight(operation: Operation[object]) -> DeliveryUnknownError:
+    """What a send comes to that may have left before a crash, and must not be repeated by itself."""
+    return DeliveryUnknownError(operation.path, "the program ended while it was in flight")
 
 
 async def apologize(conversation: Conversation, words: str) -> None:

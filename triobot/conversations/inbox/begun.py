@@ -1,0 +1,87 @@
+"""What began with its event: the event's row stands for the first record, until something else is written.
+
+Most conversations end well before anything of them has to be known; then that row is all that was ever
+stored of them, and it is consumed. One that comes to rest, or does more than one thing, is written out by
+itself (`ConversationWorld`). What was under way when the last process ended is written out by the next one,
+before anything else happens there, so that it is revived as every other conversation.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Final, cast
+
+from ...errors import UnreadableRecordError
+from ...journal.records import FORMAT, encode_record
+from ...journal.records import Start as StartRecord
+from ...journals import AppendRecords, BeginConversation, ConversationId, Lease, RunKind
+from ...seams import Consume, InboxRow, Store, Write
+from ...values import encode_value
+from ...wire.ids import SenderId
+from ..revival.opening import Opened
+from ..routes.declarations import Route
+from .consumption import stored_event
+
+log: Final = logging.getLogger("triobot.conversations")
+
+_PAGE: Final = 256
+
+
+def words_of(opened: Opened, route: Route, owner: SenderId | None) -> str:
+    """What is stored with the event of a conversation that begins, besides the event."""
+    first = opened.first
+    event = first.event if opened.told is None else None
+    return json.dumps(
+        [FORMAT, first.fn, route.kind.value, first.version, owner, first.time, first.seed, event]
+    )
+
+
+async def write_out(store: Store) -> int:
+    """Write out what began in an earlier run and was under way at its end; returns the newest row's number.
+
+    A row that can't be read stays, as that of an event which waits.
+    """
+    newest = 0
+    while rows := await store.backlog(after=newest, limit=_PAGE):
+        newest = rows[-1].seq
+        if writes := [write for row in rows for write in _written_out(row, store.lease(row.chat_id))]:
+            await store.commit(*writes)
+    return newest
+
+
+def _written_out(row: InboxRow, lease: Lease | None) -> Sequence[Write]:
+    if row.begun is None or lease is None:
+        return ()
+    try:
+        version, fn, kind, code, owner, time, seed, told = _read(row.begun)
+        if version != FORMAT:
+            raise UnreadableRecordError(f"it has format {version!r}; this program reads {FORMAT}")
+        event = stored_event(row)
+        if event is None:
+            raise UnreadableRecordError("its event can't be read")
+        if told is None:
+            told = encode_value({"event": event, "interrupted": None, "at": row.at})
+    except UnreadableRecordError as error:
+        log.warning("event %d of chat %s is taken as new: %s", row.seq, row.chat_id, error)
+        return ()
+    id, first = ConversationId(row.seq), StartRecord(time, fn, code, seed, event=told)
+    return (
+        BeginConversation(lease, id, row.chat_id, fn, str(code), time, kind, owner),
+        AppendRecords(lease, id, 0, (encode_record(first),)),
+        Consume((row.seq,)),
+    )
+
+
+def _read(text: str) -> tuple[int, str, RunKind, int, SenderId | None, int, str, str | None]:
+    try:
+        parts: object = json.loads(text)
+    except ValueError:
+        parts = None
+    if not isinstance(parts, list) or len(cast("list[object]", parts)) != 8:
+        raise UnreadableRecordError("this is no beginning of a conversation")
+    return cast(
+        "tuple[int, str, RunKind, int, SenderId | None, int, str, str | None]",
+        tuple(cast("list[object]", parts)),
+    )
