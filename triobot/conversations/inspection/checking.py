@@ -144,7 +144,7 @@ class Watched:
     def _snapshot(self) -> Checked | None:
         """Where the original stands now; None if it works again, or was looked at there before."""
         there = self._there
-        if len(self._records) < self._next:
+        if not self._records or len(self._records) < self._next:
             return None
         if isinstance(last := self._records[-1], Ended | Continued):
             standing = Standing(ending=recorded_ending(last))
