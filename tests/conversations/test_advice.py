@@ -18,7 +18,6 @@ from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
 
 SCORES: Key[dict[str, int]] = Key("scores", dict, default={})
-data_module._declared.clear()
 Work = Callable[[Chat], Awaitable[object]]
 
 

@@ -30,7 +30,6 @@ class Answers:
 VISITS = Key("visits", int, default=0)
 ANSWERS = Key("answers", Answers)
 SCORES = Key("scores", dict[int, int], default={1: 1})
-data_module._declared.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,6 @@ from triobot.wire.ids import ChatId
 
 OTHER = ChatId(6)
 STEPS = Key("steps", int, default=0)
-data_module._declared.clear()
 
 
 @attrs.frozen
