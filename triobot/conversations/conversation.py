@@ -334,6 +334,11 @@ class Conversation:
         return self._incarnation
 
     @property
+    def rests(self) -> bool:
+        """It stands somewhere, and nothing comes next."""
+        return self._incarnation is not None and self._incarnation.rests
+
+    @property
     def replaying(self) -> bool:
         """What runs now ran before; what it did beside its operations has been done."""
         return self._incarnation is not None and self._incarnation.replaying

@@ -148,7 +148,7 @@ class Watched:
             return None
         if isinstance(last := self._records[-1], Ended | Continued):
             standing = Standing(ending=recorded_ending(last))
-        elif there.journal.rests:
+        elif there.rests:
             standing = standing_of(there.journal)
         else:
             return None  # it will rest again
