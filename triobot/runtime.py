@@ -354,6 +354,8 @@ async def open_work(
             async with trio.open_nursery() as nursery:
                 intake.work = work
                 try:
+                    # A payment whose conversation nobody finds is taken from the screen.
+                    await dispatcher.claims.write_out()
                     await cashier.start(partial(goes_on, intake.store, table))
                     await nursery.start(cashier.run)
                     await nursery.start(dispatcher.run)

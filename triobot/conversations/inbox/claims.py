@@ -51,16 +51,21 @@ class Claims:
         self._context: Context | None = None
         # The chats of which an event is being stored as a beginning; True: somebody wants to recall it.
         self._claimed: dict[ChatId, bool] = {}
-        self._from_before = 0
+        self._from_before: int | None = None
+
+    async def write_out(self) -> None:
+        """Write out what began in an earlier run, before anybody asks the store who goes on."""
+        self._from_before = await write_out(self._services.store)
 
     async def open(self) -> None:
         """From now on events begin conversations in this task's context; those before are written out."""
-        self._from_before = await write_out(self._services.store)
+        if self._from_before is None:
+            await self.write_out()
         self._context = copy_context()
 
     def began(self, row: InboxRow) -> bool:
         """Whether something has begun with this row in this run, and may not be over."""
-        return row.begun is not None and row.seq > self._from_before
+        return row.begun is not None and self._from_before is not None and row.seq > self._from_before
 
     def claim(self, event: Event, at: int) -> EventClaim | None:
         """What is to become durable with this event; None if nothing is."""
