@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "jobs": WIRE,
     "journals": WIRE,
     "alarm_kinds": set(),
-    "money": WIRE | {"alarm_kinds"},
+    "money": WIRE | {"alarm_kinds", "journals"},
     "seams": WIRE | {"alarm_kinds", "jobs", "journals", "money"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias, final
 import attrs
 
 from .alarm_kinds import AlarmKind
+from .journals import KeepResult
 from .wire.events import InvoiceCallback, PayCallback, Sender
 from .wire.ids import ChatId, InvoiceId, MessageId, RefId
 from .wire.markup import Currency
@@ -216,6 +217,30 @@ class AlarmRows(Protocol):
 
 
 MoneyWrite: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | AlarmTold
+
+Decided: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | KeepResult
+"""What a move may store: where the payment is now, its alarms, and the record of who moved it."""
+
+
+@final
+@attrs.frozen(eq=False)
+class MovePayment:
+    """Move a payment from where it is when this is stored.
+
+    For whoever stores a move together with something else, and can't read the row again and repeat: it is
+    read in the very transaction that stores what becomes of it, and so is never stale.
+
+    Attributes:
+        move: what is to be stored, given the row as it is then; None if there is none. Called inside the
+            transaction, maybe in another thread, maybe more than once, of which the last time counts: it
+            must be pure, and quick. If it raises StaleRowError, the whole commit is refused with that.
+        committed: called once that is durable, before the commit returns, even when nobody waits any more;
+            it must be quick and must not raise.
+    """
+
+    id: RefId
+    move: Callable[[PaymentRow | None], Sequence[Decided]] = attrs.field(repr=False)
+    committed: Callable[[], None] = attrs.field(repr=False)
 
 
 # --- what conversations and payments say to one another
