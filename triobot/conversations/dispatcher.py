@@ -31,7 +31,7 @@ from .doors.signals import SIGNAL
 from .inbox import catching_up
 from .inbox.catching_up import CatchingUp
 from .inbox.claims import Claims
-from .inbox.consumption import Consumption, stored_event
+from .inbox.consumption import Consumption, Writer, stored_event
 from .inbox.outdated import Outdated
 from .inspection.portrait import ChatPortrait, portray
 from .life import ChatLife
@@ -373,9 +373,9 @@ class Dispatcher:
         """These inbox rows have been dealt with, and this was kept meanwhile."""
         self._consumption.add([*([Consume(tuple(seqs))] if seqs else []), *data])
 
-    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> int:
+    def write(self, writes: Sequence[Write], chat_id: ChatId | None, writer: Writer | None = None) -> int:
         """Make this durable, as one, soon."""
-        return self._consumption.add(writes)
+        return self._consumption.add(writes, writer)
 
     def before_writing(self, look: Callable[[], None]) -> None:
         """Call this once, just before something is written, soon: it may have more to write."""

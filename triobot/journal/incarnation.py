@@ -196,11 +196,10 @@ class Incarnation:
         """Take the last turn of the journal for one that never ended: a deadline or an interrupt cuts it."""
         lasts(self._turns)
 
-    def hangs(self) -> None:
-        """Give up a replay that doesn't come to its end: whoever has the turn waits, and not for the chat."""
+    def give_up(self, what: str) -> None:
+        """Go no further, and be stuck here: because of `what`."""
         holder = self._turns.holder
         task = next((task for task, branch in self._tasks.items() if branch is holder), None)
-        what = "it went on here, and now waits for something that isn't the chat's"
         self._turns.get_stuck(self._main.turn if holder is None else holder.turn, what, task)
 
     @property

@@ -59,6 +59,7 @@ class ConversationWorld:
     Attributes:
         durable: its records are kept; otherwise only that it exists.
         over: nothing is written for it any more.
+        lost: the store refused something that it wrote.
 
     Args:
         opened: how it began, if the row of its event says so: that row stands for the first record, and is
@@ -74,7 +75,7 @@ class ConversationWorld:
         opened: Opened | None = None,
     ) -> None:
         self.durable = durable
-        self.over = False
+        self.over = self.lost = False
         self._there = conversation
         self._house = conversation.house
         lease = conversation.services.store.lease(conversation.life.chat_id)
@@ -122,9 +123,15 @@ class ConversationWorld:
         elif entry.records or entry.standing:
             writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
         self._begun = self._begun or not gone
-        self._written = self._house.write(writes, chat_id if entry.data else None)
+        self._written = self._house.write(writes, chat_id if entry.data else None, self)
         if self._watched is not None:
             self._watched.add(entry.records)
+
+    def refused(self, error: Exception) -> None:
+        """Something that it did can't be stored: it goes no further, and the next start goes on before it."""
+        if not self.over:
+            self.over = True
+            self._there.journal.give_up(f"what it did here can't be stored: {type(error).__name__}")
 
     def _begin(self) -> list[Write]:
         there, route, opened = self._there, self._there.route, self._opened
