@@ -29,7 +29,7 @@ from .conversations.dispatcher import Dispatcher
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
 from .conversations.speaking import Speech
-from .money import Captured, Ticket
+from .money import Captured, MovePayment
 from .operator import Desk, Pulse, Rung, serve_desk, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.desk import StoredBroadcasts, answer
@@ -321,8 +321,8 @@ async def open_work(
     ):
         dispatcher: Dispatcher
 
-        async def deliver(captured: Captured, ticket: Ticket) -> bool:
-            return await deliver_money(dispatcher.elsewhere, dispatcher, captured, ticket)
+        async def deliver(captured: Captured, claim: MovePayment) -> bool:
+            return await deliver_money(dispatcher.elsewhere, dispatcher, captured, claim)
 
         cashier = Cashier(
             intake.store,

@@ -21,7 +21,7 @@ from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.routes.router import Router, table_of
 from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
-from triobot.money import Captured, Ticket
+from triobot.money import Captured, MovePayment
 from triobot.payments.cashier import Cashier
 from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
@@ -86,8 +86,8 @@ class Town:
         self.dispatcher = Dispatcher(self.services, self._table, username=self._username)
         return self.dispatcher
 
-    async def _deliver(self, captured: Captured, ticket: Ticket) -> bool:
-        return await deliver(self.dispatcher.elsewhere, self.dispatcher, captured, ticket)
+    async def _deliver(self, captured: Captured, claim: MovePayment) -> bool:
+        return await deliver(self.dispatcher.elsewhere, self.dispatcher, captured, claim)
 
     # --- people do
 

@@ -366,6 +366,7 @@ class Incarnation:
         raises: Raises = (),
         in_doubt: Exception | None = None,
         holds: bool = False,
+        inside: bool = False,
     ) -> T:
         """Run ``body()`` at least once, and never again once its outcome is recorded.
 
@@ -373,6 +374,7 @@ class Incarnation:
             lane: those of one lane start one after another, in the order of their operations.
             raises: the author's own errors that come back as themselves.
             holds: deadlines around it wait for it a little (`stimuli.HELD`).
+            inside: only the store sees what it does, so it may begin before what was before it is durable.
             in_doubt: raised in place of a repeat, when it may have happened before a crash.
 
         Cancellation: *ambiguous*: the body may have done its work.
@@ -380,7 +382,8 @@ class Incarnation:
         parked = await enter(self._turns, self.current(), kind, Nature.EFFECT, fingerprint)
         parked.lane, parked.holds = lane, holds
         parked.in_doubt = None if in_doubt is None else record_error(in_doubt)
-        value = await perform(self._turns, parked, body, raises, intend=in_doubt is not None)
+        intend = in_doubt is not None
+        value = await perform(self._turns, parked, body, raises, intend=intend, inside=inside)
         return cast("T", value)
 
     # --- structure

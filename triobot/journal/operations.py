@@ -63,16 +63,26 @@ async def park(turns: Turns, parked: Parked) -> object:
 
 
 async def perform(
-    turns: Turns, parked: Parked, body: Callable[[], Awaitable[object]], raises: Raises, *, intend: bool
+    turns: Turns,
+    parked: Parked,
+    body: Callable[[], Awaitable[object]],
+    raises: Raises,
+    *,
+    intend: bool,
+    inside: bool,
 ) -> object:
-    """Park an effect, run its body if it has no outcome yet, and go on with that."""
+    """Park an effect, run its body if it has no outcome yet, and go on with that.
+
+    Args:
+        inside: nobody but the store sees what it does.
+    """
     turns.park(parked)
     given = await _sleep(turns, parked)
     if given is Signal.GO:
         if intend:
             row = Intended(parked.id, parked.kind, parked.fingerprint)
             turns.world.append(Entry(rows=(row,), unfinished=True))
-        turns.finish(parked, await _outcome(turns, parked, body, raises))
+        turns.finish(parked, await _outcome(turns, parked, body, raises, inside=inside))
         given = await _sleep(turns, parked)
     return await take(turns, parked, given, raises)
 
@@ -123,13 +133,14 @@ async def _read(turns: Turns, parked: Parked, read: Callable[[], T]) -> T:
 
 
 async def _outcome(
-    turns: Turns, parked: Parked, body: Callable[[], Awaitable[object]], raises: Raises
+    turns: Turns, parked: Parked, body: Callable[[], Awaitable[object]], raises: Raises, *, inside: bool
 ) -> Outcome:
     """Run a body to its end, whatever that is."""
     branch = parked.branch
     try:
         with trio.CancelScope() as branch.body:
-            await turns.world.commit()
+            if not inside:
+                await turns.world.commit()
             return record_value(await body())
     except Exception as error:
         return record_error(error, raises)

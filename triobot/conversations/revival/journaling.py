@@ -18,6 +18,7 @@ from ...journal.records import (
     Ended,
     Intended,
     OperationId,
+    Outcome,
     Record,
     Result,
     Row,
@@ -167,6 +168,24 @@ class ConversationWorld:
         if isinstance(row, Intended):
             return KeepIntent(self._lease, self._id, self._run, row.id, now, text)
         return KeepResult(self._lease, self._id, self._run, row.id, now, text)
+
+    def result_of(self, operation: OperationId) -> Callable[[Outcome], Sequence[KeepResult]]:
+        """What keeps an operation's outcome in somebody else's transaction, once that is known.
+
+        What it gives may be called in another thread.
+        """
+        lease, id_, run, now, durable = self._lease, self._id, self._run, self.now(), self.durable
+
+        def keep(outcome: Outcome) -> Sequence[KeepResult]:
+            text = encode_record(Result(operation, now, outcome))
+            return [KeepResult(lease, id_, run, operation, now, text)] if durable else []
+
+        return keep
+
+    def write(self, writes: Sequence[Write]) -> int:
+        """Make this durable behind what was appended, and before what will be; see `House.write`."""
+        self._written = self._house.write(writes, None, self)
+        return self._written
 
     def end_with(self) -> Sequence[Write]:
         """What ends it in somebody else's transaction; nothing more is written for it then."""
