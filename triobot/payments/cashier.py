@@ -53,7 +53,6 @@ _ENDS: Final[dict[PaymentEnd, tuple[Plain, ...]]] = {
     "never_left": (Plain("send_never_left"),),
     "replaced": (Plain("taker_gone"), Plain("removed")),
 }
-_INTERRUPTED: Final[tuple[State, ...]] = ("prepared", "sending", "verifying", "verified", "delivered")
 _TAKEN: Final[tuple[State, ...]] = (
     "prepared",
     "sending",
@@ -381,7 +380,7 @@ def _at_start(entry: Entry, epoch: int, alive: bool) -> list[Plain]:
     """What a start of the program means for an entry."""
     if entry.epoch < epoch and not entry.uncertain:
         return [Plain("restored")]
-    facts = [Plain("restart")] if entry.state in _INTERRUPTED else []
+    facts = [Plain("restart")]
     if entry.taker == "conversation" and not alive:
         facts.append(Plain("taker_gone"))
     return facts
