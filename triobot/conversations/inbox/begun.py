@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from ...errors import UnreadableRecordError
 from ...journal.records import FORMAT, encode_record
@@ -28,13 +28,15 @@ log: Final = logging.getLogger("triobot.conversations")
 
 _PAGE: Final = 256
 
+_Begun: TypeAlias = tuple[int, str, RunKind, int, SenderId | None, int, str, str | None, dict[str, str]]
+
 
 def words_of(opened: Opened, route: Route, owner: SenderId | None) -> str:
     """What is stored with the event of a conversation that begins, besides the event."""
     first = opened.first
     event = first.event if opened.told is None else None
     return json.dumps(
-        [FORMAT, first.fn, route.kind.value, first.version, owner, first.time, first.seed, event]
+        [FORMAT, first.fn, route.kind.value, first.version, owner, first.time, first.seed, event, first.data]
     )
 
 
@@ -55,7 +57,7 @@ def _written_out(row: InboxRow, lease: Lease | None) -> Sequence[Write]:
     if row.begun is None or lease is None:
         return ()
     try:
-        version, fn, kind, code, owner, time, seed, told = _read(row.begun)
+        version, fn, kind, code, owner, time, seed, told, data = _read(row.begun)
         if version != FORMAT:
             raise UnreadableRecordError(f"it has format {version!r}; this program reads {FORMAT}")
         event = stored_event(row)
@@ -66,7 +68,7 @@ def _written_out(row: InboxRow, lease: Lease | None) -> Sequence[Write]:
     except UnreadableRecordError as error:
         log.warning("event %d of chat %s is taken as new: %s", row.seq, row.chat_id, error)
         return ()
-    id, first = ConversationId(row.seq), StartRecord(time, fn, code, seed, event=told)
+    id, first = ConversationId(row.seq), StartRecord(time, fn, code, seed, event=told, data=data)
     return (
         BeginConversation(lease, id, row.chat_id, fn, str(code), time, kind, owner),
         AppendRecords(lease, id, 0, (encode_record(first),)),
@@ -74,14 +76,11 @@ def _written_out(row: InboxRow, lease: Lease | None) -> Sequence[Write]:
     )
 
 
-def _read(text: str) -> tuple[int, str, RunKind, int, SenderId | None, int, str, str | None]:
+def _read(text: str) -> _Begun:
     try:
         parts: object = json.loads(text)
     except ValueError:
         parts = None
-    if not isinstance(parts, list) or len(cast("list[object]", parts)) != 8:
+    if not isinstance(parts, list) or len(cast("list[object]", parts)) != 9:
         raise UnreadableRecordError("this is no beginning of a conversation")
-    return cast(
-        "tuple[int, str, RunKind, int, SenderId | None, int, str, str | None]",
-        tuple(cast("list[object]", parts)),
-    )
+    return cast("_Begun", tuple(cast("list[object]", parts)))
