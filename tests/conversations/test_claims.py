@@ -239,6 +239,23 @@ async def test_who_gives_up_first_takes_the_beginning_along(known: bool, autojum
         assert town.counts["taken_at_once"] == 1
 
 
+async def test_what_fails_when_nobody_waits_for_it_claims_no_chat(autojump_clock: MockClock) -> None:
+    """The sender is gone while the disk is full: the chat begins again as any, and its deadlines are kept."""
+    store = FakeStore()
+    async with open_town(echo_bot(), store=store) as town:
+        await town.rest()
+        claims, now = town.dispatcher.claims, town.services.clock.now()
+        claim = claims.claim(Message(CHAT, "hi", ALI), now)
+        assert claim is not None
+        claim.beginning(dict)
+        assert claims.defers(CHAT)
+        claim.over(known=False)
+        await town.rest()
+        assert not claims.defers(CHAT)
+        await town.says("hi")
+        assert town.counts["taken_at_once"] == 1
+
+
 async def test_a_chat_that_is_not_at_rest_is_not_taken_at_once(autojump_clock: MockClock) -> None:
     """One that runs, a group, and two events at a time: the second goes its way behind the first."""
     store = FakeStore(commit_lag=0.1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 import trio
 
-from ...errors import StoreFullError
+from ...errors import StoreError, StoreFullError
 from ...money import Captured
 from ...seams import Accepted, Arrival, InboxRow, OverQuota, PutData, Quota, Write
 from ...wire.events import Event, Sender
@@ -147,7 +147,12 @@ class Elsewhere:
             start = Start(route, fresh.value, fresh)
             conversation.life.succeed(conversation, start, Delivery(row.seq, as_event(fresh), row.at))
 
-        await self._accept(arrival, succeed, also=conversation.end_with())
+        try:
+            await self._accept(arrival, succeed, also=conversation.end_with())
+        except StoreError:
+            if conversation.world is not None:
+                conversation.world.over = False  # whoever catches this goes on, and it is written down
+            raise
 
     async def hand_money(self, name: str, captured: Captured) -> None:
         """Have the aside begin that takes this money, unless it runs or is on its way already; durable.
