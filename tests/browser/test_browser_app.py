@@ -202,6 +202,15 @@ async def test_buttons_keys_and_forms(browser: str) -> None:
             "code": "QR-7",
         }
 
+        # Another document knows what was sent, and sends it once more.
+        await page.run("window.before = 1; location.reload()")
+        await page.wait("!window.before && document.querySelector('.native-form .sent')")
+        await page.click(".submit", "Go")
+        await page.sees("Sent (2)", within=".native-form")
+        first, again = pressed[-2:]
+        assert isinstance(first, Submission) and isinstance(again, Submission)
+        assert again.values == first.values
+
 
 async def test_files_of_every_kind(browser: str, tmp_path: Path) -> None:
     async with window(browser) as shown:

@@ -1,4 +1,5 @@
-// Native forms. What was typed is kept here, so that it outlives the redrawing of its message.
+// Native forms. What was typed is kept here, so that it outlives the redrawing of its message; what was sent, the
+// platform knows, also after a reload or in another tab.
 
 import { h, icon } from "./dom.js";
 import { number } from "./format.js";
@@ -11,8 +12,9 @@ const drafts = new Map();
 /** The form of a message; null without one. */
 export function formOf(message, view) {
   if (!message.form?.length) return null;
-  const key = `${view.user.id} ${message.id}`;
-  if (!drafts.has(key)) drafts.set(key, startingValues(message.form));
+  const sent = message.filled?.[view.user.id];
+  const key = JSON.stringify([view.user.id, message.id, sent]);
+  if (!drafts.has(key)) drafts.set(key, { ...(sent ?? startingValues(message.form)) });
   const values = drafts.get(key);
   const submits = message.form.filter((field) => field.type === "submit");
   const element = h(
