@@ -105,7 +105,8 @@ async def rounds(shown: Window, called: str) -> str:
     bubbles = await page.run("document.querySelectorAll('.row').length")
     return (
         f"{called}: a message shows after {statistics.median(took):.0f} ms (median),"
-        f" {max(took):.0f} ms (longest) of {ROUNDS}; {there:,} requests in the page, {rows:,} drawn; {bubbles:,} messages drawn"
+        f" {max(took):.0f} ms (longest) of {ROUNDS}; {there:,} requests in the page, {rows:,} drawn;"
+        f" {bubbles:,} messages drawn"
     )
 
 
