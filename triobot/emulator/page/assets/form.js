@@ -93,9 +93,10 @@ function fieldOf(field, values, message, view) {
         {},
         h("legend", {}, label),
         field.options.map((option) =>
+          // Its box stands where the label begins, in whatever language the bot speaks.
           h(
             "label.check",
-            {},
+            { dir: "auto" },
             h("input", {
               type: "radio",
               // A browser's radio group is its name: two panes, or two messages, must not share one.
@@ -104,21 +105,21 @@ function fieldOf(field, values, message, view) {
               checked: values[field.name] === option.value,
               onchange: () => set(option.value),
             }),
-            h("span", { dir: "auto" }, option.label),
+            h("span", {}, option.label),
           ),
         ),
       );
     case "checkbox":
       return h(
         "label.form-field.check",
-        {},
+        { dir: "auto" },
         h("input", {
           type: "checkbox",
           name: field.name,
           checked: Boolean(values[field.name]),
           onchange: (event) => set(event.target.checked ? "true" : ""),
         }),
-        label,
+        h("span.form-label", {}, field.label),
       );
     case "inbuilt":
       return readerField(field, label, values, set, view);

@@ -436,7 +436,7 @@ const PERSIAN = {
   figure_retries: "تلاش دوباره",
   figure_possible_repeats: "شاید تکراری",
   machine: "ربات",
-  startedTimes: "{count}× شروع",
+  startedTimes: "{count} بار شروع",
   since: "از {at}",
   eventsWait: "{count} رویداد منتظر آن است",
   botFailed: "ربات شروع نمی‌شود.",
