@@ -26,6 +26,7 @@ from .conversations.charges.paid import deliver as deliver_money
 from .conversations.charges.paid import goes_on
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
+from .conversations.inbox.begun import begun_journal
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
 from .conversations.speaking import Speech
@@ -249,6 +250,7 @@ async def open_intake(
                     clock,
                     pulse=intake.pulse,
                     chats=intake.chats,
+                    begun=begun_journal,
                     end=intake.end_chat,
                     broadcasts=intake.about_broadcasts,
                     payments=intake.about_payments,

@@ -109,6 +109,51 @@ def test_journals_are_listed_shown_and_exported(command: Command) -> None:
         assert "triobot: " in ended.err
 
 
+def test_what_has_just_begun_is_a_conversation_for_operators(command: Command, tmp_path: Path) -> None:
+    """Its event's row is all there is of it: while its first send is under way, and when the bot is gone."""
+    named = {name: f"from test_cli_operator import {name}" for name in ("starter", "stranger")}
+    (tmp_path / "bots.py").write_text(
+        "from triobot import Bot\n" + "\n".join(named.values()) + "\nbot, other = Bot(), Bot()\n"
+        "bot.conversation(starter)\nother.conversation(stranger)\n"
+    )
+    looks = (
+        lambda: command("journal", "list", "--chat", "7"),
+        lambda: command("journal", "show", "1"),
+        lambda: command("journal", "check", "bots:bot"),
+        lambda: command("journal", "check", "bots:other"),
+        lambda: command("replay", "7", "bots:bot"),
+    )
+
+    async def main() -> list[Ended]:
+        chats = Chats(gate=trio.Event())
+        bot = make_bot(chats, store=STORE, grace=0.01)
+        bot.conversation(starter)
+        async with bot.running() as intake:
+            assert intake.work is not None
+            while not intake.work.dispatcher.at_rest(ChatId(7)):
+                await trio.sleep(0.01)
+            await say(intake, 7, "hi")
+            await chats.entered.wait()
+            assert intake.work.dispatcher.counts["taken_at_once"] == 1
+            return [await trio.to_thread.run_sync(look) for look in looks]
+
+    for listed, shown, good, bad, replayed in (trio.run(main), [look() for look in looks]):
+        assert "1  chat 7  conversation test_cli_operator.starter  at work  records 1" in listed.out
+        assert "journal.Start" in shown.out
+        assert (good.code, good.out) == (0, "1 conversations: 1 go on, 0 would be parked\n")
+        assert bad.code == 1
+        assert "1 would be parked" in bad.out
+        assert (replayed.code, "What?" in replayed.out) == (0, False)
+
+
+async def starter(chat: Chat) -> None:
+    await chat.send("What?")
+
+
+async def stranger(chat: Chat) -> None:
+    await chat.send("Who?")
+
+
 def test_a_chat_is_forgotten_while_its_conversation_runs(command: Command) -> None:
     ended, after = beside_a_bot(lambda: command("forget", "7", "--yes"), lambda: command("status", "--json"))
     assert (ended.code, ended.err) == (0, "")

@@ -27,7 +27,7 @@ from triobot.errors import (
     StoreFullError,
     UnrecordableError,
 )
-from triobot.seams import Arrival, Quota
+from triobot.seams import Acceptance, Arrival, OverQuota, Quota
 from triobot.wire.ids import ChatId
 
 OTHER = ChatId(6)
@@ -533,6 +533,42 @@ async def test_an_aside_goes_on_beside(autojump_clock: MockClock) -> None:
         await trio.sleep(10)
         assert seen == [0, 1, 2, 3]
         assert town.dispatcher.live == 1
+
+
+class NoRoomForCalls(FakeStore):
+    """Has no room for what code asks for, and for everything else."""
+
+    async def accept(self, arrival: Arrival, **how: Any) -> Acceptance:
+        if arrival.content_type != CALL:
+            return await super().accept(arrival, **how)
+        await trio.lowlevel.checkpoint()
+        return OverQuota(whole=True)
+
+
+async def test_who_goes_on_after_a_refused_continuation_is_written_down(autojump_clock: MockClock) -> None:
+    """It has not ended: what it says and hears after that is said and heard once, over a restart, too."""
+    router, store = Router(), NoRoomForCalls()
+
+    @router.conversation
+    async def work(chat: Chat) -> None:
+        try:
+            await chat.continue_as(work)
+        except StoreFullError:
+            name = await chat.ask("No room. Your name?")
+            await chat.ask(f"And now, {name}?")
+            await chat.send("Bye.")
+
+    async with open_town(router, store=store) as town:
+        await town.rest()
+        await town.says("hi")
+        await town.says("Ali")
+        assert town.sent() == ["No room. Your name?", "And now, Ali?"]
+        assert store.rows == {}
+    async with open_town(router, store=store) as town:
+        await town.rest()
+        await town.says("nothing")
+        assert town.sent() == ["Bye."]
+    assert await store.conversations(CHAT) == []
 
 
 async def test_continue_as_is_refused_while_a_nursery_is_open() -> None:

@@ -93,14 +93,24 @@ async def test_bodies_are_streamed_both_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "length"), [([b"abc"], "5"), ([b"abcdef"], "5"), ([b"x"], "0"), ([b"x"], "five")]
+    ("content", "length"),
+    [
+        ([b"abc"], "5"),
+        ([b"abcdef"], "5"),
+        ([b"abc", b"de", b"f"], "5"),
+        ([b"abcde", b"", b"f"], "5"),
+        ([b"x"], "0"),
+        ([b"x"], "five"),
+    ],
 )
 async def test_a_body_must_be_as_long_as_it_says(content: list[bytes], length: str) -> None:
+    """And what isn't has never left to its end, as other errors of the same kind have not left at all."""
     transport = TrioTransport()
     async with answering() as server, client(transport) as http:
         with pytest.raises(httpx.LocalProtocolError):
             await http.post(server.url, content=Pieces(*content), headers={"content-length": length})
         assert transport._connections.pool.taken == 0
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,15 @@ import trio
 import trio.testing
 
 from triobot.errors import ConfigError, StoreError
-from triobot.journals import AppendRecords, BeginConversation, ConversationId, KeepResult
+from triobot.journals import (
+    AppendRecords,
+    BeginConversation,
+    ConversationId,
+    ConversationRow,
+    Journal,
+    KeepResult,
+    Lease,
+)
 from triobot.money import RaiseAlarm
 from triobot.operator import (
     Backup,
@@ -35,7 +43,7 @@ from triobot.operator import (
     socket_path,
 )
 from triobot.operator.requests import Told, decode_request, encode_request
-from triobot.seams import Alarm, Arrival, Quota, Store
+from triobot.seams import Alarm, Arrival, Consume, InboxRow, Quota, Store
 from triobot.store import open_memory
 from triobot.wire.ids import ChatId
 
@@ -138,6 +146,41 @@ async def test_journals_are_listed_in_pages_and_shown_whole(store: Store, place:
     assert (row["conversation"], row["position"], "lease" in row) == (41, 2, False)
     assert (first, second) == ({"n": 0, "record": '["first"]'}, {"n": 1, "record": '["second"]'})
     assert (effect["operation"], effect["result"]) == ("0.1", "[]")
+
+
+async def test_what_its_event_stands_for_is_listed_in_its_place(store: Store, place: Path) -> None:
+    """Between those that are stored, over several pages of either, and of an inbox in which others wait."""
+    for n in range(1, 351):
+        arrival = Arrival(ChatId(n), None, NOON, "text/plain", b"x")
+        await store.accept(arrival, quota=Quota(), beginning=(lambda kept: "begun") if n % 3 == 0 else None)
+        if n % 3 == 1:
+            await begin(store, n, n)
+            await store.commit(Consume((n,)))
+    async with behind(place, Desk(store, Clock(), begun=standing_for)):
+        every = await answer(place, ListJournals(limit=1_000))
+        some = await answer(place, ListJournals(after=100, limit=130))
+        (of_chat,) = await answer(place, ListJournals(chat_id=ChatId(42)))
+        row, first = await answer(place, ShowJournal(ConversationId(42)))
+        with pytest.raises(ConfigError, match="no conversation 41"):
+            await answer(place, ShowJournal(ConversationId(41)))
+        assert await answer(place, ListJournals(chat_id=ChatId(41))) == []
+
+    assert [told["conversation"] for told in every] == [n for n in range(1, 351) if n % 3 != 2]
+    assert [told["conversation"] for told in some] == [n for n in range(101, 300) if n % 3 != 2][:130]
+    assert of_chat["last_record"] == first["record"] == '["of 42"]'
+    assert (row["conversation"], row["chat_id"], row["unfinished"]) == (42, 42, True)
+
+
+def standing_for(row: InboxRow, lease: Lease, epoch: int) -> Journal | None:
+    """What began with a row, made easy."""
+    if row.begun is None:
+        return None
+    id = ConversationId(row.seq)
+    it = ConversationRow(
+        id, lease, row.chat_id, "pizza", "conversation", "v1", None, None, 1, True, None, None, None, 0, 1,
+        epoch, NOON, NOON,
+    )  # fmt: skip
+    return Journal(it, 0, (f'["of {row.seq}"]',), {})
 
 
 async def test_an_error_comes_back_as_it_was(store: Store, place: Path, tmp_path: Path) -> None:

@@ -122,6 +122,7 @@ async def _own_desk(settings: Settings) -> AsyncGenerator[Desk]:
     import trio
 
     from ..clock import SystemClock
+    from ..conversations.inbox.begun import begun_journal
     from ..operator import Desk, socket_path
     from ..store import Stamp, open_store
 
@@ -134,6 +135,7 @@ async def _own_desk(settings: Settings) -> AsyncGenerator[Desk]:
             yield Desk(
                 store,
                 clock,
+                begun=begun_journal,
                 broadcasts=partial(_about_broadcasts, store),
                 payments=partial(_about_payments, store, clock),
             )

@@ -18,6 +18,8 @@ class ServingLimits:
         header_bytes: the longest request line with its headers, about. Longer: 431.
         idle_seconds: how long a connection may wait for a request, and a begun head for its end; up to a
             quarter more. Then it is closed without a word.
+        body_seconds: how long a body may keep whoever reads it waiting for its next bytes; up to a quarter of
+            `idle_seconds` more. Then the connection is closed.
         send_seconds: how long a write may wait for a sender that doesn't read its answers; up to a quarter of
             `idle_seconds` more. Then the connection is closed.
         linger_seconds: how long what is still sent is read and thrown away after an answer to a request
@@ -34,6 +36,8 @@ class ServingLimits:
 
     header_bytes: int = 16 * 1024
     idle_seconds: float = 5.0
+    # nginx: client_body_timeout 60 s, and as there between two reads. Applications may want less.
+    body_seconds: float = 60.0
     # nginx: send_timeout 60 s; our answers are short, a place is dear.
     send_seconds: float = 30.0
     # nginx: lingering_timeout 5 s; a platform's client is no browser on a slow line.

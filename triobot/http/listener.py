@@ -165,6 +165,7 @@ class _Server:
             if (
                 connection.waiting_since < now - self._limits.idle_seconds
                 or connection.stalled_since < now - self._limits.send_seconds
+                or connection.starved_since < now - self._limits.body_seconds
             ):
                 connection.close()
 

@@ -53,6 +53,7 @@ class ServerConnection:
         self._secured = secured
         self._stopping = stopping
         self._noted = noted
+        self._in_hand: Talk | None = None
         self._reader = RequestReader(head_bytes=limits.header_bytes)
 
     @property
@@ -64,6 +65,11 @@ class ServerConnection:
     def stalled_since(self) -> float:
         """When a write began to wait for the sender to read; infinite while none does."""
         return self._link.stalled_since
+
+    @property
+    def starved_since(self) -> float:
+        """When somebody began to wait for the next bytes of a body; infinite while nobody does."""
+        return math.inf if self._in_hand is None else self._in_hand.starved_since
 
     def close(self) -> None:
         """Close it at once; a request that is in hand gets no answer."""
@@ -104,7 +110,7 @@ class ServerConnection:
         return request
 
     async def _serve(self, request: Incoming) -> bool:
-        talk = self._talk(request)
+        talk = self._in_hand = self._talk(request)
         began = 0.0 if self._noted is None else trio.current_time()
         try:
             await self._handler(talk)
@@ -118,6 +124,7 @@ class ServerConnection:
             if not talk.status:
                 await talk.answer(500, _TEXT, b"failed\n", close=True)
         finally:
+            self._in_hand = None
             if self._noted is not None:
                 seconds = trio.current_time() - began
                 self._noted(request.method, request.target, talk.status if talk.finished else 0, seconds)

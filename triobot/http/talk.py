@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias, final
@@ -35,6 +36,7 @@ class Talk:
         status: of the response; 0 until it has begun.
         finished: the response is complete.
         closing: the connection ends behind the response.
+        starved_since: when somebody began to wait for the next bytes of the body; infinite while nobody does.
     """
 
     __slots__ = (
@@ -51,6 +53,7 @@ class Talk:
         "request",
         "secured",
         "server",
+        "starved_since",
         "status",
     )
 
@@ -72,6 +75,7 @@ class Talk:
         self.status = 0
         self.finished = False
         self.closing = False
+        self.starved_since = math.inf
         self._link = link
         self._reader = reader
         self._stopping = stopping
@@ -106,10 +110,13 @@ class Talk:
         if not self._asked and not self.status:
             self._asked = True
             await self._link.send(CONTINUE)
+        self.starved_since = trio.current_time()
         try:
             data = await self._link.receive()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise SenderLeftError(str(error)) from error
+        finally:
+            self.starved_since = math.inf
         if not data:
             raise SenderLeftError("it left in the middle of a body")
         self._reader.feed(data)

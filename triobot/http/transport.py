@@ -20,7 +20,7 @@ from .dialing import Report
 from .outgoing import Framing, UnsendableError, encode_head, framing_of
 from .pool import Origin
 from .response_body import ResponseBody
-from .sending import send_request
+from .sending import body_of, send_request
 
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -78,7 +78,8 @@ class TrioTransport(httpx.AsyncBaseTransport):
 
     Raises:
         httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.LocalProtocolError,
-        httpx.UnsupportedProtocol: nothing of the request has left.
+        httpx.UnsupportedProtocol: nothing of the request has left; of one whose body isn't as long as its
+            headers say, never all.
         httpx.WriteError, httpx.WriteTimeout, httpx.ReadError, httpx.ReadTimeout, httpx.RemoteProtocolError:
             it may have taken effect.
 
@@ -112,10 +113,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
         timeouts = cast("Mapping[str, float | None]", request.extensions.get("timeout", {}))
         trace = request.extensions.get("trace")
         report = None if trace is None else _reporter(cast("_Trace", trace), request)
-        try:
-            whole: bytes | None = request.content
-        except httpx.RequestNotRead:
-            whole = None
+        whole = await body_of(request, framing)
         while True:
             connection, fresh = await self._connections.get(origin, timeouts, report)
             try:

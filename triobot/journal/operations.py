@@ -2,7 +2,7 @@
 
 The body of an effect or a step runs in the author's own task, outside of any turn: other branches go on
 meanwhile. It starts once everything before it is durable (*output commit*): what the outside world sees must
-never come from turns that a crash takes back.
+never come from turns that a crash takes back. What only the store sees need not wait for that.
 """
 
 from __future__ import annotations

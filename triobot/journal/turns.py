@@ -418,11 +418,13 @@ class Turns:
     # --- out
 
     def hand_over(self) -> None:
-        """Everything rests: what was recorded since the last time goes to the store, as one."""
+        """Everything rests, or nearly: what was recorded since the last time goes to the store, as one."""
         if self.draft.empty:
             return
         wake = next_due(self.scopes.values(), self.parked.values(), -1)
-        self.draft.hand_over(unfinished=self._under_way, wake=wake)
+        # Who has the turn still has something to do, whatever comes or doesn't.
+        unfinished = self._under_way or self.holder is not None
+        self.draft.hand_over(unfinished=unfinished, wake=wake)
 
     def end(self, main: Branch, record: Ended | Continued) -> None:
         """The coroutine itself is over."""

@@ -8,9 +8,10 @@ from typing import Final, assert_never, final
 import attrs
 
 from ..errors import ConfigError
-from ..journals import ConversationRow, Journal
+from ..journals import ConversationId, ConversationRow, Journal
 from ..seams import Alarm, Store, WallClock
 from ..wire.ids import ChatId
+from .filing import Begun, Filing
 from .requests import (
     AboutBroadcasts,
     AboutPayments,
@@ -24,7 +25,6 @@ from .requests import (
     Told,
 )
 
-_PAGE: Final = 100
 _MOST_ALARMS: Final = 1_000
 
 Tell = Callable[[Told], Awaitable[None]]
@@ -74,6 +74,7 @@ class Desk:
     Args:
         pulse: asks the running bot how it is; None where none runs.
         chats: what goes on in so many chats at most, one by one; None where no bot runs.
+        begun: reads what has begun with an event, and is nowhere else yet; None: nothing has.
         end: ends what runs in a chat, and returns once nothing does.
         broadcasts: answers questions about them.
         payments: answers questions about them, and about alarms.
@@ -86,6 +87,7 @@ class Desk:
         *,
         pulse: Callable[[], Pulse] | None = None,
         chats: Callable[[int], Iterable[Told]] | None = None,
+        begun: Begun | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
         broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
         payments: Callable[[Told], Awaitable[Told]] | None = None,
@@ -94,6 +96,7 @@ class Desk:
         self._clock = clock
         self._pulse = pulse
         self._chats = chats
+        self._filing = Filing(store, begun)
         self._end = end
         self._broadcasts = broadcasts
         self._payments = payments
@@ -111,7 +114,7 @@ class Desk:
             case ListJournals():
                 await self._list(request, tell)
             case ShowJournal(conversation):
-                journal = await self._store.journal(conversation)
+                journal = await self._filing.journal(conversation)
                 if journal is None:
                     raise ConfigError(
                         f"there is no conversation {conversation}; it has ended, or never began"
@@ -194,21 +197,20 @@ class Desk:
 
     async def _list(self, request: ListJournals, tell: Tell) -> None:
         if request.chat_id is not None:
-            rows = await self._store.conversations(request.chat_id)
-            for row in [row for row in rows if row.id > request.after][: request.limit]:
-                await self._tell_row(row, tell)
+            ids = await self._filing.of_chat(request.chat_id)
+            for id in [id for id in ids if id > request.after][: request.limit]:
+                await self._tell_row(id, tell)
             return
-        after, left = request.after, request.limit
-        while left:
-            rows = await self._store.all_conversations(after=after, limit=min(left, _PAGE))
-            if not rows:
-                return
-            for row in rows:
-                await self._tell_row(row, tell)
-            after, left = rows[-1].id, left - len(rows)
+        after: int | None = request.after
+        left = request.limit
+        while left and after is not None:
+            ids, after = await self._filing.page(after)
+            for id in ids[:left]:
+                await self._tell_row(id, tell)
+            left -= len(ids[:left])
 
-    async def _tell_row(self, row: ConversationRow, tell: Tell) -> None:
-        journal = await self._store.journal(row.id)
+    async def _tell_row(self, id: ConversationId, tell: Tell) -> None:
+        journal = await self._filing.journal(id)
         if journal is not None:  # it may have ended meanwhile
             last = journal.records[-1] if journal.records else None
             await tell({**row_fields(journal.row), "last_record": last, "effects": len(journal.effects)})

@@ -68,6 +68,8 @@ class Limits:
         return ServingLimits(
             header_bytes=self.header_bytes,
             idle_seconds=self.idle_seconds,
+            # The endpoint says 408 before that.
+            body_seconds=2 * self.body_seconds,
             linger_seconds=self.linger_seconds,
             connections=self.connections,
             connections_per_address=self.connections_per_address,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 import trio
 
-from ...errors import StoreFullError
+from ...errors import StoreError, StoreFullError
 from ...money import Captured, MovePayment
 from ...seams import Accepted, Arrival, InboxRow, OverQuota, PutData, Quota, Write
 from ...wire.events import Event, Sender
@@ -148,7 +148,12 @@ class Elsewhere:
             conversation.life.succeed(conversation, start, Delivery(row.seq, as_event(fresh), row.at))
 
         settled = conversation.money.ends(well=True)
-        await self._accept(arrival, succeed, also=[*settled, *conversation.end_with()])
+        try:
+            await self._accept(arrival, succeed, also=[*settled, *conversation.end_with()])
+        except StoreError:
+            if conversation.world is not None:
+                conversation.world.over = False  # whoever catches this goes on, and it is written down
+            raise
         conversation.money.clear()
 
     async def hand_money(self, name: str, captured: Captured, claim: MovePayment) -> None:

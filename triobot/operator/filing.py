@@ -1,0 +1,68 @@
+"""The conversations of a store, those that only their event's row stands for included.
+
+A conversation that has just begun is nothing but that row (`InboxRow.begun`) until something else of it is
+written. Who looks into a store doesn't care where it is written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias, final
+
+from ..journals import ConversationId, Journal, Lease
+from ..seams import InboxRow, Store
+from ..wire.ids import ChatId
+
+Begun: TypeAlias = Callable[[InboxRow, Lease, int], Journal | None]
+"""The journal of what has begun with a row, of a store in this epoch; None if that is nothing."""
+
+_PAGE: Final = 100
+
+
+def _nothing(row: InboxRow, lease: Lease, epoch: int) -> Journal | None:
+    return None
+
+
+@final
+class Filing:
+    """Reads conversations, oldest first."""
+
+    def __init__(self, store: Store, begun: Begun | None = None) -> None:
+        self._store = store
+        self._begun = begun or _nothing
+
+    async def journal(self, conversation: ConversationId) -> Journal | None:
+        """Everything of one; None if there is none."""
+        found = await self._store.journal(conversation)
+        if found is None:
+            rows = await self._store.backlog(after=conversation - 1, limit=1)
+            begun = [one for one in self._of(rows) if one.row.id == conversation]
+            # Perhaps it was written out meanwhile.
+            found = begun[0] if begun else await self._store.journal(conversation)
+        return found
+
+    async def of_chat(self, chat_id: ChatId) -> Sequence[ConversationId]:
+        """Those of a chat that have not ended."""
+        # Nothing else of its chat waits when a conversation begins so.
+        rows = await self._store.pending(chat_id, after=0, limit=1)
+        stored = await self._store.conversations(chat_id)
+        return sorted({one.row.id for one in self._of(rows)} | {row.id for row in stored})
+
+    async def page(self, after: int) -> tuple[Sequence[ConversationId], int | None]:
+        """Some of those behind `after`, and where to go on; None at the end."""
+        # First the rows: what is written out meanwhile is found where it is then.
+        rows = await self._store.backlog(after=after, limit=_PAGE)
+        stored = await self._store.all_conversations(after=after, limit=_PAGE)
+        # Beyond the end of a full page there may be more of the one sort, which comes before what is
+        # known of the other.
+        ends = [rows[-1].seq] if len(rows) == _PAGE else []
+        ends += [stored[-1].id] if len(stored) == _PAGE else []
+        end = min(ends, default=None)
+        ids = {one.row.id for one in self._of(rows)} | {row.id for row in stored}
+        return sorted(id for id in ids if end is None or id <= end), end
+
+    def _of(self, rows: Sequence[InboxRow]) -> Sequence[Journal]:
+        epoch, store = self._store.opening().epoch, self._store
+        leased = [(row, store.lease(row.chat_id)) for row in rows if row.begun is not None]
+        found = [self._begun(row, lease, epoch) for row, lease in leased if lease is not None]
+        return [journal for journal in found if journal is not None]
