@@ -21,7 +21,7 @@ from .alarm_kinds import OnAlarm as OnAlarm
 from .alarm_kinds import RaiseAlarm as RaiseAlarm
 from .jobs import BroadcastJob, BroadcastWrite, Receiver
 from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
-from .money import AlarmRows, MoneyWrite, MovePayment, PaymentRows
+from .money import AlarmRows, LedgerWrite, PaymentRows
 from .wire.events import Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
@@ -284,7 +284,7 @@ class PutData:
     value: str | None = attrs.field(repr=False)
 
 
-PlainWrite: TypeAlias = (
+Write: TypeAlias = (
     Consume
     | Acknowledge
     | Intent
@@ -294,10 +294,8 @@ PlainWrite: TypeAlias = (
     | PutData
     | JournalWrite
     | BroadcastWrite
-    | MoneyWrite
+    | LedgerWrite
 )
-
-Write: TypeAlias = PlainWrite | MovePayment
 
 
 @final
