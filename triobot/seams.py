@@ -332,6 +332,9 @@ class Forgotten:
     others: int
 
 
+Beginning: TypeAlias = Callable[[Callable[[], Mapping[str, str]]], str | None]  # see `Store.accept`
+
+
 class Store(Protocol):
     """What outlives the process. Every method that writes returns when the write is durable.
 
@@ -365,7 +368,7 @@ class Store(Protocol):
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
-        beginning: Callable[[], str | None] | None = None,
+        beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         """Store an event, with `also` in the same transaction, unless it is here or there is no room.
@@ -375,8 +378,8 @@ class Store(Protocol):
         the transaction, maybe in another thread, maybe more than once: it must be pure, and quick.
 
         `beginning` is for whoever lets something begin with the event, in a chat that is at rest: no other
-        event of it waits, no conversation of it is stored, and it is no group. It is called if that is so,
-        under the same conditions; what it returns is stored with the row, as `InboxRow.begun`.
+        event of it waits, no conversation of it is stored, and it is no group. It is called if that is so, as
+        `taking` is, with what reads the chat's data, and returns `InboxRow.begun`.
 
         `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns,
         even when nobody waits any more. It must be quick and must not raise.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import attrs
 import trio
@@ -25,6 +26,7 @@ from triobot.seams import (
     Acceptance,
     Accepted,
     Arrival,
+    Beginning,
     Consume,
     InboxRow,
     Intent,
@@ -248,7 +250,7 @@ class FakeStore:
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
-        beginning: Callable[[], str | None] | None = None,
+        beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         async with self._writer:
@@ -272,7 +274,7 @@ class FakeStore:
                 arrival.body,
                 group,
                 parked,
-                beginning() if beginning is not None and at_rest else None,
+                beginning(partial(self._of, arrival.chat_id)) if beginning is not None and at_rest else None,
             )
             self.rows[row.seq] = row
             if taking is not None:
@@ -362,8 +364,11 @@ class FakeStore:
         await self._turn()
         return self.journals.next_wake(after)
 
+    def _of(self, chat_id: ChatId) -> dict[str, str]:
+        return {key: value for (chat, key), value in self.kept.items() if chat == chat_id}
+
     async def data(self, chat_id: ChatId) -> dict[str, str]:
-        kept = {key: value for (chat, key), value in self.kept.items() if chat == chat_id}
+        kept = self._of(chat_id)
         self.reads += 1
         await self._turn()
         return kept

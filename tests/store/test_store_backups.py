@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from triobot.jobs import (
 )
 from triobot.journals import ConversationId, EndConversation
 from triobot.seams import Consume, PutSetting
-from triobot.store import Stamp, back_up_sqlite, backups, examine_sqlite, restore_sqlite
+from triobot.store import Stamp, back_up_sqlite, backups, examine_sqlite, restore_sqlite, sqlite
 from triobot.testing.stores.contract import MINUTE, NOON, SettableClock, accepted, arrival
 from triobot.testing.stores.journals import append, begin, lease_of, records_of, row_of, standing
 from triobot.wire.ids import ChatId
@@ -87,15 +88,27 @@ async def test_a_backup_made_while_the_bot_writes_is_whole(
         assert len(records) - 100 > before
 
 
-async def test_a_backup_that_nobody_waits_for_leaves_nothing(path: Path, backup: Path) -> None:
+async def test_a_backup_that_nobody_waits_for_leaves_nothing(
+    path: Path, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way, nobody_waits = threading.Event(), threading.Event()
+    between = sqlite._let_others_write
+
+    def pause() -> None:
+        under_way.set()
+        nobody_waits.wait()
+        between()
+
     async with opened(path) as store:
         await store.commit(begin(store, 1), *(append(store, 1, n, "x" * 3_000) for n in range(400)))
-        with trio.CancelScope() as scope:
+        with trio.CancelScope() as scope, monkeypatch.context() as patch:
+            patch.setattr(sqlite, "_let_others_write", pause)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(store.backup, backup)
-                while not list(backup.parent.glob("copy*")):
-                    await trio.lowlevel.checkpoint()
+                await trio.to_thread.run_sync(under_way.wait)
+                assert list(backup.parent.glob("copy*"))
                 scope.cancel()
+                nobody_waits.set()
         assert not list(backup.parent.glob("copy*"))
         await store.backup(backup)
 

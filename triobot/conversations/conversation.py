@@ -208,7 +208,7 @@ class Conversation:
         if self.stored is not None:
             self.world, incarnation = revived(self, self._dry)
         elif self._opened is not None:
-            self.world, incarnation = opened(self, self._opened)
+            self.world, incarnation = opened(self, self._opened, self._at)
         else:
             self.world, incarnation = begun(self, self._at)
         return incarnation

@@ -24,7 +24,7 @@ from ..wire.operations import Operation
 from .charges.paid import is_the_ledgers
 from .chat import Chat
 from .conversation import Conversation, Services
-from .data.keeping import Keeping, Kept
+from .data.keeping import Keeper, Keeping
 from .doors.calls import CALL, asked_of
 from .doors.elsewhere import Elsewhere
 from .doors.signals import SIGNAL
@@ -88,7 +88,7 @@ class Dispatcher:
         self._nursery: trio.Nursery | None = None
         self._handed_over: set[int] = set()
         self.elsewhere: Final = Elsewhere(services, table, self)
-        self.keeping: Final = Keeping(services.store, self._consumption, self._kept)
+        self.keeping: Final = Keeping(services.store, self._consumption, self._keeper)
         self.care: Final = Care(services, self, self._less_busy)
         self.claims: Final = Claims(services, table, self, username)
 
@@ -362,8 +362,8 @@ class Dispatcher:
         """What goes on in a chat."""
         return self._lives.get(chat_id)
 
-    def _kept(self, chat_id: ChatId) -> Kept | None:
-        return None if (life := self._lives.get(chat_id)) is None else life.kept
+    def _keeper(self, chat_id: ChatId) -> Keeper | None:
+        return self.claims.of(chat_id) if (life := self.life(chat_id)) is None else life.kept
 
     def handed_over(self, seq: int) -> None:
         """This row has its conversation already: pass it over."""

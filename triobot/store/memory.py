@@ -21,6 +21,7 @@ from ..seams import (
     Acceptance,
     Accepted,
     Arrival,
+    Beginning,
     Forgotten,
     InboxRow,
     Intent,
@@ -90,7 +91,7 @@ class _MemoryStore:
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
-        beginning: Callable[[], str | None] | None = None,
+        beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         admit_arrival(arrival)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, final
 
@@ -17,6 +18,7 @@ from ..seams import (
     Accepted,
     Acknowledge,
     Arrival,
+    Beginning,
     Consume,
     Forgotten,
     InboxRow,
@@ -100,7 +102,7 @@ class MemoryRows:
         quota: Quota,
         also: Sequence[Write],
         taking: Callable[[InboxRow], Sequence[Write]] | None,
-        beginning: Callable[[], str | None] | None,
+        beginning: Beginning | None,
         now: int,
     ) -> Acceptance:
         """Take an event in, unless it is here already or there is no room."""
@@ -209,20 +211,16 @@ class MemoryRows:
         others += self.broadcasts.forget(chat_id)
         return Forgotten(len(seqs), conversations, records, values, others + len(intents) + len(named))
 
-    def _row_of(self, arrival: Arrival, seq: int, beginning: Callable[[], str | None] | None) -> InboxRow:
+    def _row_of(self, arrival: Arrival, seq: int, beginning: Beginning | None) -> InboxRow:
         first = self._first_senders.get(arrival.chat_id)
         another = arrival.sender_id is not None and first is not None and first != arrival.sender_id
         group, parked = another or arrival.chat_id in self._groups, self.journals.has(arrival.chat_id)
         at_rest = not (group or parked or self._tally.waiting(arrival.chat_id))
+        begun = None
+        if beginning is not None and at_rest:
+            begun = admit_begun(beginning(partial(self.data, arrival.chat_id)))
         return InboxRow(
-            seq,
-            arrival.chat_id,
-            arrival.at,
-            arrival.content_type,
-            arrival.body,
-            group=group,
-            parked=parked,
-            begun=admit_begun(beginning()) if beginning is not None and at_rest else None,
+            seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun
         )
 
     def _store(self, arrival: Arrival, row: InboxRow) -> None:

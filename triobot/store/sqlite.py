@@ -26,6 +26,7 @@ from ..seams import (
     Acceptance,
     Accepted,
     Arrival,
+    Beginning,
     Consume,
     Forgotten,
     InboxRow,
@@ -232,7 +233,7 @@ class _SqliteStore:
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
-        beginning: Callable[[], str | None] | None = None,
+        beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         admit_arrival(arrival)

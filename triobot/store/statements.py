@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, final
 
 from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
@@ -18,6 +19,7 @@ from ..seams import (
     Accepted,
     Acknowledge,
     Arrival,
+    Beginning,
     Consume,
     Forgotten,
     InboxRow,
@@ -73,7 +75,7 @@ class Tables:
         quota: Quota,
         also: Sequence[Write],
         taking: Callable[[InboxRow], Sequence[Write]] | None,
-        beginning: Callable[[], str | None] | None,
+        beginning: Beginning | None,
         now: int,
     ) -> Acceptance:
         """Take an event in, unless it is here already or there is no room."""
@@ -86,7 +88,9 @@ class Tables:
             self.apply(write, now)
         group, parked = self._is_group(arrival), self.journals.has(chat_id)
         at_rest = not (group or parked or self.tally.waiting(chat_id))
-        begun = admit_begun(beginning()) if beginning is not None and at_rest else None
+        begun = None
+        if beginning is not None and at_rest:
+            begun = admit_begun(beginning(partial(self.data, chat_id)))
         seq = self._sql.execute(
             "INSERT INTO inbox (chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?)",
             (chat_id, arrival.at, arrival.content_type, arrival.body, begun),

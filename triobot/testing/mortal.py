@@ -15,6 +15,7 @@ from ..money import AlarmRows, PaymentRows
 from ..seams import (
     Acceptance,
     Arrival,
+    Beginning,
     Forgotten,
     InboxRow,
     Intent,
@@ -82,7 +83,7 @@ class MortalStore:
         quota: Quota,
         also: Sequence[Write] = (),
         taking: Callable[[InboxRow], Sequence[Write]] | None = None,
-        beginning: Callable[[], str | None] | None = None,
+        beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         if self._mortal.dead:

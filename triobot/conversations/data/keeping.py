@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 import trio
 
@@ -23,6 +23,24 @@ if TYPE_CHECKING:
     from ..places import Places
 
 PAGE: Final = 256
+
+
+class Keeper(Protocol):
+    """Whoever knows what one chat keeps, or is about to."""
+
+    @property
+    def values(self) -> Mapping[str, str] | None:
+        """What it keeps, by key, as text; None while that is not known."""
+        ...
+
+    def put(self, key: str, value: str | None) -> None:
+        """The chat keeps this, or with None nothing, under a key."""
+        ...
+
+
+def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
+    """What is kept without what the runtime keeps for itself."""
+    return {key: value for key, value in stored.items() if not key.startswith(OURS)}
 
 
 @final
@@ -77,10 +95,12 @@ class Keeping:
     """What any chat keeps, in memory or not.
 
     Args:
-        find: what the chat keeps, while it is in memory.
+        find: who knows what the chat keeps, while it is in memory.
     """
 
-    def __init__(self, store: Store, consumption: Consumption, find: Callable[[ChatId], Kept | None]) -> None:
+    def __init__(
+        self, store: Store, consumption: Consumption, find: Callable[[ChatId], Keeper | None]
+    ) -> None:
         self._store = store
         self._consumption = consumption
         self._find = find
@@ -89,7 +109,11 @@ class Keeping:
         """What a chat keeps, from the store."""
         await self._consumption.wait_written(chat_id)
         stored = await self._store.data(chat_id)
-        return {key: value for key, value in stored.items() if not key.startswith(OURS)}
+        return of_authors(stored)
+
+    def is_stored(self, chat_id: ChatId) -> bool:
+        """Whether what the chat keeps is in the store, all of it."""
+        return not self._consumption.has_data(chat_id)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """What a chat keeps, as its conversations see it."""

@@ -4,22 +4,22 @@ Before an event is stored, the routing is asked who would take it. If that is a 
 in a chat of which nothing is in memory, the beginning is stored in the event's own row (`begun`). Whether the
 chat is at rest is then looked at once more *in* the transaction that stores it, where nobody can come
 between: no other event of it waits, and no conversation of it is stored. If not, the event is accepted as
-every other, and goes its way.
+every other, and goes its way. What the chat keeps is read there, too, for the conversation begins with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextvars import Context, copy_context
-from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
-from ...errors import StoreError
-from ...seams import InboxRow, Store
+import attrs
+
+from ...seams import InboxRow
 from ...wire.events import Event, Join, Message
 from ...wire.ids import ChatId
 from ..conversation import Conversation
+from ..data.keeping import of_authors
 from ..data.slots import any_declared
 from ..revival.opening import Opened, Opening, open_conversation
 from ..routes.declarations import Per, RouteKind, Table
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..dispatcher import Dispatcher
 
 _HAS_NO_NUMBER: Final = -1
+_MOST_KEPT: Final = 64 * 1024
 
 
 @final
@@ -52,8 +53,8 @@ class Claims:
         self._username = username
         # Conversations are started from the store's task, and must not run in its context.
         self._context: Context | None = None
-        # The chats of which an event is being stored as a beginning; True: somebody wants to recall it.
-        self._claimed: dict[ChatId, bool] = {}
+        # The chats of which an event is being stored as a beginning.
+        self._claimed: dict[ChatId, EventClaim] = {}
         self._from_before: int | None = None
 
     async def write_out(self) -> None:
@@ -75,13 +76,16 @@ class Claims:
         if self._context is None or self._hall.stopping:
             return None
         beginning = self._beginning(event, at)
-        return None if beginning is None else EventClaim(self, beginning)
+        if beginning is None:
+            return None
+        claim = self._claimed[event.chat_id] = EventClaim(self, beginning)
+        return claim
 
     def _beginning(self, event: Event, at: int) -> _Beginning | None:
         hall, chat_id = self._hall, event.chat_id
-        if not isinstance(event, Message | Join) or any_declared() or not hall.at_rest(chat_id):
+        if not isinstance(event, Message | Join) or not hall.at_rest(chat_id):
             return None
-        if chat_id in self._claimed:
+        if chat_id in self._claimed or not hall.keeping.is_stored(chat_id):
             return None
         start = None if self._services.store.lease(chat_id) is None else self._start(event, at)
         if start is None:
@@ -91,7 +95,6 @@ class Claims:
         opened = open_conversation(start.route, opening, now=now, data={}, stored=True)
         if not opened.durable:
             return None
-        self._claimed[chat_id] = False
         return _Beginning(event, start, opened)
 
     def _start(self, event: Event, at: int) -> Start | None:
@@ -103,33 +106,38 @@ class Claims:
             return None
         return decision if decision.route.kind is RouteKind.CONVERSATION else None
 
-    def begin(self, row: InboxRow, beginning: _Beginning) -> None:
-        """The beginning is durable: let it run."""
+    def begin(self, row: InboxRow, beginning: _Beginning, puts: Sequence[tuple[str, str | None]]) -> None:
+        """The beginning is durable: let it run.
+
+        Args:
+            puts: what others have put for the chat to keep since it was claimed.
+        """
         if self._hall.stopping:
             return  # it is stored as something under way, and goes on after the next start
         # Whatever else could have brought the chat into memory has been kept from it, or was looked at in
         # the transaction. If this were wrong, what is stored would go on after the next start.
         assert self._hall.life(row.chat_id) is None, "the chat has come alive meanwhile"
         assert self._context is not None
-        self._context.run(self._run, row, beginning)
+        self._context.run(self._run, row, beginning, puts)
+
+    def of(self, chat_id: ChatId) -> EventClaim | None:
+        """The claim of this chat, if an event of it is about to be stored as a beginning."""
+        return self._claimed.get(chat_id)
 
     def defers(self, chat_id: ChatId) -> bool:
         """Whether an event of this chat is about to be stored as a beginning: then recall it afterwards."""
-        if chat_id not in self._claimed:
+        if (claim := self.of(chat_id)) is None:
             return False
-        self._claimed[chat_id] = True
+        claim.recall = True
         return True
-
-    def find_out(self, claim: EventClaim) -> None:
-        """Nobody waits for this event any more, which the store has."""
-        self._hall.beside(partial(claim.wait_out, self._services.store))
 
     def let_go(self, chat_id: ChatId, *, begun: bool) -> None:
         """The event has been stored, or not."""
-        if self._claimed.pop(chat_id, False) and not begun:
+        claim = self._claimed.pop(chat_id, None)
+        if claim is not None and claim.recall and not begun:
             self._hall.recall(chat_id)
 
-    def _run(self, row: InboxRow, beginning: _Beginning) -> None:
+    def _run(self, row: InboxRow, beginning: _Beginning, puts: Sequence[tuple[str, str | None]]) -> None:
         life = self._hall.come_alive(row)
         delivery = Delivery(row.seq, beginning.event, row.at)
         begun = Conversation(
@@ -140,6 +148,10 @@ class Claims:
             owner=beginning.owner,
             made=beginning.opened,
         )
+        if beginning.reads:
+            life.kept.values = dict(beginning.opened.first.data)
+        for key, value in puts:
+            life.kept.put(key, value)
         life.places.live[beginning.owner] = begun
         self._hall.count("taken_at_once")
         self._hall.start(begun)
@@ -147,7 +159,12 @@ class Claims:
 
 @final
 class EventClaim:
-    """See `triobot.webhook.inbox.Claim`."""
+    """See `triobot.webhook.inbox.Claim`.
+
+    Attributes:
+        values: None: what the chat keeps is read in the transaction.
+        recall: somebody wants the chat to be looked at, should nothing begin.
+    """
 
     def __init__(self, claims: Claims, beginning: _Beginning) -> None:
         self._claims = claims
@@ -156,15 +173,22 @@ class EventClaim:
         self._offered = [beginning]
         self._beginning: _Beginning | None = None
         self._held = True
+        self._puts: list[tuple[str, str | None]] = []
+        self.values: Mapping[str, str] | None = None
+        self.recall = False
 
-    def beginning(self) -> str | None:
+    def put(self, key: str, value: str | None) -> None:
+        """See `triobot.conversations.data.keeping.Keeper`: it may have been read without this."""
+        self._puts.append((key, value))
+
+    def beginning(self, kept: Callable[[], Mapping[str, str]]) -> str | None:
         """See `triobot.webhook.inbox.Claim`. Runs in the store's thread; the last run counts."""
         if self._beginning is None:
             try:
                 self._beginning = self._offered.pop()
             except IndexError:
                 return None
-        return self._beginning.words()
+        return self._beginning.words(kept)
 
     def accepted(self, row: InboxRow) -> bool:
         """See `triobot.webhook.inbox.Claim`."""
@@ -172,28 +196,17 @@ class EventClaim:
         self._let_go(begun=begun)
         if self._beginning is None or not begun:
             return False
-        self._claims.begin(row, self._beginning)
+        self._claims.begin(row, self._beginning, self._puts)
         return True
 
     def over(self, *, known: bool) -> None:
         """See `triobot.webhook.inbox.Claim`."""
+        # What the store's thread has already is left to that.
         try:
             self._offered.pop()
         except IndexError:
-            if not known and self._held:
-                self._claims.find_out(self)
+            if not known:
                 return
-        self.give_up()
-
-    async def wait_out(self, store: Store) -> None:
-        """Wait until the store's thread, which has it, has stored it or not."""
-        # What is asked later is answered later; only its failure would be told to nobody.
-        with suppress(StoreError):
-            await store.pending(self._chat_id, after=0, limit=1)
-        self.give_up()
-
-    def give_up(self) -> None:
-        """Nothing begins, unless it has already."""
         self._let_go(begun=False)
 
     def _let_go(self, *, begun: bool) -> None:
@@ -204,17 +217,27 @@ class EventClaim:
 
 @final
 class _Beginning:
-    """The beginning of a conversation that an event would start."""
+    """The beginning of a conversation that an event would start.
+
+    Attributes:
+        reads: what the chat keeps belongs to it.
+    """
 
     def __init__(self, event: Event, start: Start, opened: Opened) -> None:
         self.event = event
         self.start = start
         self.opened = opened
+        self.reads = any_declared()
         sender = event.sender
         self.owner = sender.id if sender is not None and start.route.per is Per.SENDER else None
 
-    def words(self) -> str:
-        """What is stored with the event."""
+    def words(self, kept: Callable[[], Mapping[str, str]]) -> str | None:
+        """What is stored with the event; None if too much is kept to be stored once more so quickly."""
+        if self.reads:
+            data = of_authors(kept())
+            if sum(len(value) for value in data.values()) > _MOST_KEPT:
+                return None
+            self.opened = attrs.evolve(self.opened, first=attrs.evolve(self.opened.first, data=data))
         return words_of(self.opened, self.start.route, self.owner)
 
 

@@ -75,13 +75,17 @@ class Consumption:
         self._looks.append(look)
         self._some.set()
 
+    def has_data(self, chat_id: ChatId) -> bool:
+        """Whether there is data of this chat that isn't durable yet."""
+        return self._chats[chat_id] > 0
+
     async def wait_written(self, chat_id: ChatId | None = None) -> None:
         """Wait until what was added is durable; with a chat's id, only if there is data of that chat.
 
         Raises:
             trio.ClosedResourceError: the bot stops, and it could not be written.
         """
-        if chat_id is None or self._chats[chat_id]:
+        if chat_id is None or self.has_data(chat_id):
             await self.wait_for(self._added)
 
     async def wait_for(self, added: int) -> None:

@@ -34,7 +34,13 @@ def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]
     return world, Incarnation(world, [made.first], begun=[Consume((there.seq,))])
 
 
-def opened(there: Conversation, made: Opened) -> tuple[ConversationWorld, Incarnation]:
-    """The incarnation of a conversation that began with its event, which stands for the first record."""
+def opened(there: Conversation, made: Opened, at: int) -> tuple[ConversationWorld, Incarnation]:
+    """The incarnation of a conversation that began with its event, which stands for the first record.
+
+    If somebody has put something for the chat to keep since, the event's row doesn't know of it: then it
+    begins as every other, with a first record of its own.
+    """
+    if (there.life.kept.values or {}) != made.first.data:
+        return begun(there, at)
     world = ConversationWorld(there, None, durable=True, opened=made)
     return world, Incarnation(world, [made.first], opened=True)
