@@ -247,7 +247,7 @@ async def test_what_fails_when_nobody_waits_for_it_claims_no_chat(autojump_clock
         claims, now = town.dispatcher.claims, town.services.clock.now()
         claim = claims.claim(Message(CHAT, "hi", ALI), now)
         assert claim is not None
-        claim.beginning()
+        claim.beginning(dict)
         assert claims.defers(CHAT)
         claim.over(known=False)
         await town.rest()

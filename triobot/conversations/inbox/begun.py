@@ -3,7 +3,8 @@
 Most conversations end well before anything of them has to be known; then that row is all that was ever
 stored of them, and it is consumed. One that comes to rest, or does more than one thing, is written out by
 itself (`ConversationWorld`). What was under way when the last process ended is written out by the next one,
-before anything else happens there, so that it is revived as every other conversation.
+before anything else happens there, so that it is revived as every other conversation. For
+operators it is one all along (`begun_journal`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from typing import Final, TypeAlias, cast
 from ...errors import UnreadableRecordError
 from ...journal.records import FORMAT, encode_record
 from ...journal.records import Start as StartRecord
-from ...journals import AppendRecords, BeginConversation, ConversationId, Lease, RunKind
+from ...journals import (
+    AppendRecords,
+    BeginConversation,
+    ConversationId,
+    ConversationRow,
+    Journal,
+    Lease,
+    RunKind,
+)
 from ...seams import Consume, InboxRow, Store, Write
 from ...values import encode_value
 from ...wire.ids import SenderId
@@ -54,8 +63,23 @@ async def write_out(store: Store) -> int:
 
 
 def _written_out(row: InboxRow, lease: Lease | None) -> Sequence[Write]:
-    if row.begun is None or lease is None:
+    journal = None if lease is None else begun_journal(row, lease)
+    if journal is None:
         return ()
+    it = journal.row
+    return (
+        BeginConversation(
+            it.lease, it.id, it.chat_id, it.route, it.version, it.started_at, it.kind, it.sender_id
+        ),
+        AppendRecords(it.lease, it.id, 0, journal.records),
+        Consume((row.seq,)),
+    )
+
+
+def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None:
+    """The journal of the conversation that this row stands for; None if it stands for none."""
+    if row.begun is None:
+        return None
     try:
         version, fn, kind, code, owner, time, seed, told, data = _read(row.begun)
         if version != FORMAT:
@@ -67,13 +91,29 @@ def _written_out(row: InboxRow, lease: Lease | None) -> Sequence[Write]:
             told = encode_value({"event": event, "interrupted": None, "at": row.at})
     except UnreadableRecordError as error:
         log.warning("event %d of chat %s is taken as new: %s", row.seq, row.chat_id, error)
-        return ()
-    id, first = ConversationId(row.seq), StartRecord(time, fn, code, seed, event=told, data=data)
-    return (
-        BeginConversation(lease, id, row.chat_id, fn, str(code), time, kind, owner),
-        AppendRecords(lease, id, 0, (encode_record(first),)),
-        Consume((row.seq,)),
+        return None
+    it = ConversationRow(
+        id=ConversationId(row.seq),
+        lease=lease,
+        chat_id=row.chat_id,
+        route=fn,
+        kind=kind,
+        version=str(code),
+        sender_id=owner,
+        key=None,
+        run=1,
+        unfinished=True,
+        wake_at=None,
+        parked_because=None,
+        error=None,
+        in_hand=0,
+        position=1,
+        epoch=epoch,
+        started_at=time,
+        updated_at=time,
     )
+    first = StartRecord(time, fn, code, seed, event=told, data=data)
+    return Journal(it, 0, (encode_record(first),), {})
 
 
 def _read(text: str) -> _Begun:

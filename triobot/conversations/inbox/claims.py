@@ -10,12 +10,15 @@ every other, and goes its way. What the chat keeps is read there, too, for the c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from ...seams import InboxRow
+from ...errors import StoreError
+from ...seams import InboxRow, Store
 from ...wire.events import Event, Join, Message
 from ...wire.ids import ChatId
 from ..conversation import Conversation
@@ -131,6 +134,10 @@ class Claims:
         claim.recall = True
         return True
 
+    def find_out(self, claim: EventClaim) -> None:
+        """Nobody waits for this event any more, which the store has."""
+        self._hall.beside(partial(claim.wait_out, self._services.store))
+
     def let_go(self, chat_id: ChatId, *, begun: bool) -> None:
         """The event has been stored, or not."""
         claim = self._claimed.pop(chat_id, None)
@@ -201,12 +208,23 @@ class EventClaim:
 
     def over(self, *, known: bool) -> None:
         """See `triobot.webhook.inbox.Claim`."""
-        # What the store's thread has already is left to that.
         try:
             self._offered.pop()
         except IndexError:
-            if not known:
+            if not known and self._held:
+                self._claims.find_out(self)
                 return
+        self.give_up()
+
+    async def wait_out(self, store: Store) -> None:
+        """Wait until the store's thread, which has it, has stored it or not."""
+        # What is asked later is answered later; only its failure would be told to nobody.
+        with suppress(StoreError):
+            await store.pending(self._chat_id, after=0, limit=1)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Nothing begins, unless it has already."""
         self._let_go(begun=False)
 
     def _let_go(self, *, begun: bool) -> None:
