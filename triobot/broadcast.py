@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from contextlib import aclosing
 from typing import Any, Final, TypeAlias, cast, final
 
@@ -100,11 +100,14 @@ class Broadcast:
         self._check("stop")
         return await self._work.broadcasts.stop(self.key)
 
-    async def gone(self) -> AsyncGenerator[ChatId]:
-        """The receivers who have left or blocked the bot; while it goes on, those who are known so far."""
+    def gone(self) -> AsyncIterator[ChatId]:
+        """The receivers who have left or blocked the bot; while it goes on, those who are known so far.
+
+        Raises:
+            ForeignTaskError: called from a conversation, outside a step.
+        """
         self._check("gone")
-        async for chat_id in self._work.broadcasts.gone(self.key):
-            yield chat_id
+        return self._work.broadcasts.gone(self.key)
 
     def _check(self, what: str) -> None:
         refuse_conversations(f"Broadcast.{what}()", INSTEAD_OF_TELLING)

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +25,9 @@ from wsproto.events import AcceptConnection, CloseConnection, Ping, Request, Tex
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # A machine that does other work as well takes its time.
 PATIENCE, STARTING = 30.0, 30.0
+
+# The browser's own words for a script whose document went away under it.
+NAVIGATED = "Inspected target navigated or closed"
 
 FLAGS = (
     "--headless",
@@ -52,6 +55,10 @@ def find_browser() -> str | None:
 
 class PageError(AssertionError):
     """A script failed in the page, or what was waited for did not come."""
+
+
+class NavigatedError(PageError):
+    """The document was replaced by another one before it answered; nobody knows what the script did."""
 
 
 class Page:
@@ -97,9 +104,12 @@ class Page:
         with trio.move_on_after(seconds):
             # An element itself would come back as an empty object.
             script = f"(async (found) => ((found = await found) instanceof Node ? true : found))({condition})"
-            while not (value := await self.run(script)):
+            while True:
+                # A page that loads anew takes the question with it: it is put to the next document.
+                with suppress(NavigatedError):
+                    if value := await self.run(script):
+                        return value
                 await trio.sleep(0.03)
-            return value
         shown = await self.run("document.body.innerText")
         raise PageError(f"never true: {condition}\nthe page shows:\n{shown}\nerrors: {self.errors}")
 
@@ -232,7 +242,8 @@ class Browser:
         with trio.fail_after(PATIENCE):
             answer = await receive.receive()
         if "error" in answer:
-            raise PageError(f"{method}: {answer['error']['message']}")
+            message = answer["error"]["message"]
+            raise (NavigatedError if message == NAVIGATED else PageError)(f"{method}: {message}")
         return dict(answer["result"])
 
     @asynccontextmanager

@@ -202,6 +202,15 @@ async def test_buttons_keys_and_forms(browser: str) -> None:
             "code": "QR-7",
         }
 
+        # Another document knows what was sent, and sends it once more.
+        await page.run("window.before = 1; location.reload()")
+        await page.wait("!window.before && document.querySelector('.native-form .sent')")
+        await page.click(".submit", "Go")
+        await page.sees("Sent (2)", within=".native-form")
+        first, again = pressed[-2:]
+        assert isinstance(first, Submission) and isinstance(again, Submission)
+        assert again.values == first.values
+
 
 async def test_files_of_every_kind(browser: str, tmp_path: Path) -> None:
     async with window(browser) as shown:
@@ -378,6 +387,30 @@ async def test_requests_are_seen_filtered_and_copied(browser: str) -> None:
         )
         await page.type("sendaction", selector=".filters input")
         await page.wait("document.querySelectorAll('.call').length === 1")
+
+
+async def test_requests_of_long_ago_are_looked_up(browser: str) -> None:
+    """A page that opens is told of the newest; further back lead a button, and looking for something."""
+    async with window(browser) as shown:
+        page, traffic = shown.page, shown.exchange.traffic
+        for number in range(2_600):
+            call = traffic.begin("event", "early" if number == 3 else "text", number)
+            traffic.end(call, 0.001, 200)
+        await page.run("localStorage.setItem('triobot-panel', 'inspector')")
+        await page.run("window.before = 1; location.reload()")
+        await page.wait("!window.before && document.querySelectorAll('.call').length === 200")
+        known = "import('/page/world.js').then(({world}) => world.calls.size)"
+        assert await page.run(known) == 400
+        for rows in (400, 600):
+            await page.click(".calls .older")
+            await page.wait(f"document.querySelectorAll('.call').length === {rows}")
+        numbers = await page.run("[...document.querySelectorAll('.call')].map((one) => +one.dataset.call)")
+        assert numbers == list(range(call.number, call.number - 600, -1))
+
+        await page.type("early", selector=".filters input")
+        await page.sees("early", within=".call")
+        assert await page.run(known) == call.number
+        assert await page.run("document.querySelector('.calls .older').hidden")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no shell that could be tricked")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -13,8 +15,10 @@ from test_cli_dev import Dev, developing
 
 from triobot.cli.hurrying import HurriedClock, HurriedWallClock
 from triobot.cli.skipped import keep_skipped, read_skipped
+from triobot.emulator.person import AppError
 from triobot.emulator.skipping import SHORTEST, STRIDES, strides
 from triobot.errors import ConfigError
+from triobot.wire.content import Image
 
 HOUR = 3_600
 BOT = """\
@@ -55,6 +59,19 @@ async def buy(chat: Chat) -> None:
 @bot.aside(paid(Tea))
 async def late(chat: Chat) -> None:
     await chat.send("Paid late.")
+"""
+
+
+CHOOSE = """\
+from triobot import Bot, Chat
+
+bot = Bot()
+
+
+@bot.conversation
+async def choose(chat: Chat) -> None:
+    drink = await chat.choose("Which?", {"Tea": "Tea", "Coffee": "Coffee"})
+    await chat.send(f"{drink} it is.")
 """
 
 
@@ -121,11 +138,48 @@ async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
         await skip(dev, 23 * HOUR)
 
     async with developing(tmp_path, *again, port=port) as dev:
-        lena = await dev.app.user("Lena")
+        lena = await dev.app.known("Lena")
         await dev.wait_phase("running")
-        await lena.joins()  # the platform itself remembers nothing
         await skip(dev, 2 * HOUR)
         await lena.sees("A day has passed.", within=20)
+
+
+@pytest.mark.processes
+async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
+    """Who has joined, what was said, which button waits, and what was said while no bot was there."""
+    (tmp_path / "bot.py").write_text(CHOOSE)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    again = ("--no-reload", "--store", f"sqlite:{tmp_path}/dev.db")
+    async with developing(tmp_path, *again, port=port) as dev:
+        lena, mona = await dev.app.user("Lena", irr=5_000), await dev.app.user("Mona")
+        for one in (lena, mona):
+            await one.joins()
+            await one.sees("Which?", within=20)
+        await lena.says(Image.from_bytes(b"\x89PNG\r\n\x1a\n", "a.png", "look"))
+        await dev.app.post("bot/kill", {})
+        await dev.wait_phase("killed")
+        await mona.presses("Tea")
+        dev.popen.send_signal(signal.SIGINT)
+        assert await trio.to_thread.run_sync(partial(dev.popen.wait, timeout=20)) == 0
+
+    assert (tmp_path / "dev.db.platform").stat().st_mode & 0o077 == 0
+    async with developing(tmp_path, *again, port=port) as dev:
+        lena, mona = await dev.app.known("Lena"), await dev.app.known("Mona")
+        await mona.sees("Tea it is.", within=20)
+        question, picture, *_ = await lena.history()
+        assert (question.text, picture.text, (await lena.wallet())["IRR"]) == ("Which?", "look", 5_000)
+        assert await lena.opens(picture) == b"\x89PNG\r\n\x1a\n"
+        await lena.presses("Coffee")
+        await lena.sees("Coffee it is.", within=20)
+        dev.popen.send_signal(signal.SIGINT)
+        await trio.to_thread.run_sync(partial(dev.popen.wait, timeout=20))
+
+    # Without its store it is another world, which nobody has joined.
+    (tmp_path / "dev.db").unlink()
+    async with developing(tmp_path, *again, port=port) as dev:
+        with pytest.raises(AppError, match="nobody of this name"):
+            await dev.app.known("Lena")
 
 
 def test_skipped_time_belongs_to_a_store_that_is_there(tmp_path: Path) -> None:

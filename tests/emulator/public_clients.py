@@ -1,14 +1,17 @@
 """Bots written with other people's clients of the platform, against the emulator.
 
-    python -m tests.emulator.public_clients
+    python -m tests.emulator.public_clients [Api.php]
 
 Installs npm's gap_api and PyPI's GapBot into a folder of their own, starts a small bot with each, and lets a
 person talk to it: what their authors tried against the real platform has to work here, too. Prints what
-did. Needs node, pip and npm; not run by the tests.
+did. Needs node, pip and npm; not run by the tests. The platform's own PHP client is in none of those two
+registries: name its file, and it is tried as well, with php and its curl extension.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,8 +24,18 @@ import trio
 from triobot.emulator.person import AppError, NotSeenError, connect
 from triobot.emulator.server import Emulator, serve_emulator
 from triobot.emulator.switches import Switches
+from triobot.wire.content import Image, Location
 
 TOKEN = "a" * 64
+PICTURE = Path(__file__).parents[2] / "examples" / "pizza.jpg"
+PHP_WORDS: dict[str, str | re.Pattern[str] | type[Image] | type[Location]] = {
+    "picture": Image,
+    "place": Location,
+    "invoice": re.compile("^invoice [0-9]+$"),
+    "pictured": "pictured",
+    "delete": "gone",
+    "game": "game 42",
+}
 Step = Callable[[], Awaitable[object]]
 
 NODE = """
@@ -66,6 +79,52 @@ gap.handler = handle
 gap.run()
 """
 
+PHP = """<?php
+require getenv('GAP_API');
+class Gap extends Gap\\SDP\\Api {
+  function __construct() {
+    parent::__construct(getenv('GAP_TOKEN'));
+    $this->baseURL = getenv('GAP_BASE') . '/';
+  }
+}
+$gap = new Gap();
+$chat = $_POST['chat_id'];
+$data = $_POST['data'] ?? '';
+$read = json_decode($data, true);
+switch (strtolower($_POST['type'])) {
+  case 'join':
+    $gap->sendAction($chat, 'typing');
+    $gap->sendText($chat, 'welcome', $gap->replyKeyboard([[['a' => 'A key']]]), [[
+      ['text' => 'Press', 'cb_data' => 'pressed'],
+      ['text' => 'Buy', 'amount' => 1000, 'currency' => 'IRR', 'ref_id' => '77', 'desc' => 'Tea']]],
+      [['type' => 'text', 'name' => 'city', 'label' => 'City'],
+      ['type' => 'submit', 'name' => 's', 'label' => 'Go']]);
+    break;
+  case 'text':
+    switch ($data) {
+      case 'picture': $gap->sendImage($chat, getenv('GAP_PICTURE'), 'look'); break;
+      case 'place': $gap->sendLocation($chat, '35.7', '51.4', 'here'); break;
+      case 'invoice': $gap->sendText($chat, 'invoice ' . $gap->sendInvoice($chat, 500, 'Tea')); break;
+      case 'pictured': $gap->sendImageInvoice($chat, 500, getenv('GAP_PICTURE'), 'Tea');
+        $gap->sendText($chat, 'pictured'); break;
+      case 'delete': $gap->deleteMessage($chat, $gap->sendText($chat, 'to go'));
+        $gap->sendText($chat, 'gone'); break;
+      case 'game': $gap->setGameData($chat, 'save', '42'); $gap->leaderBoard($chat);
+        $gap->sendText($chat, 'game ' . $gap->getGameData($chat, 'save')); break;
+      default: $gap->sendText($chat, 'you said ' . $data);
+    }
+    break;
+  case 'triggerbutton':
+    $gap->answerCallback($chat, $read['callback_id'], 'tooltip');
+    $gap->editMessage($chat, $read['message_id'], 'edited ' . $read['data']);
+    break;
+  case 'submitform': $gap->sendText($chat, 'form ' . $read['data']); break;
+  case 'paycallback':
+    $gap->sendText($chat, $gap->payVerify($chat, $read['ref_id']) ? 'paid' : 'not paid');
+    break;
+}
+"""
+
 
 def install(folder: Path) -> tuple[list[str], list[str]]:
     """Install both; the commands that start their bots, without arguments."""
@@ -87,7 +146,9 @@ def install(folder: Path) -> tuple[list[str], list[str]]:
     return ["node", str(folder / "bot.js"), TOKEN], [python, str(folder / "bot.py"), TOKEN]
 
 
-async def try_one(name: str, command: list[str], port: int, path: str, *, lower: bool, node: bool) -> None:
+async def try_one(
+    name: str, command: list[str], port: int, path: str, *, lower: bool, node: bool, php: Path | None = None
+) -> None:
     """Start a bot, and talk to it."""
     print(f"{name}:")
     async with trio.open_nursery() as nursery:
@@ -102,8 +163,11 @@ async def try_one(name: str, command: list[str], port: int, path: str, *, lower:
             )
         )
         base = emulator.base_url
-        arguments = [*command, base, str(port), "13601"]
-        process = await nursery.start(partial(trio.run_process, arguments, check=False))
+        arguments = command if php is not None else [*command, base, str(port), "13601"]
+        given = {"GAP_API": str(php), "GAP_BASE": base, "GAP_TOKEN": TOKEN, "GAP_PICTURE": str(PICTURE)}
+        process = await nursery.start(
+            partial(trio.run_process, arguments, check=False, env={**os.environ, **given})
+        )
         await wait_for_port(port)
         async with connect(emulator.control_url, "control") as app:
             ali = await app.user("Ali", irr=10_000)
@@ -119,14 +183,19 @@ async def try_one(name: str, command: list[str], port: int, path: str, *, lower:
 
             await tried("join and text out", partial(ali.joins), partial(ali.sees, "welcome"))
             await tried("text in", partial(ali.says, "hi"), partial(ali.sees, "you said hi"))
+            if php is not None:
+                await tried("payment, verify", partial(ali.pays, "Buy"), partial(ali.sees, "paid"))
             await tried("press, answer", partial(ali.presses, "Press"), partial(ali.sees_answer, "tooltip"))
             await tried("edit", partial(trio.sleep, 0), partial(ali.sees, "edited pressed"))
-            if node:
+            if node or php is not None:
                 await tried(
                     "form", partial(ali.submits, {"city": "Rasht"}), partial(ali.sees, "form city=Rasht")
                 )
                 await tried("key", partial(ali.presses, "A key"), partial(ali.sees, "you said a"))
-            else:
+            if php is not None:
+                for word, seen in PHP_WORDS.items():
+                    await tried(word, partial(ali.says, word), partial(ali.sees, seen))
+            elif not node:
                 await ali.leaves()
                 await ali.joins()
                 await ali.sees("welcome")
@@ -156,6 +225,11 @@ async def main() -> None:
         node, python = await trio.to_thread.run_sync(install, Path(folder))
         await try_one("npm gap_api 1.3.0", node, 18093, "/", lower=True, node=True)
         await try_one("PyPI GapBot 0.1.0", python, 18094, "/webhook", lower=False, node=False)
+        if sys.argv[1:]:
+            bot, api = Path(folder) / "bot.php", Path(sys.argv[1]).resolve()
+            bot.write_text(PHP)
+            command = ["php", "-S", "127.0.0.1:18095", str(bot)]
+            await try_one("the platform's PHP client", command, 18095, "/", lower=False, node=False, php=api)
 
 
 if __name__ == "__main__":

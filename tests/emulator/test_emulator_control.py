@@ -15,7 +15,7 @@ from triobot.emulator.switches import Switches
 from triobot.wire.content import Contact, Image, Location
 from triobot.wire.decode import decode_event
 from triobot.wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Submission
-from triobot.wire.forms import Form, Submit, TextField
+from triobot.wire.forms import Form, Radio, Submit, TextField
 from triobot.wire.markup import CallbackButton, InlineButton, InlineKeyboard, Key, PayButton, ReplyKeyboard
 from triobot.wire.operations import AnswerCallback, CreateInvoice, EditMessage, SendAction, SendMessage
 from triobot.wire.results import InvoiceCreated, Sent
@@ -205,6 +205,12 @@ async def test_requests_that_make_no_sense_are_told_why(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
         ali = await joined(platform)
         mine = f"users/{ali.id}"
+        keys = ReplyKeyboard(((Key("key", "Below"),),))
+        buttons = InlineKeyboard(((CallbackButton("No", "n"), CallbackButton("Maybe", "m")),))
+        form = Form((Radio("size", "Size", (("s", "Small"), ("l", "Large"))), Submit("Go")))
+        platform.exchange.perform(SendMessage(ali.chat_id, "?", keys, buttons))
+        platform.exchange.perform(SendMessage(ali.chat_id, "?", None, buttons, form))
+        there = "there is no button 'Yes'; what there is to press: 'Below', 'No', 'Maybe'"
         for path, given, status, words in (
             ("users", {}, 400, "'name' must be given"),
             ("users", {"name": "B", "wallet": 3}, 400, "'wallet' must be an object"),
@@ -212,7 +218,10 @@ async def test_requests_that_make_no_sense_are_told_why(tmp_path: Path) -> None:
             ("users/7/join", {}, 409, "there is nobody of this id"),
             (f"{mine}/say", {"txt": "x"}, 400, "'txt' is not known here"),
             (f"{mine}/say", {"text": ""}, 400, "'text' must not be empty"),
-            (f"{mine}/press", {"label": "Yes"}, 409, "there is no button 'Yes'"),
+            (f"{mine}/press", {"label": "Yes"}, 409, there),
+            (f"{mine}/pay", {"label": "Yes"}, 409, there),
+            (f"{mine}/submit", {"values": {"sise": "s"}}, 409, "no field 'sise'; its fields: 'size'"),
+            (f"{mine}/submit", {"values": {"size": "m"}}, 409, "doesn't offer this option, but 's', 'l'"),
             (f"{mine}/press", {"label": "Yes", "times": 11}, 400, "'times' must be from 1 to 10"),
             (f"{mine}/pay", {}, 409, "there is nothing to pay"),
             (f"{mine}/media", {"kind": "film"}, 400, "'kind' must be one of"),

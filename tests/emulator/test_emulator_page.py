@@ -15,7 +15,7 @@ from emulated import BASE, CONTROL, Emulated, emulated
 from triobot.emulator import acts, paying
 from triobot.emulator.bot_process import BotProcess
 from triobot.emulator.faults import EventFault, Fault
-from triobot.emulator.page.follower import NEWEST, Follower
+from triobot.emulator.page.follower import NEWEST, NEWEST_CALLS, Follower
 from triobot.emulator.page.stream import events
 from triobot.emulator.people import User
 from triobot.emulator.world import LOG
@@ -447,3 +447,24 @@ async def test_money_that_was_verified_is_told(tmp_path: Path) -> None:
         exchange.perform(VerifyPayment(ChatId(sara.chat_id), PAY.ref_id))
 
         assert [bill["state"] for bill in news(follower)["bills"]] == ["captured"]
+
+
+async def test_a_page_is_told_of_the_newest_requests_and_asks_for_older_ones(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        traffic = platform.exchange.traffic
+        for number in range(NEWEST_CALLS + 5):
+            traffic.begin("event", "text", number)
+        follower = Follower(platform.exchange)
+
+        told: Any = follower.everything()
+        assert [call["number"] for call in told["calls"]][:1] == [6]
+        assert (len(told["calls"]), told["older_calls"]) == (NEWEST_CALLS, True)
+        assert follower.news() is None
+        traffic.begin("event", "text", 0)
+        fresh: Any = follower.news()
+        assert [call["number"] for call in fresh["calls"]] == [NEWEST_CALLS + 6]
+
+        older: Any = await platform.app.get("calls", {"before": 6, "count": 3})
+        assert ([call["number"] for call in older["calls"]], older["older_calls"]) == ([3, 4, 5], True)
+        oldest: Any = await platform.app.get("calls", {"before": 3})
+        assert ([call["number"] for call in oldest["calls"]], oldest["older_calls"]) == ([1, 2], False)

@@ -11,7 +11,7 @@ from emulated import TOKEN, Emulated, emulated
 
 from triobot.emulator import acts
 from triobot.emulator.faults import EventFault, Fault, in_words
-from triobot.emulator.traffic import KEPT, LONGEST, Call, Traffic, view_call
+from triobot.emulator.traffic import HELD, KEPT, LONGEST, Call, Traffic, view_call, view_calls
 
 
 def calls(platform: Emulated) -> list[Call]:
@@ -96,12 +96,49 @@ async def test_events_are_noted_each_time_they_are_posted(tmp_path: Path) -> Non
 def test_only_the_newest_are_kept() -> None:
     traffic = Traffic()
     for number in range(KEPT + 10):
-        traffic.begin("event", "text", number, body=b"x" * (LONGEST + 1))
+        traffic.begin("event", "text", number)
 
-    kept = list(traffic.since(0))
+    kept = traffic.since(0)
     assert len(kept) == KEPT
     assert (kept[0].number, kept[-1].number) == (11, KEPT + 10)
+
+
+def test_long_bodies_take_the_place_of_many() -> None:
+    """Of each, its beginning is kept; of all, what the memory has room for."""
+    traffic = Traffic()
+    for number in range(HELD // LONGEST + 10):
+        call = traffic.begin("event", "text", number, body=b"x" * (LONGEST + 1))
+        traffic.end(call, 0, 200)
+
+    kept = traffic.since(0)
     assert (len(kept[0].body), kept[0].size) == (LONGEST, LONGEST + 1)
+    assert sum(len(call.body) for call in kept) == HELD
+
+
+def test_what_is_forgotten_while_it_is_under_way_stays_so() -> None:
+    traffic = Traffic()
+    slow = traffic.begin("event", "text", 0)
+    for number in range(KEPT):
+        traffic.begin("event", "text", number)
+    seen = traffic.version
+
+    traffic.end(slow, 30, None)
+
+    assert traffic.since(seen) == []
+
+
+def test_older_ones_are_looked_up_piece_by_piece() -> None:
+    traffic = Traffic()
+    for number in range(10):
+        traffic.begin("event", "text", number)
+
+    newest = traffic.newest(4)
+    older = traffic.newest(100, before=newest[0].number)
+
+    assert [call.number for call in (*older, *newest)] == list(range(1, 11))
+    assert view_calls(newest, traffic)["older_calls"] is True
+    assert view_calls(older, traffic)["older_calls"] is False
+    assert view_calls((), traffic)["older_calls"] is False
 
 
 def test_what_ended_is_told_once_more() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
@@ -114,6 +116,19 @@ async def test_who_left_is_gone_and_who_is_refused_has_failed(
         assert await rig.over() == BroadcastStatus("done", 100, sent=80, gone=10, failed=10)
         assert [chat async for chat in rig.broadcasts.gone("k")] == [*range(1, 100, 10)]
         assert rig.alarms == []
+        # Whoever stops in the middle has nothing to close, and begins anew each time.
+        with warnings.catch_warnings(record=True) as complaints:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                async for chat in rig.broadcasts.gone("k"):
+                    assert chat == 1
+                    break
+            with trio.move_on_after(1):
+                async for _ in rig.broadcasts.gone("k"):
+                    await trio.sleep_forever()
+            gc.collect()
+            await trio.lowlevel.checkpoint()
+        assert [str(one.message) for one in complaints] == []
 
 
 async def test_an_audience_most_of_which_has_left_holds_nothing(

@@ -25,7 +25,7 @@ from triobot.wire.operations import (
     VerifyInvoice,
     VerifyPayment,
 )
-from triobot.wire.undocumented import GetLeaderBoard
+from triobot.wire.undocumented import GetLeaderBoard, PutGameData
 
 KEYBOARD = InlineKeyboard(
     (
@@ -99,6 +99,22 @@ def test_leniencies_of_the_live_platform() -> None:
     assert decode_operation("sendAction", [("chat_id", "1"), ("type", "Typing")]) == SendAction(1)
     answer = [("chat_id", "1"), ("callback_id", "c"), ("text", "")]
     assert decode_operation("answerCallback", answer) == AnswerCallback(1, "c")
+
+
+def test_what_the_php_client_sends() -> None:
+    """An invoice's older name for its expiry, one with a picture; a digit for a boolean; type for time."""
+    invoice = [("chat_id", "1"), ("amount", "500"), ("expire_date", "86400"), ("currency", "IRR")]
+    plain = [*invoice, ("description", "Tea"), ("type", "text")]
+    assert decode_operation("invoice", plain) == CreateInvoice(1, 500, "Tea", "IRR", 86_400)
+    picture = [*invoice, ("image", '{"path": "https://c/a", "desc": "Tea"}'), ("type", "image")]
+    assert decode_operation("invoice", picture) == CreateInvoice(1, 500, "Tea", "IRR", 86_400)
+    for image in ([], [("image", "{}")], [("image", "x")]):
+        with pytest.raises(RemoteProtocolError):
+            decode_operation("invoice", [*invoice, ("type", "image"), *image])
+    game = [("chat_id", "1"), ("type", "save"), ("data", "42"), ("force", "0")]
+    assert decode_operation("gameData", game) == PutGameData(1, "save", "42", False)
+    board = [("chat_id", "1"), ("type", "month")]
+    assert decode_operation("leaderBoard", board) == GetLeaderBoard(1, "month")
 
 
 INLINE = [

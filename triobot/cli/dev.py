@@ -29,8 +29,9 @@ Open the printed address in a browser: you are everybody who talks to your bot, 
 every request in both directions, and the switches that make things go wrong.
 
 The bot runs in a process of its own and is started anew when a Python file beside it is saved. Its store is
-thrown away at the end, unless --store names one. No setting for production is used: not the TRIOBOT_*
-variables, and no token, platform or store that the bot's file names.
+thrown away at the end together with the platform, unless --store names one: then both are kept. No setting
+for production is used: not the TRIOBOT_* variables, and no token, platform or store that the bot's file
+names.
 
 Whoever has the printed address can play your users; only this machine can reach it.
 
@@ -61,7 +62,9 @@ def declare(commands: Commands) -> None:
         help="the page's port, 0 for a free one (default 8081)",
     )
     parser.add_argument(
-        "--store", metavar="URL", help="sqlite:PATH to keep the bot's store between runs (default: a new one)"
+        "--store",
+        metavar="URL",
+        help="sqlite:PATH to keep the bot's store, and the platform with it, between runs",
     )
     parser.add_argument("--no-reload", action="store_true", help="don't restart the bot when files change")
 
@@ -85,6 +88,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
     from ..emulator.server import serve_emulator
     from .inquiring import keep_asking, read_journal
     from .keeper import Keeper
+    from .lasting import Lasting
     from .skipped import keep_skipped, read_skipped
 
     token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
@@ -98,6 +102,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
         ahead = read_skipped(store)
+        lasting = Lasting(store, keep=arguments.store is not None)
         keeper = Keeper(
             arguments.bot,
             listening.fileno(),
@@ -118,10 +123,13 @@ async def _dev(arguments: argparse.Namespace) -> None:
                     clock=ShiftedClock(ahead=ahead),
                     push=PushSettings(attempts=_ATTEMPTS),
                     wait_bot=keeper.wait_up,
+                    folder=lasting.folder,
                 )
             )
             platform.exchange.bot = keeper
+            lasting.load(platform.exchange)
             _populate(platform)
+            platforms.start_soon(lasting.keep, platform.exchange)
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
@@ -136,6 +144,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                 platforms.start_soon(_kill_on_next, signals, keeper)
                 bots.cancel_scope.cancel()
             platforms.cancel_scope.cancel()
+        lasting.close(platform.exchange)
 
 
 def child_environment(
@@ -154,7 +163,9 @@ def child_environment(
 
 
 def _populate(platform: Emulator) -> None:
-    """Two people to begin with; the page makes more."""
+    """Two people to begin with, unless there are some from an earlier run; the page makes more."""
+    if list(platform.world.people):
+        return
     for name in ("Sara", "علی"):
         platform.world.add_user(name, irr=_WALLET, coin=_COINS)
 

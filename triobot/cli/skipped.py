@@ -11,13 +11,13 @@ from pathlib import Path
 from ..errors import ConfigError
 
 
-def skipped_path(store: str) -> Path | None:
-    """The file beside this store (its address); None for a store that is beside nothing."""
+def lasting_path(store: str, suffix: str) -> Path | None:
+    """The file of this kind beside this store (its address); None for a store that is beside nothing."""
     engine, _, place = store.partition(":")
     if engine != "sqlite" or not place:
         return None
     path = Path(place).resolve()
-    return path.with_name(f"{path.name}.ahead")
+    return path.with_name(f"{path.name}.{suffix}")
 
 
 def read_skipped(store: str) -> int:
@@ -26,7 +26,7 @@ def read_skipped(store: str) -> int:
     Raises:
         ConfigError: the file holds something else.
     """
-    path = skipped_path(store)
+    path = lasting_path(store, "ahead")
     if path is None or not path.exists() or not path.with_suffix("").exists():
         return 0
     text = path.read_text(errors="replace").strip()
@@ -37,5 +37,5 @@ def read_skipped(store: str) -> int:
 
 def keep_skipped(store: str, milliseconds: int) -> None:
     """Remember how many milliseconds were skipped."""
-    if (path := skipped_path(store)) is not None:
+    if (path := lasting_path(store, "ahead")) is not None:
         path.write_text(f"{milliseconds}\n")

@@ -162,7 +162,8 @@ def submit(
     entry = _with_form(there, message_id)
     assert entry.form is not None
     pairs = filled(entry.form, values)
-    chat_entry = attrs.evolve(entry, submitted=entry.submitted + 1)
+    others = tuple(one for one in entry.filled if one[0] != user.id)
+    chat_entry = attrs.evolve(entry, submitted=entry.submitted + 1, filled=(*others, (user.id, pairs)))
     there.put(chat_entry)
     world.record(now, Edited(there.id, chat_entry, anew=False))
     callback_id: CallbackId | None = None
@@ -197,7 +198,10 @@ def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]
                 pairs.append((field.name, value if value is not None else before or ""))
             case Radio(options=options) | Select(options=options):
                 if value is not None and value not in (key for key, _ in options):
-                    raise ImpossibleActError(f"the field {field.name!r} doesn't offer this option")
+                    offered = ", ".join(repr(key) for key, _ in options)
+                    raise ImpossibleActError(
+                        f"the field {field.name!r} doesn't offer this option, but {offered}"
+                    )
                 if value is not None:
                     pairs.append((field.name, value))
             case Checkbox():
@@ -206,7 +210,8 @@ def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]
             case _:
                 pairs.append((field.name, value or ""))
     if unknown := values.keys() - names:
-        raise ImpossibleActError(f"the form has no field {sorted(unknown)[0]!r}")
+        there = ", ".join(repr(name) for name in sorted(names))
+        raise ImpossibleActError(f"the form has no field {sorted(unknown)[0]!r}; its fields: {there}")
     return tuple(sorted(pairs))
 
 

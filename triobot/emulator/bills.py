@@ -121,6 +121,12 @@ class Till:
         kept = self._payments if bill.kind == "payment" else self._invoices
         kept.setdefault(bill.id, bill)
 
+    def restore(self, bill: Bill) -> None:
+        """Put back a bill of another run; what was not captured goes on waiting for its hour to end."""
+        self.add(bill)
+        self._paid.extend((bill, taking) for taking in bill.takings if taking.waits)
+        self._paid = deque(sorted(self._paid, key=lambda paid: paid[1].paid_at))
+
     def take(self, bill: Bill, payer: SenderId, amount: int, currency: Currency, now: int) -> Taking:
         """Somebody pays; the hour begins."""
         taking = Taking(payer, amount, currency, now)

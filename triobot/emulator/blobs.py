@@ -75,12 +75,12 @@ def played_type(head: bytes) -> str | None:
 
 @final
 class Blobs:
-    """Files by id. Nothing is deleted before the folder is."""
+    """Files by id, with those that an earlier run has left. Nothing is deleted before the folder is."""
 
     def __init__(self, folder: Path, *, limit: int) -> None:
         self._folder = folder
         self._limit = limit
-        self._stored: dict[str, Stored] = {}
+        self._stored = {path.name: self._look(path) for path in folder.iterdir()}
 
     def get(self, file_id: str) -> Stored | None:
         """The file of this id."""

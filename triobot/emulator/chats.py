@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 import attrs
 
@@ -11,6 +11,8 @@ from ..wire.content import Content
 from ..wire.forms import Form
 from ..wire.ids import CallbackId, ChatId, GroupName, MessageId, SenderId
 from ..wire.markup import InlineButton, InlineKeyboard, Key, ReplyKeyboard
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 # A chat keeps this many of its newest messages and answers: an emulator left running for a week of load
 # tests stays small. What has scrolled out is treated like a message that never was.
@@ -26,6 +28,7 @@ class Entry:
         author: the person who wrote it, or None for the bot.
         edited_at: when its content was last changed; a keyboard that comes or goes is no edit to people.
         submitted: how often its form was sent.
+        filled: what each person sent last with its form.
     """
 
     id: MessageId
@@ -38,6 +41,7 @@ class Entry:
     edited_at: int | None = None
     deleted: bool = False
     submitted: int = 0
+    filled: tuple[tuple[SenderId, Pairs], ...] = attrs.field(default=(), repr=False)
 
     def buttons(self) -> Iterator[InlineButton]:
         """The inline buttons in sight, row by row."""
@@ -116,6 +120,12 @@ class Chat:
                 if button.text == label and message_id in (None, entry.id):
                     return entry, button
         return None
+
+    def labels(self) -> Iterator[str]:
+        """What there is to press: the keys that are shown, and the inline buttons in sight, newest first."""
+        rows = self.reply_keyboard.rows if self.reply_keyboard is not None else ()
+        yield from (key.label for row in rows for key in row)
+        yield from (button.text for entry in self.in_sight() for button in entry.buttons())
 
     def key(self, label: str) -> Key | None:
         """The key of this label on the reply keyboard that is shown."""

@@ -30,6 +30,8 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``POST switches``                     the fields of `Switches`
 ``POST forget-uploads``               descriptors of ours are refused from now on
 ``GET  requests``, ``GET deliveries`` what the bot asked for, what was posted to it
+``GET  calls``                        ``?before=&count=``: requests in both directions, with their bodies,
+                                      before the one of this number
 ``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them
 ``GET  script``                       ``?chat=``: a private chat as a test for `triobot.testing`
 ``GET  bot``                          how the bot's process is, under ``triobot dev``; else null

@@ -6,6 +6,7 @@ import base64
 import binascii
 import io
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Final, NoReturn, cast, final
 
 import trio
@@ -25,6 +26,8 @@ from .views import JsonObject, view_chat
 
 LONGEST_WAIT: Final = 60
 _MOST_PRESSES: Final = 10
+# Labels of old messages can be pressed, too, but whoever has mistyped one rarely means them.
+_MOST_NAMED: Final = 20
 # How a payment ends.
 _ENDS: Final = ("code", "taken", "amount")
 
@@ -146,7 +149,7 @@ class PersonControl:
                     for event in acts.tap(self._world, user, key, now, chat=chat.id)
                 )
             if found is None:
-                _nothing(label)
+                _nothing(label, chat)
             entry, button = found
             return tuple(
                 event
@@ -189,9 +192,10 @@ class PersonControl:
         chat, label = _chat_of(asked), asked.optional_text("label")
         if label is None:
             return paying.newest_pay_button(self._world, user, chat=chat, message_id=_message_of(asked))
-        found = _button(acts.chat_of(self._world, user, chat), asked)
+        there = acts.chat_of(self._world, user, chat)
+        found = _button(there, asked)
         if found is None:
-            _nothing(label)
+            _nothing(label, there)
         entry, button = found
         if not isinstance(button, PayButton):
             raise ImpossibleActError("this button is not paid")
@@ -216,5 +220,7 @@ class PersonControl:
         return view_chat(self._world, chat, self._exchange.clock.now(), after=after)
 
 
-def _nothing(label: str) -> NoReturn:
-    raise ImpossibleActError(f"there is no button {label!r}")
+def _nothing(label: str, chat: Chat) -> NoReturn:
+    there = [repr(one) for one in islice(dict.fromkeys(chat.labels()), _MOST_NAMED)]
+    what = f"what there is to press: {', '.join(there)}" if there else "there is nothing to press"
+    raise ImpossibleActError(f"there is no button {label!r}; {what}")

@@ -17,14 +17,16 @@ from .bot_process import BotProcess
 from .chats import HISTORY
 from .exchange import Exchange
 from .faults import EventFault, Fault
-from .page.follower import NEWEST, view_history
+from .page.follower import NEWEST, NEWEST_CALLS, view_history
 from .page.script import write_test
 from .people import ImpossibleActError
 from .skipping import skip
+from .traffic import view_calls
 from .views import JsonObject, view_bill, view_user
 
 SettingsT = TypeVar("SettingsT")
 
+_MOST_CALLS: Final = 1_000
 _NOT_OURS: Final = "the bot's process isn't ours: only `triobot dev` starts one"
 
 
@@ -57,6 +59,7 @@ class PlatformControl:
             "payments": self._payments,
             "faults": lambda asked: [_plain(fault) for fault in self._exchange.plan.pending()],
             "requests": lambda asked: [_plain(entry) for entry in self._exchange.requests],
+            "calls": self._calls,
             "history": self._history,
             "script": self._script,
             "bot": self._bot,
@@ -126,6 +129,13 @@ class PlatformControl:
         asked.only(given.keys())
         self._world.switches = _settings(type(self._world.switches), {**given, **asked.values()})
         return _plain(self._world.switches)
+
+    def _calls(self, asked: Asked) -> JsonValue:
+        asked.only(("before", "count"))
+        given = {name: as_number(name, value) for name, value in asked.values().items()}
+        count = min(max(given.get("count", NEWEST_CALLS), 1), _MOST_CALLS)
+        traffic = self._exchange.traffic
+        return view_calls(traffic.newest(count, before=given.get("before")), traffic)
 
     def _history(self, asked: Asked) -> JsonValue:
         asked.only(("chat", "before", "count"))

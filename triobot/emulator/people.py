@@ -76,6 +76,10 @@ class People:
         self._by_id[user_id] = user
         return user
 
+    def restore(self, user: User) -> None:
+        """Put back a person of another run."""
+        self._by_id[user.id] = user
+
     def get(self, user_id: SenderId) -> User:
         """The person of this id.
 

@@ -409,6 +409,20 @@ class App:
         user = cast("JsonObject", await self.post("users", given))
         return Person(self, user, ChatId(cast("int", user["chat_id"])), 0)
 
+    async def known(self, name: str) -> Person:
+        """Somebody who is there already, such as from an earlier run; sees what comes from now on.
+
+        Raises:
+            AppError: there is nobody of this name.
+        """
+        users = cast("list[JsonObject]", await self.get("users"))
+        user = next((one for one in users if one["name"] == name), None)
+        if user is None:
+            raise AppError("there is nobody of this name")
+        chat_id = ChatId(cast("int", user["chat_id"]))
+        seq = cast("JsonObject", await self.get(f"users/{user['id']}/chat"))["seq"]
+        return Person(self, user, chat_id, cast("int", seq))
+
     async def group(self, name: str, *members: Person) -> ChatId:
         """Make a group; its members join one after the other."""
         given: JsonObject = {"name": name, "members": [member.id for member in members]}

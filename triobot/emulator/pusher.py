@@ -8,7 +8,7 @@ within that time misses nothing, and one that relies on it is wrong.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias, final
 
 import attrs
@@ -93,11 +93,18 @@ class Pusher:
         self._fault = fault
         self._settings = settings or PushSettings()
         self._queue: deque[tuple[Event, bool]] = deque()
+        self._flying: Event | None = None
         self._more = trio.Event()
         self._idle = trio.Event()
         self._idle.set()
         self.deliveries: deque[Delivery] = deque(maxlen=_KEPT)
         self.watch: Watch | None = None
+
+    @property
+    def pending(self) -> Sequence[Event]:
+        """What no bot has taken yet: the one in flight, and those that wait."""
+        flying = () if self._flying is None else (self._flying,)
+        return (*flying, *(event for event, _ in self._queue))
 
     @property
     def waiting(self) -> int:
@@ -135,10 +142,12 @@ class Pusher:
         while True:
             await self._wait_more()
             event, seen = self._queue.popleft()
+            self._flying = event
             fault = None if seen else self._fault(encode_event_data(event)[0])
             if fault is not None and fault.behind and await self._behind(event):
                 continue
             await self._deliver(event, fault or EventFault())
+            self._flying = None
             if not self._queue:
                 self._idle.set()
 

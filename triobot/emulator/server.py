@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 import random
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, cast, final
@@ -157,6 +158,7 @@ async def serve_emulator(
     largest_upload: int = LARGEST_UPLOAD,
     page_port: int | None = None,
     wait_bot: Callable[[], Awaitable[None]] | None = None,
+    folder: Path | None = None,
     task_status: trio.TaskStatus[Emulator] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run the platform until cancelled; the started value is the `Emulator`.
@@ -173,19 +175,20 @@ async def serve_emulator(
         page_port: serve the page and the control API here as well, 0 for a free one: what the page does to
             the platform, such as refusing connections, then leaves the page alone.
         wait_bot: events wait for this; without it they are posted whether somebody listens or not.
+        folder: where uploads are kept after the end, and those of an earlier run are; None deletes them.
 
     Raises:
         ConfigError: `host` is not a loopback address, and `expose` wasn't given.
 
-    Cancellation: *forceful*: open requests are cut, uploads are deleted.
+    Cancellation: *forceful*: open requests are cut, uploads are deleted unless they have a `folder`.
     """
     if not (expose or _is_loopback(host)):
         raise ConfigError(f"the emulator serves loopback addresses only, and {host} is none: see expose")
     config = _config(f"{_bracketed(host)}:{port}")
-    with tempfile.TemporaryDirectory(prefix="triobot-emulator-") as folder:
+    with _uploads(folder) as place:
         async with httpx.AsyncClient(trust_env=False, timeout=_POST_SECONDS) as client:
             exchange = make_exchange(
-                Path(folder),
+                place,
                 HttpPost(client, bot_url, wait_bot),
                 base_url="",
                 switches=switches,
@@ -225,6 +228,16 @@ async def serve_emulator(
                 task_status.started(
                     Emulator(base_url, f"{page_url}/control", control_token, exchange, page_url)
                 )
+
+
+@contextmanager
+def _uploads(folder: Path | None) -> Generator[Path]:
+    if folder is not None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="triobot-emulator-") as made:
+        yield Path(made)
 
 
 def _config(bind: str) -> Config:

@@ -5,15 +5,17 @@ For people who look on. The token is not kept, and neither are the bytes of uplo
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import islice
 from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
 from ..wire.rules import JsonValue
 
-KEPT: Final = 400
+KEPT: Final = 10_000
+# Bodies of usual length take a sixth of this; those of a bot that sends novels must not fill the memory.
+HELD: Final = 64 * 1024 * 1024
 # A body longer than this is cut: a keyboard with a hundred buttons is a tenth of it.
 LONGEST: Final = 64 * 1024
 
@@ -34,6 +36,7 @@ class Call:
         status: the answer's, or None while there is none, or when none came.
         took: milliseconds until the answer, or until it was clear that none comes; None while under way.
         note: what was made to go wrong, in words.
+        held: how many bytes of it are kept; known at its end.
         version: the number of its newest change.
     """
 
@@ -48,16 +51,20 @@ class Call:
     answer: bytes = attrs.field(default=b"", repr=False)
     took: int | None = None
     note: str = ""
+    held: int = 0
     version: int = 0
 
 
 @final
 class Traffic:
-    """The newest requests; older ones are forgotten."""
+    """The newest requests, as many as `KEPT` and as long as `HELD`; older ones are forgotten."""
 
     def __init__(self) -> None:
-        self._calls: deque[Call] = deque(maxlen=KEPT)
+        self._calls: dict[int, Call] = {}
+        # By the number of their newest change: who looks for what is new needn't look at all.
+        self._changed: dict[int, Call] = {}
         self._made = 0
+        self._held = 0
         self.version = 0
 
     def begin(
@@ -66,24 +73,54 @@ class Traffic:
         """Note that a request is under way."""
         self._made += 1
         call = Call(self._made, way, name, at, content_type, body[:LONGEST], len(body), note=note)
-        self._calls.append(call)
+        self._calls[call.number] = call
+        self._forget()
         return self.touch(call)
 
     def touch(self, call: Call) -> Call:
         """Note that a call was changed."""
-        self.version += 1
-        call.version = self.version
+        if call.number in self._calls:
+            self.version += 1
+            self._changed.pop(call.version, None)
+            call.version = self.version
+            self._changed[call.version] = call
         return call
 
     def end(self, call: Call, took: float, status: int | None, answer: bytes = b"") -> None:
         """Note how a request was answered, after how many seconds; without a status, that it was not."""
         call.status, call.answer = status, answer[:LONGEST]
         call.took = round(took * 1_000)
+        if call.number in self._calls:
+            call.held = len(call.body) + len(call.answer)
+            self._held += call.held
         self.touch(call)
+        self._forget()
 
-    def since(self, version: int) -> Iterator[Call]:
+    def since(self, version: int) -> Sequence[Call]:
         """What was begun or changed behind this version, in the order of their beginning."""
-        return (call for call in self._calls if call.version > version)
+        found: list[Call] = []
+        for changed, call in reversed(self._changed.items()):
+            if changed <= version:
+                break
+            found.append(call)
+        return sorted(found, key=lambda call: call.number)
+
+    def newest(self, count: int, *, before: int | None = None) -> Sequence[Call]:
+        """The newest calls, or the newest before the one of this number, oldest first."""
+        numbers = (
+            reversed(self._calls) if before is None else (n for n in reversed(self._calls) if n < before)
+        )
+        return [self._calls[number] for number in islice(numbers, count)][::-1]
+
+    def has_older(self, number: int) -> bool:
+        """Whether calls before the one of this number are still known."""
+        return bool(self._calls) and next(iter(self._calls)) < number
+
+    def _forget(self) -> None:
+        while len(self._calls) > KEPT or (self._held > HELD and len(self._calls) > 1):
+            oldest = self._calls.pop(next(iter(self._calls)))
+            self._held -= oldest.held
+            self._changed.pop(oldest.version, None)
 
 
 def view_call(call: Call) -> dict[str, JsonValue]:
@@ -100,4 +137,12 @@ def view_call(call: Call) -> dict[str, JsonValue]:
         "answer": call.answer.decode("utf-8", "replace"),
         "took": call.took,
         "note": call.note,
+    }
+
+
+def view_calls(calls: Sequence[Call], traffic: Traffic) -> dict[str, JsonValue]:
+    """Requests that follow one another, and whether older ones are known."""
+    return {
+        "calls": [view_call(call) for call in calls],
+        "older_calls": bool(calls) and traffic.has_older(calls[0].number),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, final
 from urllib.parse import quote
 
@@ -80,6 +80,14 @@ class Uploads:
             return False
         head, ours, rest = str(source.fields["path"]).partition(f"{self.base_url}/files/")
         return bool(head) or not ours or rest.partition("/")[0] in self._known
+
+    def known(self) -> Iterator[tuple[str, str]]:
+        """Every file's id, with its descriptor as JSON."""
+        return ((file_id, descriptor.json) for file_id, descriptor in self._known.items())
+
+    def restore(self, file_id: str, descriptor: Descriptor) -> None:
+        """Put back a file of another run."""
+        self._known[file_id] = descriptor
 
     def forget(self) -> None:
         """Lose every file, as after a retention period: sending one again is refused."""

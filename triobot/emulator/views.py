@@ -122,6 +122,7 @@ def view_entry(entry: Entry) -> JsonObject:
         "form": _view_form(entry.form),
         "edited_at": entry.edited_at,
         "submitted": entry.submitted,
+        "filled": {str(user_id): dict[str, JsonValue](pairs) for user_id, pairs in entry.filled},
     }
 
 

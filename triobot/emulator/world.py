@@ -138,6 +138,28 @@ class World:
         self._chats[chat.id] = self._groups[key] = chat
         return chat
 
+    # --- what outlives a run
+
+    @property
+    def last_message(self) -> int:
+        """The newest message's number."""
+        return self._last_message
+
+    @property
+    def invoices(self) -> int:
+        """How many invoices were made."""
+        return self._invoices
+
+    def number_from(self, last_message: int, invoices: int) -> None:
+        """Give numbers behind these."""
+        self._last_message, self._invoices = last_message, invoices
+
+    def restore(self, chat: Chat) -> None:
+        """Put back a chat of another run."""
+        self._chats[chat.id] = chat
+        if chat.name is not None:
+            self._groups[chat.name] = chat
+
     # --- what acts need
 
     def record(self, at: int, *consequences: Consequence) -> None:

@@ -46,6 +46,7 @@ from ..wire.ids import ChatId
 from ..wire.operations import Upload
 from .announcement import Announcement
 from .course import PAGE, Course
+from .gone import Gone
 from .window import WindowRules
 
 _log: Final = logging.getLogger("triobot.outbox")
@@ -227,13 +228,9 @@ class Broadcasts:
             run.news.set()
         return job.status.state == "sending"
 
-    async def gone(self, key: str) -> AsyncGenerator[ChatId]:
+    def gone(self, key: str) -> Gone:
         """The receivers who have left, in the order of the audience, as far as is known."""
-        after = 0
-        while page := await self._store.receivers(key, after=after, limit=PAGE, gone=True):
-            for receiver in page:
-                yield receiver.chat_id
-            after = page[-1].position
+        return Gone(self._store, key)
 
     async def forget(self, chat_id: ChatId) -> None:
         """Tell a chat nothing that was started before now; its rows are the store's to delete, after this."""

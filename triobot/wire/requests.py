@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, cast
 from typing_extensions import TypeVar
 
 from ..errors import RemoteProtocolError
+from .content import Image
 from .content_text import decode_content
 from .ids import as_chat_id
 from .markup import Currency
@@ -39,6 +40,8 @@ from .undocumented import (
 V = TypeVar("V")
 
 Period: TypeAlias = Literal["all", "month", "week", "day"]
+# Seconds in either; older clients use the second name.
+_EXPIRY: Final = ("expire_time", "expire_date")
 _Reader: TypeAlias = "Callable[[_Form, str], Operation[object]]"
 
 
@@ -144,10 +147,19 @@ def _create_invoice(form: _Form, edited_type: str) -> Operation[object]:
     return CreateInvoice(
         form.text("chat_id"),
         form.integer("amount"),
-        form.text("description"),
+        _description(form),
         cast("Currency | None", form.optional("currency")),
-        None if form.optional("expire_time") is None else form.integer("expire_time"),
+        next((form.integer(name) for name in _EXPIRY if form.optional(name) is not None), None),
     )
+
+
+def _description(form: _Form) -> str:
+    """An invoice with a picture has no description but the picture's own."""
+    if form.optional("description") is None and form.optional("type") == "image":
+        content = form.decoded("image", partial(decode_content, "image"))
+        if isinstance(content, Image):
+            return content.caption
+    return form.text("description")
 
 
 def _about_invoice(make: type[VerifyInvoice | InquireInvoice]) -> _Reader:
@@ -175,7 +187,10 @@ def _get_game_data(form: _Form, edited_type: str) -> Operation[object]:
 
 
 def _put_game_data(form: _Form, edited_type: str) -> Operation[object]:
-    return PutGameData(form.text("chat_id"), form.text("type"), form.text("data"), form.boolean("force"))
+    # The one boolean that the PHP client leaves to PHP, which writes it as a digit.
+    digit = {"1": True, "0": False}.get(form.optional("force") or "")
+    force = form.boolean("force") if digit is None else digit
+    return PutGameData(form.text("chat_id"), form.text("type"), form.text("data"), force)
 
 
 def _get_game_config(form: _Form, edited_type: str) -> Operation[object]:
@@ -187,7 +202,9 @@ def _send_game_event(form: _Form, edited_type: str) -> Operation[object]:
 
 
 def _get_leader_board(form: _Form, edited_type: str) -> Operation[object]:
-    return GetLeaderBoard(form.text("chat_id"), cast("Period", form.text("time")))
+    # Its field has either name in public clients (gap 14).
+    period = form.optional("type") if form.optional("time") is None else form.optional("time")
+    return GetLeaderBoard(form.text("chat_id"), cast("Period", period or form.text("time")))
 
 
 _READERS: Final[Mapping[str, _Reader]] = {

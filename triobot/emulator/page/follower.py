@@ -8,7 +8,8 @@ Each of the two is one JSON object; the keys are the same in both, and a page me
 ``chats``       everything about a chat but its messages; in the first, those too (the newest)
 ``changes``     the world's changes, in their order
 ``bills``       the payment buttons and invoices of the chats concerned
-``calls``       requests in both directions, begun or ended
+``calls``       requests in both directions, begun or ended; in the first the newest, and in
+                ``older_calls`` whether there are others
 ``machine``     faults, switches, the clock; only when something about it is new
 ``waiting``     how many events wait for the bot; only when that is new
 ``bot``         the bot's process, or null; only when something about it is new
@@ -30,11 +31,13 @@ from ..bot_process import BotProcess
 from ..chats import Chat
 from ..consequences import Change, MoneyMoved
 from ..exchange import Exchange
-from ..traffic import view_call
+from ..traffic import view_call, view_calls
 from ..views import JsonObject, view_bill, view_change, view_entry, view_keyboard, view_user
 
 # What a page shows of a chat before somebody scrolls up.
 NEWEST: Final = 60
+# What a page knows of the requests before somebody looks further back.
+NEWEST_CALLS: Final = 400
 
 
 @final
@@ -61,7 +64,7 @@ class Follower:
         self._world.catch_up(now)
         self._seq = self._world.seq
         self._people, self._chats = len(list(self._world.people)), len(list(self._world.chats()))
-        self._calls = self._lines = 0
+        self._calls, self._lines = self._exchange.traffic.version, 0
         self._machine, self._bot, self._runtime, self._inside, self._waiting = {}, None, {}, {}, -1
         chats: list[JsonValue] = [
             {**_head(chat), **view_history(chat, None, NEWEST)} for chat in self._world.chats()
@@ -76,6 +79,7 @@ class Follower:
             "bot": None,
             "runtime": {},
             "inside": _inside(None),
+            **view_calls(self._exchange.traffic.newest(NEWEST_CALLS), self._exchange.traffic),
             **self._rest(),
         }
 
@@ -116,7 +120,7 @@ class Follower:
     def _rest(self) -> JsonObject:
         """What is new besides the world."""
         exchange, news = self._exchange, JsonObject()
-        if calls := list(exchange.traffic.since(self._calls)):
+        if calls := exchange.traffic.since(self._calls):
             news["calls"] = [view_call(call) for call in calls]
         self._calls = exchange.traffic.version
         machine = self._view_machine()

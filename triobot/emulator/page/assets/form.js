@@ -1,4 +1,5 @@
-// Native forms. What was typed is kept here, so that it outlives the redrawing of its message.
+// Native forms. What was typed is kept here, so that it outlives the redrawing of its message; what was sent, the
+// platform knows, also after a reload or in another tab.
 
 import { h, icon } from "./dom.js";
 import { number } from "./format.js";
@@ -11,8 +12,9 @@ const drafts = new Map();
 /** The form of a message; null without one. */
 export function formOf(message, view) {
   if (!message.form?.length) return null;
-  const key = `${view.user.id} ${message.id}`;
-  if (!drafts.has(key)) drafts.set(key, startingValues(message.form));
+  const sent = message.filled?.[view.user.id];
+  const key = JSON.stringify([view.user.id, message.id, sent]);
+  if (!drafts.has(key)) drafts.set(key, { ...(sent ?? startingValues(message.form)) });
   const values = drafts.get(key);
   const submits = message.form.filter((field) => field.type === "submit");
   const element = h(
@@ -91,9 +93,10 @@ function fieldOf(field, values, message, view) {
         {},
         h("legend", {}, label),
         field.options.map((option) =>
+          // Its box stands where the label begins, in whatever language the bot speaks.
           h(
             "label.check",
-            {},
+            { dir: "auto" },
             h("input", {
               type: "radio",
               // A browser's radio group is its name: two panes, or two messages, must not share one.
@@ -102,21 +105,21 @@ function fieldOf(field, values, message, view) {
               checked: values[field.name] === option.value,
               onchange: () => set(option.value),
             }),
-            h("span", { dir: "auto" }, option.label),
+            h("span", {}, option.label),
           ),
         ),
       );
     case "checkbox":
       return h(
         "label.form-field.check",
-        {},
+        { dir: "auto" },
         h("input", {
           type: "checkbox",
           name: field.name,
           checked: Boolean(values[field.name]),
           onchange: (event) => set(event.target.checked ? "true" : ""),
         }),
-        label,
+        h("span.form-label", {}, field.label),
       );
     case "inbuilt":
       return readerField(field, label, values, set, view);

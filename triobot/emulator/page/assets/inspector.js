@@ -2,11 +2,15 @@
 
 import { fill, h, icon, iconButton, keepFocus } from "./dom.js";
 import { bytes, exactClock, number } from "./format.js";
-import { toast } from "./sheet.js";
+import { look } from "./link.js";
+import { toast, tried } from "./sheet.js";
 import { t } from "./words.js";
-import { listen, world } from "./world.js";
+import { addOlderCalls, listen, world } from "./world.js";
 
+// Drawn at first, and so many more each time that somebody looks further back.
 const SHOWN = 200;
+// Asked for at once.
+const PIECE = 1_000;
 
 export function inspectorPanel() {
   const list = h("div.calls");
@@ -14,9 +18,9 @@ export function inspectorPanel() {
     type: "search",
     placeholder: t("filter"),
     "aria-label": t("filter"),
-    oninput: () => draw(),
+    oninput: () => begin(),
   });
-  const way = h("select", { "aria-label": t("direction"), onchange: () => draw() }, [
+  const way = h("select", { "aria-label": t("direction"), onchange: () => begin() }, [
     h("option", { value: "" }, t("bothWays")),
     h("option", { value: "operation" }, t("fromBot")),
     h("option", { value: "event" }, t("toBot")),
@@ -28,12 +32,22 @@ export function inspectorPanel() {
     h("div.filters", {}, words, way, iconButton("close", t("clear"), clear)),
     list,
   );
+  const more = h("button.older", { type: "button", onclick: () => ((most += SHOWN), draw()) }, t("olderCalls"));
   const drawn = new Map();
   const unfolded = new Set();
+  let most = SHOWN;
   let hidden = 0;
+  let asking = false;
+
+  const newest = () => [...world.calls.keys()].at(-1) ?? 0;
 
   function clear() {
-    hidden = Math.max(0, ...world.calls.keys());
+    hidden = newest();
+    begin();
+  }
+
+  function begin() {
+    most = SHOWN;
     draw();
   }
 
@@ -41,25 +55,49 @@ export function inspectorPanel() {
     if (call.number <= hidden) return false;
     if (way.value === "failed" ? !failed(call) : way.value && call.way !== way.value) return false;
     const wanted = words.value.trim().toLowerCase();
-    return (
-      !wanted ||
-      [call.name, call.body, call.answer, call.note, readable(call)].some((text) =>
-        text.toLowerCase().includes(wanted),
-      )
-    );
+    return !wanted || searchable(call).includes(wanted);
   }
 
   function draw() {
     drawn.clear();
     // Drawn in the order of their beginning, so that the first one that is known is the oldest; shown in reverse.
-    const calls = [...world.calls.values()].filter(fits).slice(-SHOWN);
-    fill(list, calls.map(draft).reverse(), !calls.length && h("p.hint", {}, t("noCalls")));
+    const fitting = [...world.calls.values()].filter(fits);
+    const calls = fitting.slice(-most);
+    const [oldest] = world.calls.keys();
+    const others = world.olderCalls && oldest > hidden + 1;
+    fill(list, !calls.length && !others && h("p.hint", {}, t("noCalls")), more);
+    calls.forEach(put);
+    more.hidden = fitting.length <= most && !others;
+    // What is searched for may be further back than what the page knows yet.
+    if (fitting.length < most && others) askOlder(oldest);
   }
 
-  function draft(call) {
+  async function askOlder(before) {
+    if (asking) return;
+    asking = true;
+    const came = await tried(async () => {
+      addOlderCalls(await look(`calls?before=${before}&count=${PIECE}`));
+    }, element);
+    asking = false;
+    if (came) draw();
+  }
+
+  /** Draw a call above those that are there: in pieces, of which a browser leaves out those out of sight. */
+  function put(call) {
     const element = row(call);
     drawn.set(call.number, element);
-    return element;
+    const first = list.firstElementChild;
+    if (first?.matches(".calls-piece") && first.childElementCount < SHOWN) first.prepend(element);
+    else list.prepend(h("div.calls-piece", {}, element));
+  }
+
+  function dropOldest() {
+    const [oldest] = drawn.keys();
+    const piece = drawn.get(oldest).parentElement;
+    drawn.get(oldest).remove();
+    if (!piece.childElementCount) piece.remove();
+    drawn.delete(oldest);
+    more.hidden = false;
   }
 
   function row(call) {
@@ -143,7 +181,7 @@ export function inspectorPanel() {
     if (!element.isConnected) return;
     if (fresh.all) {
       // Another run counts from one again.
-      if (hidden > Math.max(0, ...world.calls.keys())) hidden = 0;
+      if (hidden > newest()) hidden = 0;
       return draw();
     }
     for (const call of fresh.calls) {
@@ -151,14 +189,10 @@ export function inspectorPanel() {
         redraw(call);
       } else if (fits(call)) {
         list.querySelector(".hint")?.remove();
-        list.prepend(draft(call));
+        put(call);
       }
     }
-    while (drawn.size > SHOWN) {
-      const [oldest] = drawn.keys();
-      drawn.get(oldest).remove();
-      drawn.delete(oldest);
-    }
+    while (drawn.size > most) dropOldest();
   });
 
   return { element, draw };
@@ -188,6 +222,17 @@ const readable = (call) =>
   decoded(call)
     .map(([, value]) => (typeof value === "string" ? value : JSON.stringify(value)))
     .join("\n");
+
+const texts = new WeakMap();
+
+/** All that is looked through in a search; made once, since ten thousand are asked at each letter. */
+function searchable(call) {
+  if (!texts.has(call)) {
+    const all = [call.name, call.body, call.answer, call.note, readable(call)];
+    texts.set(call, all.join("\n").toLowerCase());
+  }
+  return texts.get(call);
+}
 
 function structure(text) {
   const value = /^\s*[[{]/.test(text) ? parsed(text) : null;

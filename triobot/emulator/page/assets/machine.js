@@ -39,7 +39,12 @@ export function machinePanel() {
           t("restart"),
         ),
       ),
-      h("div.faint.digits", { dir: "ltr" }, facts.filter(Boolean).join(" · ")),
+      // Words and names of two directions, each for itself.
+      h(
+        "div.faint.digits.parted",
+        {},
+        facts.filter(Boolean).map((fact, place) => [place > 0 && h("span", {}, "·"), h("bdi", {}, fact)]),
+      ),
       waits > 0 && h("div.faint", {}, t("eventsWait", { count: number(waits) })),
       bot.problem && h("pre.problem-words", { dir: "ltr" }, bot.problem),
     );

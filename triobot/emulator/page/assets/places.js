@@ -2,18 +2,19 @@
 
 import { h, icon } from "./dom.js";
 import { field, toast } from "./sheet.js";
-import { t } from "./words.js";
+import { language, t } from "./words.js";
 
 const PLACES = [
-  ["35.6892", "51.3890", "تهران"],
-  ["32.6546", "51.6680", "اصفهان"],
-  ["52.5200", "13.4050", "Berlin"],
-  ["-33.8688", "151.2093", "Sydney"],
+  ["35.6892", "51.3890", { en: "Tehran", fa: "تهران" }],
+  ["32.6546", "51.6680", { en: "Isfahan", fa: "اصفهان" }],
+  ["52.5200", "13.4050", { en: "Berlin", fa: "برلین" }],
+  ["-33.8688", "151.2093", { en: "Sydney", fa: "سیدنی" }],
 ];
 
 /** Fields for a place; value() reads them. */
 export function placeFields() {
-  const [first] = PLACES;
+  const places = PLACES.map(([lat, long, names]) => [lat, long, names[language()]]);
+  const [first] = places;
   const lat = h("input.digits", { value: first[0], dir: "ltr", inputmode: "decimal" });
   const long = h("input.digits", { value: first[1], dir: "ltr", inputmode: "decimal" });
   const desc = h("input", { value: first[2], dir: "auto" });
@@ -32,7 +33,7 @@ export function placeFields() {
     h(
       "div.chips",
       {},
-      PLACES.map((place) => h("button.chip", { type: "button", onclick: () => take(place) }, place[2])),
+      places.map((place) => h("button.chip", { type: "button", onclick: () => take(place) }, place[2])),
       navigator.geolocation &&
         h("button.chip", { type: "button", onclick: here }, icon("pin", 15), t("here")),
     ),

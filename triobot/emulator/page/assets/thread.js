@@ -221,9 +221,11 @@ export function openThread(chatId, userId, hooks) {
 
   async function loadOlder() {
     const [first] = view.chat.messages.keys();
+    // Who goes far back gets longer pieces: all is drawn anew for each.
+    const count = Math.min(Math.max(60, view.chat.messages.size), 500);
     await tried(async () => {
       const before = scroller.scrollHeight - scroller.scrollTop;
-      addOlder(view.chat, await look(`history?chat=${chatId}&before=${first}&count=60`));
+      addOlder(view.chat, await look(`history?chat=${chatId}&before=${first}&count=${count}`));
       drawMessages();
       scroller.scrollTop = scroller.scrollHeight - before;
     }, view.element);

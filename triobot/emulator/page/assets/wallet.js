@@ -28,7 +28,7 @@ export function walletPanel(user) {
     const rest = bills.filter((bill) => !open.includes(bill) && bill.takings.length);
     fill(
       element,
-      h("div.whose", { dir: "auto" }, person.name),
+      h("div.whose", {}, h("bdi", {}, person.name)),
       h("div.balances", {}, balance(person, "IRR", STEPS.map(step)), balance(person, "coin", [step(10)])),
       h("h3", {}, t("invoices")),
       open.length ? open.map((bill) => invoice(bill, person)) : h("p.hint", {}, t("noInvoices")),

@@ -1,6 +1,6 @@
 // What this page knows of the platform. One writer, `merge`; everything else reads, and is told what is new.
 
-const MOST_CALLS = 400;
+const MOST_CALLS = 10_000;
 const MOST_LINES = 1_000;
 // Of a chat that nobody has open; the rest is asked for when somebody scrolls up.
 const MOST_UNREAD = 300;
@@ -10,6 +10,7 @@ export const world = {
   chats: new Map(),
   bills: new Map(),
   calls: new Map(),
+  olderCalls: false,
   lines: [],
   machine: { faults: [], switches: {}, ahead: 0 },
   waiting: 0,
@@ -82,6 +83,7 @@ function startAnew(news) {
   for (const kept of [world.users, world.chats, world.bills, world.calls]) kept.clear();
   world.lines = [];
   world.baseUrl = news.base_url;
+  world.olderCalls = news.older_calls;
   world.known = true;
 }
 
@@ -124,6 +126,12 @@ function apply(change) {
 export function addOlder(chat, { messages, older }) {
   chat.messages = new Map([...messages.map((message) => [message.id, message]), ...chat.messages]);
   chat.older = older;
+}
+
+/** Put older requests in front of those that are known. */
+export function addOlderCalls({ calls, older_calls }) {
+  world.calls = new Map([...calls.map((call) => [call.number, call]), ...world.calls]);
+  world.olderCalls = older_calls && world.calls.size < MOST_CALLS;
 }
 
 /** Whose private chat this is; nobody's for a group. */

@@ -1,0 +1,163 @@
+"""A platform that is written down and read again is the same to the bot and to people."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triobot.emulator import acts, paying
+from triobot.emulator.chats import Entry
+from triobot.emulator.performing import perform
+from triobot.emulator.remembering import VERSION, UnreadableWorldError, dump_world, load_world
+from triobot.emulator.switches import HOUR
+from triobot.emulator.views import view_bill, view_chat, view_user
+from triobot.emulator.world import World
+from triobot.testing.strategies import contents, events, forms, inline_keyboards, reply_keyboards
+from triobot.wire.events import Event, UnknownEvent
+from triobot.wire.forms import Form, Submit, TextField
+from triobot.wire.ids import MessageId, SenderId
+from triobot.wire.markup import CallbackButton, InlineKeyboard, Key, PayButton, ReplyKeyboard
+from triobot.wire.operations import AnswerCallback, CreateInvoice, SendMessage, VerifyPayment
+
+NOW = 1_800_000_000_000
+PAY = PayButton("Pay", 700, "1234567890123456")  # type: ignore[arg-type]
+ASK = Form((TextField("city", "City"), Submit("Go")))
+BOTH = InlineKeyboard(((CallbackButton("Yes", "y"), PAY),))
+
+
+def new_world() -> World:
+    return World(chance=random.Random(1))
+
+
+def again(
+    world: World, pending: Sequence[Event] = (), *, closed: bool = True
+) -> tuple[World, Sequence[Event]]:
+    """The world of the next run."""
+    other = new_world()
+    text = json.dumps(dump_world(world, pending, closed=closed))
+    return other, load_world(other, json.loads(text))
+
+
+def seen(world: World, now: int = NOW) -> list[Any]:
+    """All that people see of it."""
+    chats = [view_chat(world, chat, now, after=world.seq) for chat in world.chats()]
+    return [
+        [view_user(user) for user in world.people],
+        [{**chat, "seq": 0} for chat in chats],
+        [view_bill(bill, now) for bill in world.till],
+    ]
+
+
+def test_everything_that_people_see_is_there_again() -> None:
+    world = new_world()
+    sara = world.add_user("سارا", irr=10_000, coin=3)
+    team = world.add_group("team")
+    for chat in (None, team.id):
+        acts.join(world, sara, NOW, chat=chat)
+    acts.say(world, sara, "سلام", NOW, chat=team.id)
+    keys = ReplyKeyboard(((Key("a", "A"),),), once=True)
+    perform(world, SendMessage(sara.chat_id, "Which?", keys, BOTH, ASK), NOW)
+    perform(world, CreateInvoice(sara.chat_id, 50, "Tea"), NOW)
+    acts.submit(world, sara, {"city": "Rasht"}, NOW)
+    [asked] = [entry for entry in world.chat(sara.chat_id).in_sight() if entry.form]
+    paying.pay(world, sara, asked.id, PAY, NOW)
+
+    other, pending = again(world)
+
+    assert seen(other) == seen(world)
+    assert pending == []
+    # Whoever comes next takes nobody's number.
+    assert [user.id for user in (world.add_user("B"), other.add_user("B"))] == [1002, 1002]
+    assert other.next_message_id() == world.next_message_id()
+    assert other.next_invoice_id() == world.next_invoice_id()
+
+
+def test_what_was_under_way_goes_on() -> None:
+    """A press is answered, money is captured or goes back, for a bot that asked in the run before."""
+    world = new_world()
+    sara = world.add_user("Sara", irr=1_400)
+    acts.join(world, sara, NOW)
+    other_button = attrs.evolve(PAY, ref_id="2234567890123456")
+    buttons = InlineKeyboard(((CallbackButton("Yes", "y"), PAY, other_button),))
+    perform(world, SendMessage(sara.chat_id, "Which?", None, buttons), NOW)
+    message = world.last_message
+    [press] = acts.press(world, sara, MessageId(message), CallbackButton("Yes", "y"), NOW)
+    for button in (PAY, other_button):
+        paying.pay(world, sara, MessageId(message), button, NOW)
+
+    other, _ = again(world)
+
+    answer, _ = perform(other, AnswerCallback(sara.chat_id, press.callback_id, "Yes"), NOW)  # type: ignore[union-attr]
+    assert answer is None
+    state, _ = perform(other, VerifyPayment(sara.chat_id, PAY.ref_id), NOW + HOUR - 1)
+    assert state == perform(world, VerifyPayment(sara.chat_id, PAY.ref_id), NOW + HOUR - 1)[0]
+    other.catch_up(NOW + HOUR)
+    assert next(iter(other.people)).wallet["IRR"] == 700
+
+
+def test_numbers_after_a_crash_are_nobody_s() -> None:
+    """What happened after the last writing was told to the bot, which remembers the numbers."""
+    world = new_world()
+    sara = world.add_user("Sara")
+    acts.join(world, sara, NOW)
+    other, _ = again(world, closed=False)
+    for _ in range(100):
+        world.next_message_id()
+
+    assert other.next_message_id() > world.last_message
+
+
+@given(
+    contents(),
+    st.none() | reply_keyboards(),
+    st.none() | inline_keyboards(),
+    st.none() | forms(),
+    st.booleans(),
+)
+@settings(max_examples=100)
+def test_every_message_comes_back(content: Any, keys: Any, buttons: Any, form: Any, deleted: bool) -> None:
+    world = new_world()
+    sara = world.add_user("Sara")
+    filled = ((SenderId(1), (("a", "b"),)),)
+    entry = Entry(MessageId(1), None, content, NOW, keys, buttons, form, NOW + 1, deleted, 2, filled)
+    world.chat(sara.chat_id).put(entry)
+
+    other, _ = again(world)
+
+    assert list(other.chat(sara.chat_id).entries.values()) == [entry]
+
+
+@given(st.lists(events().filter(lambda event: not isinstance(event, UnknownEvent)), max_size=3))
+@settings(max_examples=100)
+def test_events_that_nobody_took_wait_again(pending: list[Event]) -> None:
+    _, waiting = again(new_world(), pending)
+
+    assert list(waiting) == pending
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"version": VERSION + 1},
+        {"people": None},
+        {"people": [{"id": "1"}]},
+        {"chats": [{}]},
+        {"bills": [{"odd": 1}]},
+        {"files": {"a": "no descriptor"}},
+        {"pending": ["chat_id=x"]},
+        {"messages": "1"},
+    ],
+)
+def test_what_is_damaged_is_refused(damage: dict[str, Any]) -> None:
+    kept = {**dump_world(new_world(), (), closed=True), **damage}
+    with pytest.raises(UnreadableWorldError):
+        load_world(new_world(), json.loads(json.dumps(kept)))
+    with pytest.raises(UnreadableWorldError):
+        load_world(new_world(), ["no", "object"])
