@@ -263,12 +263,13 @@ async def open_intake(
 
 
 def _restored(store: Store) -> Alarm:
-    conversations = store.statistics().conversations
+    there = store.statistics()
     return Alarm(
         "store_restored",
         str(store.opening().epoch),
-        f"the store was restored from a backup: {conversations} conversations go on from where they stood"
-        " then, and may say and do again what they have done since; `triobot journal list` shows them",
+        f"the store was restored from a backup: {there.conversations} conversations go on from where they"
+        f" stood then, and {there.inbox} events are handled that waited or were in hand; what was said and"
+        " done since may be said and done again; `triobot journal list` shows the conversations",
     )
 
 

@@ -345,7 +345,7 @@ async def test_what_is_put_while_the_beginning_is_stored_is_seen(
 
 
 async def test_what_it_began_with_comes_back_with_it(keys: None, autojump_clock: MockClock) -> None:
-    """A crash while it says something: what it says again is the same, although more was put since."""
+    """A crash while it says something: what it says again is the same, and what was put since comes then."""
     bot, store, first, second = Router(), FakeStore(), FakeOutbox(), FakeOutbox()
 
     @bot.conversation
@@ -365,7 +365,7 @@ async def test_what_it_began_with_comes_back_with_it(keys: None, autojump_clock:
     assert [row.begun is not None for row in store.rows.values()] == [True]
     async with open_town(bot, store=store, outbox=second) as town:
         await town.rest()
-        assert town.sent() == ["6", "6 in the end"]
+        assert town.sent() == ["6", "7 in the end"]
 
 
 async def test_who_keeps_much_begins_in_the_common_way(keys: None, autojump_clock: MockClock) -> None:

@@ -80,6 +80,18 @@ class Kept:
         else:
             self.values[key] = value
 
+    def tell_again(self, there: Conversation) -> None:
+        """Tell a conversation that has come back what was put and is not in its journal.
+
+        It had the turn then, or had only begun, and was to be told next; the process died before that.
+        """
+        if self.values is None:
+            return
+        known = there.journal.data
+        for key in sorted({*known, *self.values}):
+            if known.get(key) != (value := self.values.get(key)):
+                there.told(key, value)
+
     @property
     def texts(self) -> Texts:
         """The runtime's own words, as this chat is to hear them."""

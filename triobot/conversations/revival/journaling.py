@@ -219,6 +219,8 @@ class ConversationWorld:
 
     def live(self) -> None:
         self._there.revived()
+        if self._there.stored is not None:
+            self._there.life.kept.tell_again(self._there)
 
     def arm(self, waiting: Waiting) -> None:
         if isinstance(waiting.subject, Wait):
