@@ -291,6 +291,19 @@ class TakeInHand:
 
 @final
 @attrs.frozen
+class WakeEarlier:
+    """Let every conversation of the lease's share wake earlier, but not before 1970: the clock was set back.
+
+    Attributes:
+        by: milliseconds.
+    """
+
+    lease: Lease
+    by: int
+
+
+@final
+@attrs.frozen
 class EndConversation:
     """A conversation is over: its rows go. Nothing, if they are gone.
 
@@ -314,5 +327,6 @@ JournalWrite: TypeAlias = (
     | ContinueConversation
     | ParkConversation
     | TakeInHand
+    | WakeEarlier
     | EndConversation
 )

@@ -19,8 +19,10 @@ import attrs
 import httpx
 import trio
 
+from .alarm_kinds import text_of
 from .alarms import AlarmBell
 from .client import PlatformClient
+from .clock import JUMPED, Timepiece
 from .conversations.advice import Advice
 from .conversations.charges.paid import deliver as deliver_money
 from .conversations.charges.paid import goes_on
@@ -114,7 +116,7 @@ class Intake:
     """The store and the inbox: events are accepted from the moment it is open until it closes."""
 
     def __init__(
-        self, settings: Settings, store: Store, secrets: Secrets, clock: WallClock, bell: AlarmBell
+        self, settings: Settings, store: Store, secrets: Secrets, clock: Timepiece, bell: AlarmBell
     ) -> None:
         self.settings = settings
         self.store = store
@@ -236,17 +238,19 @@ async def open_intake(
     async with _opened_store(settings, clock, around) as store:
         secrets = await webhook_secrets(settings, store)
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
-        intake = Intake(settings, store, secrets, clock, bell)
+        jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
+        timepiece = Timepiece(clock, jumped=jumped)
+        intake = Intake(settings, store, secrets, timepiece, bell)
         if store.opening().restored:
             bell.ring(_restored(store))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(intake.bell.keep_telling, store, clock)
+            nursery.start_soon(intake.bell.keep_telling, store, timepiece)
             nursery.start_soon(intake.inbox.run)
             place = socket_path(settings.store)
             if around is None and place is not None:
                 desk = Desk(
                     store,
-                    clock,
+                    timepiece,
                     pulse=intake.pulse,
                     chats=intake.chats,
                     end=intake.end_chat,
@@ -255,7 +259,9 @@ async def open_intake(
                 )
                 await nursery.start(serve_desk, desk, place)
             try:
-                yield intake
+                with timepiece.telling(partial(_jumped, bell)):
+                    timepiece.was_seen(seen)
+                    yield intake
             finally:
                 nursery.cancel_scope.cancel()
 
@@ -268,6 +274,13 @@ def _restored(store: Store) -> Alarm:
         f"the store was restored from a backup: {conversations} conversations go on from where they stood"
         " then, and may say and do again what they have done since; `triobot journal list` shows them",
     )
+
+
+def _jumped(bell: AlarmBell, by: int) -> None:
+    way = "forward" if by > 0 else "back"
+    log.warning("the time of day jumped %s by %d seconds", way, abs(by) // 1000)
+    text = f"{way} by {abs(by) // 1000} seconds: {text_of('clock_jumped', '')}"
+    bell.ring(Alarm("clock_jumped", "clock", text))
 
 
 def _opened_store(

@@ -115,6 +115,7 @@ class Incarnation:
         begun: None for a conversation that is revived; else what moves with the first record.
         dry: stand still where the journal ends: nothing is armed, and no body of an effect runs.
         opened: it begins, and its first record is durable already.
+        jumped: if it begins: by how much the time of day had jumped in all, when it did.
     """
 
     def __init__(
@@ -126,9 +127,10 @@ class Incarnation:
         begun: Sequence[Write] | None = None,
         dry: bool = False,
         opened: bool = False,
+        jumped: int = 0,
     ) -> None:
         self._history = History(journal, rows)
-        self._turns = Turns(world, self._history, TORN, begun, dry=dry, opened=opened)
+        self._turns = Turns(world, self._history, TORN, begun, dry=dry, opened=opened, jumped=jumped)
         self._tasks: dict[trio.lowlevel.Task, Branch] = {}
         self._main = Branch()
         self._why = "interrupted"
@@ -348,14 +350,15 @@ class Incarnation:
 
     async def sleep(self, seconds: float) -> None:
         """Wait for `seconds`."""
-        await self._sleep(self._turns.time + math.ceil(seconds * 1000))
+        await self._sleep(self._turns.time + math.ceil(seconds * 1000), steady=True)
 
     async def sleep_until(self, at: int) -> None:
         """Wait until a wall time in milliseconds."""
         await self._sleep(at)
 
-    async def _sleep(self, due: int) -> None:
-        await park(self._turns, await enter(self._turns, self.current(), "sleep", Nature.SLEEP, due=due))
+    async def _sleep(self, due: int, *, steady: bool = False) -> None:
+        turns, branch = self._turns, self.current()
+        await park(turns, await enter(turns, branch, "sleep", Nature.SLEEP, due=due, steady=steady))
 
     async def effect(
         self,

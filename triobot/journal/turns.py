@@ -31,6 +31,7 @@ from .branches import Branch, Felt, Given, Nature, Parked, Passed, Place, RaiseC
 from .draft import Draft
 from .foreign import cut_holder, replay_cuts
 from .history import History
+from .jumps import take_jump
 from .lanes import Lanes
 from .records import (
     Continued,
@@ -41,6 +42,7 @@ from .records import (
     Failed,
     Fired,
     Interrupted,
+    Jumped,
     OperationId,
     Outcome,
     Record,
@@ -72,6 +74,7 @@ class Turns:
         branches: all that live, or are to be started.
         parked: the operations in which they are, in the order in which they began.
         scopes: the open blocks that a deadline or an event may end.
+        jumped: by how much the time of day has jumped in all, as this conversation knows.
         data: what the chat keeps, as this conversation sees it.
         interruption: the scope of the whole code.
         interrupted: an interrupt has ended it.
@@ -95,6 +98,7 @@ class Turns:
         *,
         dry: bool = False,
         opened: bool = False,
+        jumped: int = 0,
     ) -> None:
         self.world = world
         self._dry = dry
@@ -121,8 +125,11 @@ class Turns:
         self._joins: list[Parked] = []
         self.in_doubt: frozenset[OperationId] = frozenset()
         self.draft = Draft(world, opened=opened)
+        self.jumped = jumped
         if begun is not None:
             self.draft.add(history.start, begun)
+            if jumped:
+                self.draft.add(Jumped(self.time, 0, jumped))
         self._struck: list[Parked] | None = None
         self._parking: Parked | None = None
         self._pumping = False
@@ -350,13 +357,17 @@ class Turns:
         """Take the best of what happens now; False if there is nothing, or not yet."""
         if not self.live:
             go_live(self, fresh=self._fresh)
+        now = self.world.now()
+        if not (self._dry or self.dying) and (record := take_jump(self, now)) is not None:
+            self._record(record, ())
+            return True
         self.hand_over()
         if self._dry or self.dying:
             return False
         arm_all(self)
         if self.dying:
             return False
-        now, parked = self.world.now(), self.parked.values()
+        parked = self.parked.values()
         coming = due(self.scopes.values(), parked, now, self.revived, self.world.all_came)
         chosen = best([*self.stimuli, *coming]) if self.stimuli or coming else None
         if chosen is None:

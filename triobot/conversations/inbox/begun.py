@@ -20,7 +20,7 @@ from ...journals import AppendRecords, BeginConversation, ConversationId, Lease,
 from ...seams import Consume, InboxRow, Store, Write
 from ...values import encode_value
 from ...wire.ids import SenderId
-from ..revival.opening import Opened
+from ..revival.opening import Opened, beside
 from ..routes.declarations import Route
 from .consumption import stored_event
 
@@ -33,9 +33,8 @@ def words_of(opened: Opened, route: Route, owner: SenderId | None) -> str:
     """What is stored with the event of a conversation that begins, besides the event."""
     first = opened.first
     event = first.event if opened.told is None else None
-    return json.dumps(
-        [FORMAT, first.fn, route.kind.value, first.version, owner, first.time, first.seed, event]
-    )
+    told = [FORMAT, first.fn, route.kind.value, first.version, owner, first.time, first.seed, event]
+    return json.dumps([*told, opened.jumped] if opened.jumped else told)
 
 
 async def write_out(store: Store) -> int:
@@ -55,7 +54,7 @@ def _written_out(row: InboxRow, lease: Lease | None) -> Sequence[Write]:
     if row.begun is None or lease is None:
         return ()
     try:
-        version, fn, kind, code, owner, time, seed, told = _read(row.begun)
+        version, fn, kind, code, owner, time, seed, told, jumped = _read(row.begun)
         if version != FORMAT:
             raise UnreadableRecordError(f"it has format {version!r}; this program reads {FORMAT}")
         event = stored_event(row)
@@ -69,19 +68,19 @@ def _written_out(row: InboxRow, lease: Lease | None) -> Sequence[Write]:
     id, first = ConversationId(row.seq), StartRecord(time, fn, code, seed, event=told)
     return (
         BeginConversation(lease, id, row.chat_id, fn, str(code), time, kind, owner),
-        AppendRecords(lease, id, 0, (encode_record(first),)),
+        AppendRecords(lease, id, 0, tuple(map(encode_record, [first, *beside(first, jumped)]))),
         Consume((row.seq,)),
     )
 
 
-def _read(text: str) -> tuple[int, str, RunKind, int, SenderId | None, int, str, str | None]:
+def _read(text: str) -> tuple[int, str, RunKind, int, SenderId | None, int, str, str | None, int]:
     try:
         parts: object = json.loads(text)
     except ValueError:
         parts = None
-    if not isinstance(parts, list) or len(cast("list[object]", parts)) != 8:
+    if not isinstance(parts, list) or not 8 <= len(cast("list[object]", parts)) <= 9:
         raise UnreadableRecordError("this is no beginning of a conversation")
     return cast(
-        "tuple[int, str, RunKind, int, SenderId | None, int, str, str | None]",
-        tuple(cast("list[object]", parts)),
+        "tuple[int, str, RunKind, int, SenderId | None, int, str, str | None, int]",
+        (*cast("list[object]", parts), 0)[:9],
     )

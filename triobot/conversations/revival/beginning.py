@@ -26,15 +26,16 @@ def revived(there: Conversation, dry: World | None) -> tuple[ConversationWorld |
 
 def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]:
     """The incarnation of a conversation that begins; `at` is when what started it came."""
-    now, data = there.services.clock.now(), dict(there.life.kept.values or {})
+    clock, data = there.services.clock, dict(there.life.kept.values or {})
+    now, jumped = clock.now(), clock.jumped()
     opening = Opening(there.event, at, there.value, there.args, there.interrupted)
-    made = open_conversation(there.route, opening, now=now, data=data)
+    made = open_conversation(there.route, opening, now=now, jumped=jumped, data=data)
     there.value = there.given = made.value
     world = ConversationWorld(there, None, durable=made.durable)
-    return world, Incarnation(world, [made.first], begun=[Consume((there.seq,))])
+    return world, Incarnation(world, [made.first], begun=[Consume((there.seq,))], jumped=jumped)
 
 
 def opened(there: Conversation, made: Opened) -> tuple[ConversationWorld, Incarnation]:
     """The incarnation of a conversation that began with its event, which stands for the first record."""
     world = ConversationWorld(there, None, durable=True, opened=made)
-    return world, Incarnation(world, [made.first], opened=True)
+    return world, Incarnation(world, [made.first], opened=True, jumped=made.jumped)

@@ -84,20 +84,29 @@ class ConversationWorld:
         self._id = ConversationId(conversation.seq)
         self._run = 1 if row is None else row.run
         self._opened = opened
-        self._position = int(opened is not None) if row is None else row.position
+        self._position = (0 if opened is None else opened.length) if row is None else row.position
         self._begun = row is not None
         self._written = 0
         self._wakes = row is not None
         replays, stored = conversation.services.replays, conversation.stored
         self._watched: Watched | None = None
         if replays and durable:
-            known = stored.records if stored is not None else () if opened is None else (opened.whole(),)
+            known = stored.records if stored is not None else () if opened is None else opened.records()
             self._watched = replays.watch(conversation, self._lease, known)
 
     # --- what is recorded
 
     def now(self) -> int:
         return self._there.services.clock.now()
+
+    def jumped(self) -> int:
+        return self._there.services.clock.jumped()
+
+    def moved(self, by: int) -> None:
+        for wait in self._there.waits:
+            wait.since += by
+        for watch in self._there.watches:
+            watch.since += by
 
     def append(self, entry: Entry) -> None:
         if self.over:
@@ -141,7 +150,7 @@ class ConversationWorld:
         )
         if opened is None:
             return [begin]
-        first = AppendRecords(self._lease, self._id, 0, (encode_record(opened.whole()),))
+        first = AppendRecords(self._lease, self._id, 0, tuple(map(encode_record, opened.records())))
         return [begin, first, *self._consume()]
 
     def _consume(self) -> list[Write]:
