@@ -53,6 +53,7 @@ class Opening:
         unclean: how many runs in a row, up to this one, ended without closing the store.
         previous_at: when the run before opened it, or None.
         epoch: counts restored backups: what is older may have been done already, or never.
+        epoch_at: when the last of them was restored, in wall milliseconds; 0 if none was.
         restored: this is the first run since the last of them.
     """
 
@@ -62,6 +63,7 @@ class Opening:
     previous_at: int | None = None
     epoch: int = 0
     restored: bool = False
+    epoch_at: int = 0
 
 
 @final

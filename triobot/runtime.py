@@ -272,7 +272,9 @@ def _restored(store: Store) -> Alarm:
         "store_restored",
         str(store.opening().epoch),
         f"the store was restored from a backup: {conversations} conversations go on from where they stood"
-        " then, and may say and do again what they have done since; `triobot journal list` shows them",
+        " then, and may say and do again what they have done since, which `possible_repeat` counts in"
+        ' `triobot status`; what is to be said once at most (on_unknown="raise") they don\'t say again, and'
+        " their code hears of it; `triobot journal list` shows them",
     )
 
 

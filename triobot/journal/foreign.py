@@ -33,6 +33,7 @@ def cut_holder(turns: Turns, holder: Branch) -> None:
     expiries = due(_scopes(turns), parked, now, revived, turns.world.all_came)
     while (chosen := best([one for one in (*turns.stimuli, *expiries) if _ends(one, holder)])) is not None:
         (turns.stimuli if chosen in turns.stimuli else expiries).remove(chosen)
+        turns.in_doubt.took(chosen)
         match chosen:
             case Expiry(scope, _, event, value, moves):
                 turns.draft.add(Fired(turns.time, scope.id, holder.turn, event, value), moves)

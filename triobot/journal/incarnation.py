@@ -28,6 +28,7 @@ from ..seams import Write
 from ..values import decode_value, encode_value
 from .between import ChatChannel, ChatEvent
 from .branches import Branch, Nature, Place
+from .doubts import PLAIN_PAST, Past
 from .faults import Raises, leaves, record_error, record_value
 from .foreign import lasts
 from .history import History
@@ -115,7 +116,7 @@ class Incarnation:
         begun: None for a conversation that is revived; else what moves with the first record.
         dry: stand still where the journal ends: nothing is armed, and no body of an effect runs.
         opened: it begins, and its first record is durable already.
-        jumped: if it begins: by how much the time of day had jumped in all, when it did.
+        past: what its records don't say of the time before.
     """
 
     def __init__(
@@ -127,10 +128,10 @@ class Incarnation:
         begun: Sequence[Write] | None = None,
         dry: bool = False,
         opened: bool = False,
-        jumped: int = 0,
+        past: Past = PLAIN_PAST,
     ) -> None:
         self._history = History(journal, rows)
-        self._turns = Turns(world, self._history, TORN, begun, dry=dry, opened=opened, jumped=jumped)
+        self._turns = Turns(world, self._history, TORN, begun, past, dry=dry, opened=opened)
         self._tasks: dict[trio.lowlevel.Task, Branch] = {}
         self._main = Branch()
         self._why = "interrupted"

@@ -28,6 +28,7 @@ from ..seams import Write
 from .applying import apply
 from .arming import arm_all, go_live
 from .branches import Branch, Felt, Given, Nature, Parked, Passed, Place, RaiseCancel, Signal
+from .doubts import PLAIN_PAST, Doubts, Past
 from .draft import Draft
 from .foreign import cut_holder, replay_cuts
 from .history import History
@@ -95,10 +96,10 @@ class Turns:
         history: History,
         torn: Failed,
         begun: Sequence[Write] | None = None,
+        past: Past = PLAIN_PAST,
         *,
         dry: bool = False,
         opened: bool = False,
-        jumped: int = 0,
     ) -> None:
         self.world = world
         self._dry = dry
@@ -112,9 +113,7 @@ class Turns:
         # Shielded, for who awaits `run` doesn't end the conversation; an eviction ends it, too.
         self.interruption = trio.CancelScope(shield=True)
         self.interrupted = False
-        self.live = False
-        self.dying = False
-        self.over = False
+        self.live = self.dying = self.over = False
         self.stuck: NondeterminismError | None = None
         self._torn = torn
         self._fresh = self.unended = opened or begun is not None
@@ -123,17 +122,16 @@ class Turns:
         self.stimuli: list[Stimulus] = []
         self.lanes = Lanes()
         self._joins: list[Parked] = []
-        self.in_doubt: frozenset[OperationId] = frozenset()
+        self.in_doubt = Doubts(past.unknown_until)
         self.draft = Draft(world, opened=opened)
-        self.jumped = jumped
+        self.jumped = past.jumped
         if begun is not None:
             self.draft.add(history.start, begun)
-            if jumped:
-                self.draft.add(Jumped(self.time, 0, jumped))
+            if self.jumped:
+                self.draft.add(Jumped(self.time, 0, self.jumped))
         self._struck: list[Parked] | None = None
         self._parking: Parked | None = None
-        self._pumping = False
-        self._pump_comes = False
+        self._pumping = self._pump_comes = False
 
     # --- a branch's side
 
@@ -382,6 +380,7 @@ class Turns:
         return True
 
     def _take(self, stimulus: Stimulus, time: int) -> None:
+        self.in_doubt.took(stimulus)
         match stimulus:
             case Completion(parked, outcome, _, event, moves):
                 record = Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event)
