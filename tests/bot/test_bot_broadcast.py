@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,11 @@ import trio
 from tests.bot.rig import Chats, make_bot, say
 from triobot import Bot, BroadcastStatus, Buttons, Chat, Key
 from triobot.cli.consulting import ask_bot
-from triobot.conversations.data import slots as data_module
 from triobot.errors import ConfigError, ForeignTaskError, LocalProtocolError
 from triobot.filters import command
 from triobot.operator import AboutBroadcasts
 
 SUBSCRIBED = Key("subscribed", bool)
-data_module._declared.clear()
-
-
-@pytest.fixture(autouse=True)
-def declared() -> Iterator[None]:
-    data_module._declared.add("subscribed")
-    yield
-    data_module._declared.clear()
 
 
 def quiet(chats: Chats, **rest: str) -> Bot:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import attrs
 import pytest
 import trio
@@ -30,14 +28,6 @@ class Answers:
 VISITS = Key("visits", int, default=0)
 ANSWERS = Key("answers", Answers)
 SCORES = Key("scores", dict[int, int], default={1: 1})
-
-
-@pytest.fixture(autouse=True)
-def declared() -> Iterator[None]:
-    """Other tests' bots have no keys, and read nothing."""
-    data_module._declared.add("visits")
-    yield
-    data_module._declared.clear()
 
 
 def counter(seen: list[object] | None = None) -> Router:

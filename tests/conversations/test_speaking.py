@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from doubles import FakeStore
 from town import TEXTS, open_town
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.data import slots as data_module
 from triobot.conversations.data.slots import Data, Key
 from triobot.conversations.routes.router import Router
 from triobot.conversations.texts import Texts
 from triobot.errors import StoreError
 
 PERSIAN = Key("persian", bool, default=False)
-data_module._declared.clear()
-
-
-@pytest.fixture(autouse=True)
-def declared() -> Iterator[None]:
-    """Other tests' bots have no keys, and read nothing."""
-    data_module._declared.add("persian")
-    yield
-    data_module._declared.clear()
 
 
 def words(data: Data) -> Texts:

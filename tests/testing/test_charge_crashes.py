@@ -145,13 +145,16 @@ async def test_a_duplicate_number_is_exchanged_whenever_the_process_is_killed(
     assert pizzeria.late == []
 
 
-async def test_what_is_paid_while_the_process_is_down_is_given(autojump_clock: object) -> None:
+@pytest.mark.parametrize("later", [0, 2])
+async def test_what_is_paid_while_the_process_is_down_is_given(later: int, autojump_clock: object) -> None:
+    """At once, whether or not the process had learned before it died that its button was there."""
     pizzeria = Pizzeria()
     async with drive(pizzeria.bot, attempts=5) as world:
         ali = world.user("Ali", wallet=PRICE)
         await ali.joins()
         await ali.says("buy")
         await ali.sees("Pizza")
+        await world.waits(seconds=later)
         await world._process.kill()
         await ali.pays()
         await world.waits(minutes=10)  # the platform has stopped telling

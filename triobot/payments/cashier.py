@@ -43,7 +43,6 @@ _LOOK: Final = 60.0
 _PAGE: Final = 64
 _PARALLEL: Final = 16
 _RETRY_STORE: Final = 5.0
-_INTERRUPTED: Final[tuple[State, ...]] = ("prepared", "sending", "verifying", "verified", "delivered")
 _TAKEN: Final[tuple[State, ...]] = (
     "prepared",
     "sending",
@@ -377,7 +376,7 @@ def _at_start(entry: Entry, epoch: int, alive: bool) -> list[Plain]:
     """What a start of the program means for an entry."""
     if entry.epoch < epoch and not entry.uncertain:
         return [Plain("restored")]
-    facts = [Plain("restart")] if entry.state in _INTERRUPTED else []
+    facts = [Plain("restart")]
     if entry.taker == "conversation" and not alive:
         facts.append(Plain("taker_gone"))
     return facts

@@ -1,0 +1,40 @@
+"""Each test runs as a program that declares its own module's keys, and none of those of other tests' bots.
+
+A bot without keys begins conversations in a shorter way than one that has to read what its chats keep, and
+both ways are to be tried whichever tests are run together.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from triobot import Key
+from triobot.conversations.data import slots
+
+_TESTS = Path(__file__).parent
+# Bots that are loaded by name bring keys along that no import shows.
+_LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
+
+
+@pytest.fixture(autouse=True)
+def declared_keys(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Declared is what this test's module declares, or imports from another of the tests."""
+    module = getattr(request, "module", None)
+    if isinstance(module, ModuleType) and request.path.parent.name not in _LOADED_BY_NAME:
+        monkeypatch.setattr(slots, "_declared", set(_keys(module, set())))
+
+
+def _keys(module: ModuleType, seen: set[str]) -> Iterator[str]:
+    seen.add(module.__name__)
+    for value in list(vars(module).values()):
+        if isinstance(value, Key):
+            yield value.name
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        origin = sys.modules.get(name) if isinstance(name, str) and name not in seen else None
+        if origin is not None and _TESTS in Path(getattr(origin, "__file__", None) or "/").parents:
+            yield from _keys(origin, seen)
