@@ -173,6 +173,7 @@ class Dispatcher:
 
     def _cut_everything(self) -> None:
         self._stopping = self._cut = True
+        self.care.end()
         for conversation in list(self._running):
             conversation.evict()
 

@@ -128,8 +128,11 @@ class ConversationWorld:
             if self._begun or not gone:
                 writes.append(EndConversation(self._lease, self._id, self.now(), failure))
             self.over = True
+            self._house.care.rested(self._there)
         elif entry.records or entry.standing:
             writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
+            if not entry.unfinished:
+                self._house.care.rested(self._there)
         self._begun = self._begun or not gone
         self._written = self._house.write(writes, chat_id if entry.data else None)
         if self._watched is not None:
