@@ -43,7 +43,9 @@ async def test_stopping_in_the_middle_of_a_load_loses_nothing(tmp_path: Path, st
                 async def talk(chat: int) -> None:
                     for number in range(40):
                         async with users.connect() as line:
-                            assert await users.say(line, chat, str(number), close=True) == 200
+                            status = await users.say(line, chat, str(number), close=True)
+                            # hypercorn closes what it has accepted and not read when it stops.
+                            assert status == 200 or (stack == "stock" and status == 0)
 
                 for chat in range(1, 9):
                     nursery.start_soon(talk, chat)
@@ -55,7 +57,11 @@ async def test_stopping_in_the_middle_of_a_load_loses_nothing(tmp_path: Path, st
             await platform.wait_until(lambda: is_all_handled(users, platform))
             assert await process.stop() == 0
 
-        assert {chat: first_times(texts) for chat, texts in platform.texts.items()} == users.accepted
+        assert count_of(users) > 300
+        for chat, said in users.accepted.items():
+            handled = first_times(platform.texts[chat])
+            # What hypercorn did not answer may have been stored.
+            assert [text for text in handled if stack == "ours" or text in said] == said
 
 
 @on_both_stacks
