@@ -32,6 +32,7 @@ from .doubts import PLAIN_PAST, Past
 from .faults import Raises, leaves, record_error, record_value
 from .foreign import lasts
 from .history import History
+from .keeping import Kept, put_data
 from .nursery import Nursery, open_nursery
 from .operations import TORN, enter, park, perform
 from .outline import Outline, outline
@@ -493,7 +494,7 @@ class Incarnation:
         """What the chat keeps, as this conversation sees it. Write with `put_data`."""
         return self._turns.data
 
-    def put_data(self, key: str, value: str | None) -> None:
-        """Keep a value; it is durable together with the turn."""
+    def put_data(self, key: str, value: str | None, kept: Kept | None = None) -> bool:
+        """Keep a value, durable together with the turn; returns whether that is new (`keeping`)."""
         self.current()
-        self._turns.put_data(key, value)
+        return put_data(self._turns, key, value, kept)

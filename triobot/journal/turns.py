@@ -206,12 +206,10 @@ class Turns:
         self._wake(parked, given)
         self._begin_turn(parked.branch, parked.id)
 
-    def put_data(self, key: str, value: str | None) -> None:
-        """The turn writes into what the chat keeps."""
-        # What was recorded is kept already, and others may have written since.
-        if self.history.exhausted:
-            self.draft.put(key, value)
-        self.apply_data(key, value)
+    @property
+    def replays_first_turn(self) -> bool:
+        """It is revived, and nothing but its start was recorded."""
+        return not (self.live or self._fresh)
 
     # --- the world's side
 
