@@ -89,11 +89,15 @@ class Timepiece:
 
     Args:
         jumped: by how much it had jumped in all, before this run of the program.
+
+    Attributes:
+        before: the same.
     """
 
     def __init__(self, clock: TimeOfDay, *, jumped: int = 0) -> None:
         self._clock = clock
         self._steady = clock.steady if isinstance(clock, Steady) else _trios_time
+        self.before: Final = jumped
         self._jumped = jumped
         self._told: list[Callable[[int], None]] = []
         self._between: int | None = None

@@ -137,7 +137,7 @@ class Dispatcher:
                 with self._house:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
-                        await self._or_cut(self._jumps.begin)
+                        self._jumps.begin()
                         await self._or_cut(self.care.begin)
                         await self._or_cut(self.claims.open)
                         await self._or_cut(self.tidying.begin)

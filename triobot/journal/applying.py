@@ -67,6 +67,8 @@ def _complete(turns: Turns, record: Done) -> None:
 
 def differs(recorded: str, now: str) -> bool:
     """Whether two fingerprints tell that an operation has other arguments than before."""
+    if recorded == now:
+        return False
     # A name and a digest, or either alone: an earlier version recorded less, and a dry run may know less.
     one, other = recorded.partition(" "), now.partition(" ")
     return any(mine and theirs and mine != theirs for mine, theirs in zip(one, other, strict=True))

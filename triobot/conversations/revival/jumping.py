@@ -31,10 +31,9 @@ class Jumps:
         self._timers = timers
         self._waking = waking
 
-    async def begin(self) -> None:
-        """Take up a jump of which the store doesn't know: while no conversations ran."""
-        known = (await self._services.store.setting(JUMPED) or "0").split()[0]
-        self.took(self._services.clock.jumped() - int(known))
+    def begin(self) -> None:
+        """Take up a jump from before conversations run, of which the store doesn't know."""
+        self.took(self._services.clock.jumped() - self._services.clock.before)
 
     def end(self) -> None:
         """Write down how late it is: the next run knows by that if the clock is set back meanwhile."""
