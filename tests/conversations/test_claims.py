@@ -77,8 +77,8 @@ async def test_what_ends_well_leaves_nothing_but_the_end_of_its_row(autojump_clo
         held.release()
         await town.rest()
         assert town.sent() == ["heard"]
-    assert store.alone == [Consume((seq,), spoken=True)]
-    assert store.rows == {}
+        assert store.alone == [Consume((seq,), spoken=True)]
+        assert store.rows == {}
 
 
 async def test_what_comes_to_rest_is_written_out(autojump_clock: MockClock) -> None:

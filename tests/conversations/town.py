@@ -14,6 +14,7 @@ import trio
 from doubles import FakeClock, FakeOutbox, FakeStore
 from trio.testing import wait_all_tasks_blocked
 
+from triobot.clock import Timepiece
 from triobot.conversations.advice import Advice
 from triobot.conversations.charges.paid import deliver, goes_on
 from triobot.conversations.conversation import Services
@@ -62,7 +63,7 @@ class Town:
         self.services = Services(
             outbox=outbox,
             store=store,
-            clock=FakeClock(),
+            clock=Timepiece(FakeClock()),
             texts=texts,
             raise_alarm=self.alarms.append,
             charge_hosts=("pay.example",),

@@ -12,6 +12,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from triobot.clock import Timepiece
 from triobot.emulator import acts, paying
 from triobot.emulator.people import User
 from triobot.emulator.performing import Refusal, perform
@@ -94,7 +95,7 @@ class Till:
         self.cashier = Cashier(
             self.store,
             self.line,  # type: ignore[arg-type]
-            self.clock,
+            Timepiece(self.clock),
             deliver=self._deliver,
             ring=self.rung.append,
             epoch=epoch,

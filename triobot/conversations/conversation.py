@@ -270,6 +270,7 @@ class Conversation:
     def revived(self) -> None:
         """What was recorded has been replayed."""
         self.settled.set()
+        self.life.kept.tell_revived(self)
         works, self._when_live = self._when_live, []
         for work in works:
             work()
@@ -399,8 +400,7 @@ class Conversation:
         """Keep a value; it is written down with the turn."""
         self.data()
         self._copies = [copy for copy in self._copies if copy.key != key]
-        self.journal.put_data(key, value)
-        if not self.replaying:
+        if self.journal.put_data(key, value, (self.life.kept.values or {}).get):
             self.life.kept.put(key, value, writer=self)
 
     def told(self, key: str, value: str | None) -> None:

@@ -28,9 +28,11 @@ from ..seams import Write
 from ..values import decode_value, encode_value
 from .between import ChatChannel, ChatEvent
 from .branches import Branch, Nature, Place
+from .doubts import PLAIN_PAST, Past
 from .faults import Raises, leaves, record_error, record_value
 from .foreign import lasts
 from .history import History
+from .keeping import Kept, put_data
 from .nursery import Nursery, open_nursery
 from .operations import TORN, enter, park, perform
 from .outline import Outline, outline
@@ -112,9 +114,10 @@ class Incarnation:
     Args:
         journal: all records so far; only the start for a conversation that begins.
         rows: what is beside the journal.
-        begun: None for a conversation that is revived; else what moves with the first record.
-        dry: stand still where the journal ends: nothing is armed, and no body of an effect runs.
+        begun: None if it is revived; else what moves with the first record.
+        dry: stand still where the journal ends: nothing is armed, no effect's body runs.
         opened: it begins, and its first record is durable already.
+        past: what its records don't say of the time before.
     """
 
     def __init__(
@@ -126,9 +129,10 @@ class Incarnation:
         begun: Sequence[Write] | None = None,
         dry: bool = False,
         opened: bool = False,
+        past: Past = PLAIN_PAST,
     ) -> None:
         self._history = History(journal, rows)
-        self._turns = Turns(world, self._history, TORN, begun, dry=dry, opened=opened)
+        self._turns = Turns(world, self._history, TORN, begun, past, dry=dry, opened=opened)
         self._tasks: dict[trio.lowlevel.Task, Branch] = {}
         self._main = Branch()
         self._why = "interrupted"
@@ -170,12 +174,10 @@ class Incarnation:
     def _last_record(
         self, failure: BaseExceptionGroup[Exception] | None, continued: _Continue | None
     ) -> Ended | Continued:
-        time = self._turns.time
         if continued is not None:
-            return Continued(time, continued.fn, continued.text)
-        if failure is None:
-            return Ended(time)
-        return Ended(time, record_error(ExceptionGroup("", list(leaves(failure)))).text)
+            return Continued(self._turns.time, continued.fn, continued.text)
+        told = record_error(ExceptionGroup("", list(leaves(failure)))).text if failure else None
+        return Ended(self._turns.time, told)
 
     def _end(self, failure: BaseExceptionGroup[Exception] | None, continued: _Continue | None) -> End:
         if self._turns.stuck is not None:
@@ -347,14 +349,15 @@ class Incarnation:
 
     async def sleep(self, seconds: float) -> None:
         """Wait for `seconds`."""
-        await self._sleep(self._turns.time + math.ceil(seconds * 1000))
+        await self._sleep(self._turns.time + math.ceil(seconds * 1000), steady=True)
 
     async def sleep_until(self, at: int) -> None:
         """Wait until a wall time in milliseconds."""
         await self._sleep(at)
 
-    async def _sleep(self, due: int) -> None:
-        await park(self._turns, await enter(self._turns, self.current(), "sleep", Nature.SLEEP, due=due))
+    async def _sleep(self, due: int, *, steady: bool = False) -> None:
+        turns, branch = self._turns, self.current()
+        await park(turns, await enter(turns, branch, "sleep", Nature.SLEEP, due=due, steady=steady))
 
     async def effect(
         self,
@@ -473,7 +476,7 @@ class Incarnation:
         return decode_value(text)
 
     def was_in_doubt(self, id: OperationId) -> bool:
-        """Whether an effect may have happened twice, since a crash came before its outcome was known."""
+        """Whether an effect may have happened twice: a crash came before its outcome was known."""
         return bool(self.note("in_doubt", lambda: (id in self._turns.in_doubt, ())))
 
     def also(self, moves: Sequence[Write]) -> None:
@@ -491,7 +494,7 @@ class Incarnation:
         """What the chat keeps, as this conversation sees it. Write with `put_data`."""
         return self._turns.data
 
-    def put_data(self, key: str, value: str | None) -> None:
-        """Keep a value; it is durable together with the turn."""
+    def put_data(self, key: str, value: str | None, kept: Kept | None = None) -> bool:
+        """Keep a value, durable together with the turn; returns whether that is new (`keeping`)."""
         self.current()
-        self._turns.put_data(key, value)
+        return put_data(self._turns, key, value, kept)

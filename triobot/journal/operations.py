@@ -29,7 +29,14 @@ _BREATH: Final = 64
 
 
 async def enter(
-    turns: Turns, branch: Branch, kind: str, nature: Nature, fingerprint: str = "", due: int | None = None
+    turns: Turns,
+    branch: Branch,
+    kind: str,
+    nature: Nature,
+    fingerprint: str = "",
+    due: int | None = None,
+    *,
+    steady: bool = False,
 ) -> Parked:
     """Begin an operation: it has its id, and hasn't parked yet."""
     id = branch.next_id()
@@ -53,7 +60,7 @@ async def enter(
         turns.get_stuck(id, f"a {recorded} was recorded here; now it is a {kind}")
         await refuse(turns, branch)
     task = trio.lowlevel.current_task()
-    return Parked(id, key, kind, fingerprint, nature, branch, task, due=due)
+    return Parked(id, key, kind, fingerprint, nature, branch, task, due=due, steady=steady)
 
 
 async def park(turns: Turns, parked: Parked) -> object:

@@ -14,9 +14,10 @@ import attrs
 import trio
 
 from ..alarm_kinds import text_of
+from ..clock import Timepiece
 from ..errors import LocalProtocolError, StoreFullError, UnreadableRecordError
 from ..money import Charge, Deliver, MovePayment, PaymentEnd, RaiseAlarm
-from ..seams import LARGEST_VALUE, Alarm, Outbox, PutSetting, Store, WallClock, Write
+from ..seams import LARGEST_VALUE, Alarm, Outbox, PutSetting, Store, Write
 from ..seams import RaiseAlarm as Ring
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
@@ -32,7 +33,6 @@ from .ledger import Moved
 from .records import alarm_of, clock_time, entry_of
 from .references import new_ref_id
 from .schedule import BLIND, MINUTE, SECOND
-from .setback import TOLERANCE, Setback
 from .ticket import OpenTicket, captured_of
 
 Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
@@ -98,7 +98,7 @@ class Cashier:
         self,
         store: Store,
         outbox: Outbox,
-        clock: WallClock,
+        clock: Timepiece,
         *,
         deliver: Deliver,
         ring: Ring,
@@ -220,8 +220,6 @@ class Cashier:
         """
         seen = await self._watched_last()
         now = self._clock.now()
-        if seen is not None and seen > now + TOLERANCE:
-            await self._set_back(seen - now)
         left: list[RefId] = []
         count, after = 0, None
         find = self._store.payments.find
@@ -242,9 +240,15 @@ class Cashier:
         await self._beat()
 
     async def _watched_last(self) -> int | None:
-        """When payments were watched last."""
+        """When payments were watched last, by the clock as it is now."""
         seen = await self._store.setting(_WATCHED)
-        return int(seen) if seen is not None and seen.isdecimal() else None
+        if seen is None:
+            return None
+        at, jumped = map(int, (*seen.split(), "0")[:2])
+        self._clock.was_seen(at + self._clock.jumped() - jumped)
+        if self._clock.jumped() < jumped:
+            await self._set_back()
+        return at + self._clock.jumped() - jumped
 
     async def _alarm_unwatched(self, since: int, count: int, left: Sequence[RefId]) -> None:
         now = self._clock.now()
@@ -260,9 +264,9 @@ class Cashier:
         now = self._clock.now()
         if abs(now - self._beaten) >= MINUTE:
             self._beaten = now
-            await self._commit_at_last(PutSetting(_WATCHED, str(now)))
+            await self._commit_at_last(PutSetting(_WATCHED, f"{now} {self._clock.jumped()}"))
 
-    async def _set_back(self, by: int) -> None:
+    async def _set_back(self) -> None:
         """The time of day was set back: what was due at one would be due too late by as much."""
         after: RefId | None = None
         find = self._store.payments.find
@@ -270,9 +274,6 @@ class Cashier:
             after = page[-1].id
             for row in page:
                 await self._patient.move(row.id, Plain("clock_set_back"), may_fail=True)
-        self._ring(
-            Alarm("clock_set_back", "clock", f"by {by // SECOND} seconds: {text_of('clock_set_back', '')}")
-        )
 
     # --- the task
 
@@ -287,12 +288,12 @@ class Cashier:
             task_status.started()
 
     async def _keep_sweeping(self, nursery: trio.Nursery) -> None:
-        setback = Setback(self._clock.now(), trio.current_time() * SECOND)
+        jumped = self._clock.jumped()
         while True:
             self._poke = trio.Event()
-            now = self._clock.now()
-            if by := setback.by(now, trio.current_time() * SECOND):
-                await self._set_back(by)
+            now, before, jumped = self._clock.now(), jumped, self._clock.jumped()
+            if jumped < before:
+                await self._set_back()
             rows = await self._store.payments.due(now, limit=_PAGE + len(self._busy))
             pause = math.inf
             for row in rows:

@@ -80,17 +80,18 @@ class Kept:
         else:
             self.values[key] = value
 
-    def tell_again(self, there: Conversation) -> None:
-        """Tell a conversation that has come back what was put and is not in its journal.
+    def tell_revived(self, there: Conversation) -> None:
+        """A conversation has been replayed: tell it what others have written that its journal doesn't know.
 
-        It had the turn then, or had only begun, and was to be told next; the process died before that.
+        They wrote while it was not in memory, or a crash came between their writing and its knowing. It comes
+        before anything else that happens: what it writes next is reckoned from what is kept.
         """
-        if self.values is None:
+        if there.stored is None or self.values is None:
             return
         known = there.journal.data
-        for key in sorted({*known, *self.values}):
+        for key in sorted(known.keys() | self.values.keys()):
             if known.get(key) != (value := self.values.get(key)):
-                there.told(key, value)
+                there.journal.put(key, value, stamp=0)
 
     @property
     def texts(self) -> Texts:

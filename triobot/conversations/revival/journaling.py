@@ -86,20 +86,29 @@ class ConversationWorld:
         self._id = ConversationId(conversation.seq)
         self._run = 1 if row is None else row.run
         self._opened = opened
-        self._position = int(opened is not None) if row is None else row.position
+        self._position = (0 if opened is None else opened.length) if row is None else row.position
         self._begun = row is not None
         self._written = 0
         self._wakes = row is not None
         replays, stored = conversation.services.replays, conversation.stored
         self._watched: Watched | None = None
         if replays and durable:
-            known = stored.records if stored is not None else () if opened is None else (opened.whole(),)
+            known = stored.records if stored is not None else () if opened is None else opened.records()
             self._watched = replays.watch(conversation, self._lease, known)
 
     # --- what is recorded
 
     def now(self) -> int:
         return self._there.services.clock.now()
+
+    def jumped(self) -> int:
+        return self._there.services.clock.jumped()
+
+    def moved(self, by: int) -> None:
+        for wait in self._there.waits:
+            wait.since += by
+        for watch in self._there.watches:
+            watch.since += by
 
     def append(self, entry: Entry) -> None:
         if self.over:
@@ -121,8 +130,11 @@ class ConversationWorld:
             if self._begun or not gone:
                 writes.append(EndConversation(self._lease, self._id, self.now(), failure))
             self.over = True
+            self._house.care.rested(self._there)
         elif entry.records or entry.standing:
             writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
+            if not entry.unfinished:
+                self._house.care.rested(self._there)
         self._begun = self._begun or not gone
         self._written = self._house.write(writes, chat_id if entry.data else None, self)
         if self._watched is not None:
@@ -149,7 +161,7 @@ class ConversationWorld:
         )
         if opened is None:
             return [begin]
-        first = AppendRecords(self._lease, self._id, 0, (encode_record(opened.whole()),))
+        first = AppendRecords(self._lease, self._id, 0, tuple(map(encode_record, opened.records())))
         return [begin, first, *self._consume()]
 
     def _consume(self) -> list[Write]:
@@ -219,8 +231,6 @@ class ConversationWorld:
 
     def live(self) -> None:
         self._there.revived()
-        if self._there.stored is not None:
-            self._there.life.kept.tell_again(self._there)
 
     def arm(self, waiting: Waiting) -> None:
         if isinstance(waiting.subject, Wait):
