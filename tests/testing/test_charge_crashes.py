@@ -89,7 +89,7 @@ async def test_money_that_comes_late_is_given_by_the_aside_whenever_the_process_
 ) -> None:
     pizzeria = Pizzeria()
     count, states = await play(pizzeria, monkeypatch, at, pays_late)
-    assert count >= min(at, 40)
+    assert count >= min(at, 37)
     assert len(set(pizzeria.baked)) == 1
     assert len(set(pizzeria.late)) <= 1
     assert states == ["settled"]
