@@ -32,6 +32,8 @@ ResultT = TypeVar("ResultT")
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # A machine that does other work as well takes its time.
 PATIENCE: Final = 30.0
+# Where Playwright has a patience of its own, it ends before this, and says more.
+GIVEN_UP = PATIENCE + 5
 SCREEN: Final = (1280, 800)
 
 # Besides those that Playwright gives.
@@ -74,7 +76,8 @@ def _in_its_thread(
 
     @wraps(work)
     async def asked(page: Page, *args: ArgsT.args, **options: ArgsT.kwargs) -> ResultT:
-        return await page.browser.there(partial(told, page, *args, **options))
+        with trio.fail_after(GIVEN_UP):
+            return await page.browser.there(partial(told, page, *args, **options))
 
     return asked
 
@@ -172,7 +175,7 @@ class Page:
     async def _click(self, selector: str, text: str, nth: int) -> None:
         found = self._tab.locator(selector).filter(visible=True)
         if text:
-            # As it is written: Playwright would not tell capital letters.
+            # A plain text would be found in capitals and in small letters alike.
             found = found.filter(has_text=re.compile(re.escape(text)))
         await found.nth(nth).click()
 
