@@ -40,7 +40,7 @@ AlarmKind: TypeAlias = Literal[
     "granted_before_maybe",
     "impossible_transition",
     "unwatched",
-    "clock_set_back",
+    "clock_jumped",
 ]
 
 
@@ -246,9 +246,10 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "What was paid more than an hour before it came back was given back by the platform.",
         "`triobot payments list --state open --state check` lists them; tell those users.",
     ),
-    "clock_set_back": About(
-        "The time of day of this machine was set back.",
-        "No money: open payments are asked about anew. Timeouts of conversations come later by as much.",
+    "clock_jumped": About(
+        "The time of day of this machine was set, or the machine stood still.",
+        "No money: open payments are asked about anew. Timeouts last as long as they were to; what waits for"
+        " a time of day, and payment buttons, go by the new one.",
         "Let a time service keep the clock: `timedatectl` shows whether one does.",
     ),
 }

@@ -1,9 +1,57 @@
-"""The time of day, as the protocol `triobot.seams.WallClock` wants it."""
+"""The time of day, as the protocol `triobot.seams.WallClock` wants it, and whether it jumped.
+
+The time of day is set: by people, by a time service that was late, on a machine without a battery at each
+start. Whatever was to last an hour must last an hour all the same. So the one clock of a running bot is a
+`Timepiece`, which compares the time of day with a clock that only goes forward *each time it is read*: nobody
+ever reckons with a time of day that jumped without knowing it.
+
+A machine that sleeps is no jump where the operating system counts the hours slept (Linux, macOS): they have
+passed for whoever waits. Where it doesn't, as in a virtual machine that was paused, a jump is what is seen.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import final
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final, Protocol, final, runtime_checkable
+
+import attrs
+import trio
+
+JUMPED: Final = "clock_jumped"
+"""The setting of a store that says by how much the time of day has jumped since the store was made, and how
+late it was when that was written: two numbers of milliseconds."""
+
+TOLERANCE: Final = 5_000
+"""Milliseconds; time services correct less than that without a word."""
+
+
+class TimeOfDay(Protocol):
+    """What a timepiece reads; `triobot.seams.WallClock`."""
+
+    def now(self) -> int:
+        """Milliseconds since 1970 in UTC."""
+        ...
+
+
+@runtime_checkable
+class Steady(Protocol):
+    """A time of day that comes with a clock which nobody sets; without one, Trio's is taken."""
+
+    def steady(self) -> int:
+        """Milliseconds since some moment; they go on while the machine sleeps."""
+        ...
+
+
+def steady_time() -> int:
+    """This machine's milliseconds since some moment, with those in which it slept."""
+    if sys.platform == "linux":
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    if sys.platform == "darwin":  # where time.monotonic() is the one that stops
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
+    return time.monotonic_ns() // 1_000_000
 
 
 @final
@@ -13,3 +61,88 @@ class SystemClock:
     def now(self) -> int:
         """Milliseconds since 1970 in UTC."""
         return time.time_ns() // 1_000_000
+
+    def steady(self) -> int:
+        """Milliseconds since some moment."""
+        return steady_time()
+
+
+@final
+@attrs.frozen
+class StoppedClock:
+    """A clock for whoever only looks at what was."""
+
+    at: int
+
+    def now(self) -> int:
+        """Always the same."""
+        return self.at
+
+    def steady(self) -> int:
+        """No time passes."""
+        return 0
+
+
+@final
+class Timepiece:
+    """A time of day that knows by how much it jumped.
+
+    Args:
+        jumped: by how much it had jumped in all, before this run of the program.
+
+    Attributes:
+        before: the same.
+    """
+
+    def __init__(self, clock: TimeOfDay, *, jumped: int = 0) -> None:
+        self._clock = clock
+        self._steady = clock.steady if isinstance(clock, Steady) else _trios_time
+        self.before: Final = jumped
+        self._jumped = jumped
+        self._told: list[Callable[[int], None]] = []
+        self._between: int | None = None
+
+    def now(self) -> int:
+        """Milliseconds since 1970 in UTC."""
+        now = self._clock.now()
+        between = now - self._steady()
+        known = self._between
+        if known is None or abs(between - known) > TOLERANCE:
+            # Once more: the program may have been stopped between the two readings.
+            now = self._clock.now()
+            between = now - self._steady()
+        by, self._between = 0 if known is None else between - known, between
+        if abs(by) > TOLERANCE:
+            self._jump(by)
+        return now
+
+    def jumped(self) -> int:
+        """By how much it has jumped in all, in milliseconds, when it was read last; forward is positive."""
+        return self._jumped
+
+    @contextmanager
+    def telling(self, told: Callable[[int], None]) -> Generator[None]:
+        """While the block runs, tell of each jump, and by how much: at once, from wherever the clock is read.
+
+        Args:
+            told: must be quick, and must not raise.
+        """
+        self._told.append(told)
+        try:
+            yield
+        finally:
+            self._told.remove(told)
+
+    def was_seen(self, at: int) -> None:
+        """It was this late once, in an earlier run: if it isn't now, it was set back meanwhile."""
+        if (now := self.now()) < at - TOLERANCE:
+            self._jump(now - at)
+
+    def _jump(self, by: int) -> None:
+        self._jumped += by
+        for told in list(self._told):
+            told(by)
+
+
+def _trios_time() -> int:
+    return int(trio.current_time() * 1000)

@@ -53,6 +53,7 @@ class Opening:
         unclean: how many runs in a row, up to this one, ended without closing the store.
         previous_at: when the run before opened it, or None.
         epoch: counts restored backups: what is older may have been done already, or never.
+        epoch_at: when the last of them was restored, in wall milliseconds; 0 if none was.
         restored: this is the first run since the last of them.
     """
 
@@ -62,6 +63,7 @@ class Opening:
     previous_at: int | None = None
     epoch: int = 0
     restored: bool = False
+    epoch_at: int = 0
 
 
 @final
@@ -291,6 +293,19 @@ class TakeInHand:
 
 @final
 @attrs.frozen
+class WakeEarlier:
+    """Let every conversation of the lease's share wake earlier, but not before 1970: the clock was set back.
+
+    Attributes:
+        by: milliseconds.
+    """
+
+    lease: Lease
+    by: int
+
+
+@final
+@attrs.frozen
 class EndConversation:
     """A conversation is over: its rows go. Nothing, if they are gone.
 
@@ -314,5 +329,6 @@ JournalWrite: TypeAlias = (
     | ContinueConversation
     | ParkConversation
     | TakeInHand
+    | WakeEarlier
     | EndConversation
 )

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias, final
 import attrs
 
 from .alarm_kinds import AlarmKind
+from .journals import KeepResult
 from .wire.events import InvoiceCallback, PayCallback, Sender
 from .wire.ids import ChatId, InvoiceId, MessageId, RefId
 from .wire.markup import Currency
@@ -217,6 +218,33 @@ class AlarmRows(Protocol):
 
 MoneyWrite: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | AlarmTold
 
+Decided: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | KeepResult
+"""What a move may store: where the payment is now, its alarms, and the record of who moved it."""
+
+
+@final
+@attrs.frozen(eq=False)
+class MovePayment:
+    """Move a payment from where it is when this is stored.
+
+    For whoever stores a move together with something else, and can't read the row again and repeat: it is
+    read in the very transaction that stores what becomes of it, and so is never stale.
+
+    Attributes:
+        move: what is to be stored, given the row as it is then; None if there is none. Called inside the
+            transaction, maybe in another thread, maybe more than once, of which the last time counts: it
+            must be pure, and quick. If it raises StaleRowError, the whole commit is refused with that.
+        committed: called once that is durable, before the commit returns, even when nobody waits any more;
+            it must be quick and must not raise.
+    """
+
+    id: RefId
+    move: Callable[[PaymentRow | None], Sequence[Decided]] = attrs.field(repr=False)
+    committed: Callable[[], None] = attrs.field(repr=False)
+
+
+LedgerWrite: TypeAlias = MoneyWrite | MovePayment
+
 
 # --- what conversations and payments say to one another
 
@@ -292,17 +320,21 @@ class Captured:
     uncertain: bool
 
 
+PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "never_left", "replaced"]
+"""The goods are given; the aside that had it has failed, and gets it again, ever later; nobody waits for it
+any more, or whoever had it didn't settle it; it was given up before it was sent; its button was exchanged for
+another one."""
+
+
 class Ticket(Protocol):
-    """One payment, as the conversation that waits for it holds it. What returns is durable."""
+    """One payment, as the conversation that waits for it holds it.
+
+    What happens to the payment is given as a write: to be stored with what the conversation records of it.
+    """
 
     @property
     def id(self) -> RefId:
         """Its number: a button's ``ref_id``."""
-        ...
-
-    @property
-    def key(self) -> str:
-        """The same for ever: the idempotency key of what it grants."""
         ...
 
     @property
@@ -320,17 +352,17 @@ class Ticket(Protocol):
         """The message with its button, once that is known."""
         ...
 
-    async def sent(
+    def sent(
         self,
         *,
         message_id: MessageId | None = None,
         invoice_id: InvoiceId | None = None,
         twice: bool = False,
-    ) -> None:
+    ) -> MovePayment:
         """The platform has it; with `twice`, perhaps in a second message, too."""
         ...
 
-    async def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> None:
+    def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> MovePayment:
         """The platform refused it, it never left, or nobody knows."""
         ...
 
@@ -357,41 +389,48 @@ class Ticket(Protocol):
         """
         ...
 
-    async def take(self) -> Captured | None:
-        """Have the captured money; None if somebody else has it meanwhile."""
-        ...
+    def take(self, keep: Callable[[Captured | None], Sequence[KeepResult]]) -> MovePayment:
+        """Have the captured money.
 
-    async def replaced(self) -> None:
-        """Its button has been exchanged for another one."""
-        ...
-
-    async def give_up(self) -> None:
-        """Nobody waits for it any more, or whoever had it didn't settle it. Safe to repeat."""
-        ...
-
-    async def failed(self) -> None:
-        """The aside that took it has failed; it is tried again, ever later."""
-        ...
-
-    async def settle(self) -> None:
-        """The goods are given. Safe to repeat."""
+        Args:
+            keep: what is to be recorded of that; None: somebody else has it meanwhile. Called as
+                `MovePayment.move` is.
+        """
         ...
 
 
 class Payments(Protocol):
     """The ledger, as conversations see it."""
 
-    async def open(self, charge: Charge) -> Ticket:
-        """Write a payment down, before anything of it is sent; the one of this owner if there is one."""
+    async def number(self, charge: Charge) -> RefId:
+        """Find a number that no payment has; nothing is stored.
+
+        Raises:
+            LocalProtocolError: the payment can't be stored.
+        """
         ...
 
-    async def again(self, id: RefId, *, late: bool = False, since: int = 0) -> Ticket | None:
+    def opened(self, id: RefId, charge: Charge) -> tuple[Ticket, MovePayment]:
+        """Write a payment down under its number; to be durable before anything of it is sent.
+
+        A number that is somebody else's after all refuses the commit with StaleRowError.
+        """
+        ...
+
+    async def again(self, id: RefId, *, since: int = 0) -> Ticket | None:
         """The payment with this number, for the conversation that opened it; None if it is gone.
 
         Args:
-            late: for the aside that it was delivered to.
             since: the revision of the last notice that the conversation has dealt with; what it was told
                 later, while nobody listened, it gets to know now.
+        """
+        ...
+
+    def ended(self, id: RefId, how: PaymentEnd, *, late: bool = False) -> MovePayment:
+        """Whoever has a payment, or waits for it, is done with it; nothing if somebody else has it by now.
+
+        Args:
+            late: it was delivered to the aside for its item.
         """
         ...
 
@@ -408,8 +447,8 @@ class Payments(Protocol):
         ...
 
 
-Deliver: TypeAlias = "Callable[[Captured, Ticket], Awaitable[bool]]"
+Deliver: TypeAlias = "Callable[[Captured, MovePayment], Awaitable[bool]]"
 """Starts the aside for what was bought, if there is one: False if not.
 
-The aside takes it (`Ticket.take`) before it begins, and ends with `settle`, or with `failed`.
+That it is delivered is stored with what starts the aside, or refuses that if it is somebody else's by now.
 """

@@ -19,8 +19,10 @@ import attrs
 import httpx
 import trio
 
+from .alarm_kinds import text_of
 from .alarms import AlarmBell
 from .client import PlatformClient
+from .clock import JUMPED, Timepiece
 from .conversations.advice import Advice
 from .conversations.charges.paid import deliver as deliver_money
 from .conversations.charges.paid import goes_on
@@ -30,7 +32,7 @@ from .conversations.inbox.begun import begun_journal
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
 from .conversations.speaking import Speech
-from .money import Captured, Ticket
+from .money import Captured, MovePayment
 from .operator import Desk, Pulse, Rung, serve_desk, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.desk import StoredBroadcasts, answer
@@ -115,7 +117,7 @@ class Intake:
     """The store and the inbox: events are accepted from the moment it is open until it closes."""
 
     def __init__(
-        self, settings: Settings, store: Store, secrets: Secrets, clock: WallClock, bell: AlarmBell
+        self, settings: Settings, store: Store, secrets: Secrets, clock: Timepiece, bell: AlarmBell
     ) -> None:
         self.settings = settings
         self.store = store
@@ -237,17 +239,19 @@ async def open_intake(
     async with _opened_store(settings, clock, around) as store:
         secrets = await webhook_secrets(settings, store)
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
-        intake = Intake(settings, store, secrets, clock, bell)
+        jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
+        timepiece = Timepiece(clock, jumped=jumped)
+        intake = Intake(settings, store, secrets, timepiece, bell)
         if store.opening().restored:
             bell.ring(_restored(store))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(intake.bell.keep_telling, store, clock)
+            nursery.start_soon(intake.bell.keep_telling, store, timepiece)
             nursery.start_soon(intake.inbox.run)
             place = socket_path(settings.store)
             if around is None and place is not None:
                 desk = Desk(
                     store,
-                    clock,
+                    timepiece,
                     pulse=intake.pulse,
                     chats=intake.chats,
                     begun=begun_journal,
@@ -257,19 +261,31 @@ async def open_intake(
                 )
                 await nursery.start(serve_desk, desk, place)
             try:
-                yield intake
+                with timepiece.telling(partial(_jumped, bell)):
+                    timepiece.was_seen(seen)
+                    yield intake
             finally:
                 nursery.cancel_scope.cancel()
 
 
 def _restored(store: Store) -> Alarm:
-    conversations = store.statistics().conversations
+    there = store.statistics()
     return Alarm(
         "store_restored",
         str(store.opening().epoch),
-        f"the store was restored from a backup: {conversations} conversations go on from where they stood"
-        " then, and may say and do again what they have done since; `triobot journal list` shows them",
+        f"the store was restored from a backup: {there.conversations} conversations go on from where they"
+        f" stood then, and {there.inbox} events are handled that waited or were in hand; what was said and"
+        " done since may be said and done again, which `possible_repeat` counts in `triobot status`; what is"
+        ' to be said once at most (on_unknown="raise") they don\'t say again, and their code hears of it;'
+        " `triobot journal list` shows the conversations",
     )
+
+
+def _jumped(bell: AlarmBell, by: int) -> None:
+    way = "forward" if by > 0 else "back"
+    log.warning("the time of day jumped %s by %d seconds", way, abs(by) // 1000)
+    text = f"{way} by {abs(by) // 1000} seconds: {text_of('clock_jumped', '')}"
+    bell.ring(Alarm("clock_jumped", "clock", text))
 
 
 def _opened_store(
@@ -323,8 +339,8 @@ async def open_work(
     ):
         dispatcher: Dispatcher
 
-        async def deliver(captured: Captured, ticket: Ticket) -> bool:
-            return await deliver_money(dispatcher.elsewhere, dispatcher, captured, ticket)
+        async def deliver(captured: Captured, claim: MovePayment) -> bool:
+            return await deliver_money(dispatcher.elsewhere, dispatcher, captured, claim)
 
         cashier = Cashier(
             intake.store,
@@ -359,8 +375,9 @@ async def open_work(
                     # A payment whose conversation nobody finds is taken from the screen.
                     await dispatcher.claims.write_out()
                     await cashier.start(partial(goes_on, intake.store, table))
-                    await nursery.start(cashier.run)
+                    # In this order: what is verified is for somebody who can be brought back.
                     await nursery.start(dispatcher.run)
+                    await nursery.start(cashier.run)
                     yield work
                     broadcasts.rest()
                     with trio.move_on_after(settings.grace) as limit:

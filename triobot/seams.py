@@ -21,7 +21,7 @@ from .alarm_kinds import OnAlarm as OnAlarm
 from .alarm_kinds import RaiseAlarm as RaiseAlarm
 from .jobs import BroadcastJob, BroadcastWrite, Receiver
 from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
-from .money import AlarmRows, MoneyWrite, PaymentRows
+from .money import AlarmRows, LedgerWrite, PaymentRows
 from .wire.events import Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
@@ -294,7 +294,7 @@ Write: TypeAlias = (
     | PutData
     | JournalWrite
     | BroadcastWrite
-    | MoneyWrite
+    | LedgerWrite
 )
 
 

@@ -13,12 +13,13 @@ import signal
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 import trio
 
 from .bot import Bot, dry_services_of, importing
+from .clock import StoppedClock, Timepiece
 from .conversations.inspection.closed import closed_resources, touched
 from .conversations.inspection.exported import read_exported
 from .conversations.inspection.rerun import Divergence, open_rerun
@@ -32,15 +33,6 @@ if TYPE_CHECKING:
 
 # A journal has some seconds; code that never waits can't be ended from within, and ends with the process.
 _SPINS: Final = 20
-
-
-@final
-@attrs.frozen
-class _Clock:
-    at: int
-
-    def now(self) -> int:
-        return self.at
 
 
 def main() -> None:
@@ -94,7 +86,8 @@ async def _run(bot: Bot, asked: dict[str, Any]) -> JsonValue:
     try:
         stored = read_exported(asked["lines"])
         services = dry_services_of(bot, Settings(charge_hosts=tuple(asked["hosts"])))
-        services = attrs.evolve(services, resources=resources, clock=_Clock(stored.records[-1].time))
+        clock = Timepiece(StoppedClock(stored.records[-1].time))
+        services = attrs.evolve(services, resources=resources, clock=clock)
         async with open_rerun(services, table_of(bot), stored, group=asked["group"]) as rerun:
             found, standing = rerun.divergence, rerun.standing()
             beyond, failed_at = rerun.beyond(), rerun.failed_at

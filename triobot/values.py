@@ -397,9 +397,13 @@ def decode_value(text: str) -> object:
         raise UnreadableRecordError(f"the recorded value is damaged ({type(error).__name__})") from None
 
 
+# All else stands for itself, and is most of what a record holds.
+_NESTED: Final = frozenset((dict, list))
+
+
 def _load(node: Node) -> object:
     if isinstance(node, list):
-        return [_load(item) for item in node]
+        return [_load(item) if type(item) in _NESTED else item for item in node]
     if not isinstance(node, dict):
         return node
     ((tag, parts),) = node.items()
@@ -448,9 +452,9 @@ def _load_attrs(parts: Any) -> object:
         known = [field for field in attrs.fields(cls) if field.init and field.name in stored]
         return _made_anew(cls, name, {field.alias: _load(stored[field.name]) for field in known})
     # As it was: a converter need not give back what it is given back.
-    made = cls.__new__(cls)
+    made, put = cls.__new__(cls), object.__setattr__
     for field, node in zip(names, nodes, strict=True):
-        object.__setattr__(made, field, _load(node))
+        put(made, field, _load(node) if type(node) in _NESTED else node)
     return made
 
 

@@ -201,7 +201,7 @@ def test_a_store_is_backed_up_checked_and_restored(command: Command, tmp_path: P
     assert "kept as" in restored.out
     assert "restored from a backup: 1 times" in command("status").out
     (started,) = beside_a_bot(lambda: command("status"), chat=8)
-    assert "store_restored" in started.out
+    assert "store_restored" in started.out and "0 events are handled" in started.out
     (again,) = beside_a_bot(lambda: command("status"), chat=9)
     assert "alarms: none" in again.out
     assert command("store", "restore", "bot.db.replaced-1").code == 1

@@ -41,6 +41,7 @@ from triobot.seams import (
 )
 from triobot.store.memory_money import MemoryMoney
 from triobot.store.memory_rows import MemoryRows
+from triobot.store.moves import all_decided, tell_moved
 from triobot.store.reading import ReadAlarms, ReadPayments
 from triobot.store.retention import RETENTION
 from triobot.wire.events import Press
@@ -293,7 +294,8 @@ class FakeStore:
             raise StoreFullError("the disk is full")
         self._apply(writes)
 
-    def _apply(self, writes: Sequence[Write]) -> None:
+    def _apply(self, asked: Sequence[Write]) -> None:
+        writes = all_decided(asked, self.money.get)
         self.money.check(writes)
         journal = [write for write in writes if isinstance(write, JournalWrite)]
         if journal:
@@ -320,6 +322,7 @@ class FakeStore:
                     self.kept[chat_id, key] = value
                 case _:
                     pass
+        tell_moved(asked)
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         rows = [row for seq, row in self.rows.items() if row.chat_id == chat_id and seq > after][:limit]

@@ -339,24 +339,100 @@ async def test_an_event_whose_filter_never_returns_is_put_away(autojump_clock: M
     assert "aaa" not in said
 
 
-async def test_who_was_only_there_is_not_to_blame(processes: World, autojump_clock: MockClock) -> None:
-    """A step of an hour is in hand at every unclean end; a process that has lived for long clears it."""
-    there, _ = processes
+def a_step_of(seconds: float) -> Processes:
+    """A bot that is at work for so long, and then rests."""
+    bot = Router()
 
-    @there.router.conversation(text("hour"))
-    async def hour(chat: Chat) -> None:
-        await chat.step(trio.sleep, 3600)
+    @bot.conversation
+    async def works(chat: Chat) -> None:
+        await chat.step(trio.sleep, seconds)
+        await chat.receive(text())
+
+    return Processes(bot)
+
+
+async def test_who_was_only_there_is_not_to_blame(autojump_clock: MockClock) -> None:
+    """A step of hours is in hand at every unclean end; a process that has lived for long clears it."""
+    there = a_step_of(24 * 3600)
 
     async def killed_later() -> None:
         await trio.sleep(LIVED + 1)
         there.dies()
 
-    there.reread()
-    await there.lives(lambda: there.town.says("hour", INNOCENT))
+    await there.lives(lambda: there.town.says("work", INNOCENT))
     for _ in range(5):
-        assert not await there.lives(killed_later)
+        assert not await there.lives(killed_later, within=2 * LIVED)
+    assert there.store.counted > 0
     (row,) = there.store.rows_of(INNOCENT)
     assert (row.parked_because, row.in_hand) == (None, 0)
+
+
+@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("within", [10, *(n / 2000 for n in range(16))])
+async def test_who_is_cut_by_an_ordinary_stop_is_not_to_blame(
+    autojump_clock: MockClock, within: float, careful: bool
+) -> None:
+    """However soon it comes: the process didn't die of whoever was in hand, nor of who was about to be."""
+    there = a_step_of(24 * 3600)
+
+    async def killed_soon() -> None:
+        await trio.sleep(0.1)
+        there.dies()
+
+    await there.lives(lambda: there.town.says("work", INNOCENT), within=1)
+    counts: list[int] = []
+    for _ in range(2 if careful else 5):
+        assert not await there.lives(killed_soon)
+        if careful:  # in which it was in hand indeed, and that counts
+            assert not await there.lives(killed_soon)
+        (row,) = there.store.rows_of(INNOCENT)
+        before = row.in_hand
+        assert await there.lives(within=within)
+        (row,) = there.store.rows_of(INNOCENT)
+        counts.append(row.in_hand - before)
+        assert row.parked_because is None
+    assert max(counts) <= 0
+
+
+@pytest.mark.parametrize("within", [n / 2000 for n in range(16)])
+async def test_an_event_is_not_to_blame_for_an_ordinary_stop(
+    autojump_clock: MockClock, within: float
+) -> None:
+    """While a filter is about to look at it."""
+    bot = Router()
+
+    @bot.conversation
+    async def listen(chat: Chat) -> None:
+        await chat.send("Listening.")
+
+    there = Processes(bot)
+
+    async def killed_at_once() -> None:
+        await there.town.says("hi", INNOCENT, wait=False)
+        there.dies()
+
+    for _ in range(2):
+        assert not await there.lives(killed_at_once)
+    assert await there.lives(within=within)
+    assert not await there.store.setting("routing")
+
+
+async def test_who_came_to_rest_before_an_ordinary_stop_counts_anew(autojump_clock: MockClock) -> None:
+    """What it was counted for before is over then, and doesn't come back."""
+    there = a_step_of(60)
+
+    async def killed_soon() -> None:
+        await trio.sleep(0.1)
+        there.dies()
+
+    await there.lives(lambda: there.town.says("work", INNOCENT), within=1)
+    for _ in range(2):
+        assert not await there.lives(killed_soon)
+    (row,) = there.store.rows_of(INNOCENT)
+    assert row.in_hand == 1
+    assert await there.lives(within=100)
+    (row,) = there.store.rows_of(INNOCENT)
+    assert (row.in_hand, row.unfinished) == (0, False)
 
 
 async def test_a_program_that_does_not_die_counts_nothing(

@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
-from town import ALI, CHAT, TEXTS, Town, open_town
+from town import ALI, CHAT, SARA, TEXTS, Town, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.charges.charging import BUTTON_LIFE
@@ -27,11 +27,12 @@ from triobot.errors import (
     PaymentHandedOverError,
     StoreFullError,
 )
-from triobot.money import PutPayment
+from triobot.money import Charge, MovePayment
+from triobot.payments import cashier
 from triobot.payments.facts import Plain
 from triobot.payments.references import new_ref_id
 from triobot.seams import OnUnknown, Urgency, Write
-from triobot.wire.ids import RefId, as_ref_id
+from triobot.wire.ids import ChatId, RefId, as_ref_id
 from triobot.wire.markup import LinkButton, PayButton
 from triobot.wire.operations import (
     CreateInvoice,
@@ -133,19 +134,64 @@ async def test_the_button_says_what_it_costs() -> None:
         assert await state(town, button.ref_id) == "open"
 
 
-async def test_what_cannot_be_written_down_asks_for_no_money() -> None:
-    """The order is: written, then sent."""
+async def test_what_cannot_be_written_down_asks_for_no_money(autojump_clock: MockClock) -> None:
+    """The order is: written, then sent. It waits for room, as whatever a conversation does."""
     shop = Shop()
 
     class FullForMoney(FakeStore):
+        room = False
+
         async def commit(self, *writes: Write) -> None:
-            if any(isinstance(write, PutPayment) for write in writes):
+            if not self.room and any(isinstance(write, MovePayment) for write in writes):
                 raise StoreFullError("the disk is full")
             await super().commit(*writes)
 
-    async with open_town(shop.bot, store=FullForMoney()) as town:
-        await town.says("buy")
-        assert town.sent() == [TEXTS.apology]
+    store = FullForMoney()
+    async with open_town(shop.bot, store=store) as town:
+        await town.says("buy", wait=False)
+        await trio.sleep(10.5)
+        assert town.sent() == []
+        assert {alarm.kind for alarm in town.alarms} == {"store_unwritable"}
+        store.room = True
+        await trio.sleep(1)
+        assert town.sent() == ["Pizza"]
+
+
+async def test_a_number_that_was_taken_meanwhile_stops_only_who_drew_it(autojump_clock: MockClock) -> None:
+    """Others share the commit that is refused; and nothing is sent of what was not written down."""
+    shop = Shop()
+
+    class Slow(FakeStore):
+        seconds = 0
+
+        async def commit(self, *writes: Write) -> None:
+            await trio.sleep(self.seconds)
+            await super().commit(*writes)
+
+    store = Slow()
+    async with open_town(shop.bot, store=store) as town:
+        town.at_once, store.seconds = False, 1
+        taken = new_ref_id()
+        other = Charge("button", ChatId(3), 1, "IRR", "1", "-", "another's", "nobody", 1)
+        _, write = town.cashier.opened(taken, other)
+        town.store._apply([write])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cashier, "new_ref_id", lambda: taken)
+
+            async def free(id_: RefId) -> None:
+                await trio.lowlevel.checkpoint()
+
+            patch.setattr(town.cashier.books, "read", free)
+            await town.says("buy")
+        await town.says("buy", chat=8, sender=SARA)
+        await trio.sleep(20)
+
+        assert town.sent(chat=8) == ["Pizza"]
+        assert town.sent(chat=CHAT) == []
+        assert [alarm.kind for alarm in town.alarms] == ["conversation_parked"]
+        await town.says("/cancel")
+        await trio.sleep(5)
+        assert town.sent(chat=CHAT) == ["Cancelled."]
 
 
 def test_reference_ids_fit_everywhere() -> None:

@@ -22,6 +22,7 @@ from triobot.errors import BadRequestError, StoreFullError
 from triobot.money import PutPayment
 from triobot.runtime import own_hosts
 from triobot.seams import Write
+from triobot.store.moves import all_decided
 from triobot.wire.operations import EditMessage, InquirePayment, Operation, VerifyPayment
 from triobot.wire.results import PaymentState
 
@@ -181,8 +182,11 @@ async def test_an_interrupt_in_the_moment_of_the_yes_loses_nothing() -> None:
 class FullLater(FakeStore):
     """A store that has no room when a payment is to be settled."""
 
+    room = False
+
     async def commit(self, *writes: Write) -> None:
-        if any(isinstance(write, PutPayment) and write.fact == "settled" for write in writes):
+        moves = [write for write in all_decided(writes, self.money.get) if isinstance(write, PutPayment)]
+        if not self.room and any(move.fact == "settled" for move in moves):
             await trio.lowlevel.checkpoint()
             raise StoreFullError("no room")
         await super().commit(*writes)
@@ -219,8 +223,8 @@ async def test_many_noes_are_one_word() -> None:
         assert 1 <= town.sent().count(TEXTS.top_up) < 20
 
 
-async def test_a_full_disk_does_not_take_verified_money_from_the_author() -> None:
-    """It is captured: the conversation gets it, and so does the aside, after the next start."""
+async def test_a_full_disk_does_not_take_verified_money_from_the_author(autojump_clock: MockClock) -> None:
+    """It is captured: the conversation gets it, and has not ended before it is settled."""
     shop = Shop()
     store = FullLater()
     async with open_town(shop.bot, store=store) as town:
@@ -228,7 +232,14 @@ async def test_a_full_disk_does_not_take_verified_money_from_the_author() -> Non
         await town.says("buy")
         await town.pays()
         assert [one.item for one in shop.outcomes if isinstance(one, Paid)] == [Pizza()]
+        await trio.sleep(60)
         assert await state(town, town.pay_button().ref_id) == "delivered"
+        assert len(await store.conversations(CHAT)) == 1
+        store.room = True
+        await trio.sleep(2)
+        assert await state(town, town.pay_button().ref_id) == "settled"
+        assert await store.conversations(CHAT) == []
+        assert shop.late == []
 
 
 @pytest.mark.parametrize("where", ["coroutine", "branch"])

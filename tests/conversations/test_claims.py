@@ -77,8 +77,8 @@ async def test_what_ends_well_leaves_nothing_but_the_end_of_its_row(autojump_clo
         held.release()
         await town.rest()
         assert town.sent() == ["heard"]
-    assert store.alone == [Consume((seq,), spoken=True)]
-    assert store.rows == {}
+        assert store.alone == [Consume((seq,), spoken=True)]
+        assert store.rows == {}
 
 
 async def test_what_comes_to_rest_is_written_out(autojump_clock: MockClock) -> None:
@@ -345,7 +345,7 @@ async def test_what_is_put_while_the_beginning_is_stored_is_seen(
 
 
 async def test_what_it_began_with_comes_back_with_it(keys: None, autojump_clock: MockClock) -> None:
-    """A crash while it says something: what it says again is the same, although more was put since."""
+    """A crash while it says something: what it says again is the same, and what was put since comes then."""
     bot, store, first, second = Router(), FakeStore(), FakeOutbox(), FakeOutbox()
 
     @bot.conversation
@@ -365,7 +365,7 @@ async def test_what_it_began_with_comes_back_with_it(keys: None, autojump_clock:
     assert [row.begun is not None for row in store.rows.values()] == [True]
     async with open_town(bot, store=store, outbox=second) as town:
         await town.rest()
-        assert town.sent() == ["6", "6 in the end"]
+        assert town.sent() == ["6", "7 in the end"]
 
 
 async def test_who_keeps_much_begins_in_the_common_way(keys: None, autojump_clock: MockClock) -> None:

@@ -125,6 +125,7 @@ async def test_an_aside_shares_it_and_the_newest_value_is_what_stays() -> None:
         await chat.receive(text())
 
     async with open_town(router) as town:
+        await town.rest()
         held = town.outbox.hold()
         await town.says("start")
         await town.says("/set")
@@ -245,3 +246,35 @@ async def test_a_write_from_outside_is_seen_at_once_and_durable(autojump_clock: 
         assert await town.dispatcher.keeping.data(ChatId(99)) == {}
         await town.says("go on")
         assert seen == [3, 4]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_write_from_outside_is_not_undone_after_a_crash(
+    begun: bool, autojump_clock: MockClock
+) -> None:
+    """It came while the conversation had the turn, or only its event stood for it: nobody had told it yet."""
+    bot, store = Router(), FakeStore()
+
+    @bot.conversation
+    async def count(chat: Chat) -> None:
+        if not begun:
+            await chat.send("Wait.")
+        await trio.sleep(10)
+        await chat.send("Now.")
+        chat.data[VISITS] += 1
+        await chat.send(str(chat.data[VISITS]))
+
+    async with trio.open_nursery() as nursery:
+        town = Town(bot, FakeOutbox(), store, TEXTS, username=None)
+        run = await start(nursery, town)
+        await town.rest()
+        await town.says("hi")
+        assert [row.begun is not None for row in store.rows.values()] == [True] * begun
+        await town.dispatcher.keeping.put(CHAT, "visits", encode_value(7))
+        await run.cut()
+        town.new_dispatcher()
+        run = await start(nursery, town)
+        await trio.sleep(20)
+        assert town.sent()[-1] == "8"
+        await run.cut()
+    assert store.kept == {(CHAT, "visits"): encode_value(8)}

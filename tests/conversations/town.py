@@ -14,6 +14,7 @@ import trio
 from doubles import FakeClock, FakeOutbox, FakeStore
 from trio.testing import wait_all_tasks_blocked
 
+from triobot.clock import Timepiece
 from triobot.conversations.advice import Advice
 from triobot.conversations.charges.paid import deliver, goes_on
 from triobot.conversations.conversation import Services
@@ -21,7 +22,7 @@ from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.routes.router import Router, table_of
 from triobot.conversations.speaking import Speech
 from triobot.conversations.texts import Texts
-from triobot.money import Captured, Ticket
+from triobot.money import Captured, MovePayment
 from triobot.payments.cashier import Cashier
 from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
@@ -62,7 +63,7 @@ class Town:
         self.services = Services(
             outbox=outbox,
             store=store,
-            clock=FakeClock(),
+            clock=Timepiece(FakeClock()),
             texts=texts,
             raise_alarm=self.alarms.append,
             charge_hosts=("pay.example",),
@@ -86,8 +87,8 @@ class Town:
         self.dispatcher = Dispatcher(self.services, self._table, username=self._username)
         return self.dispatcher
 
-    async def _deliver(self, captured: Captured, ticket: Ticket) -> bool:
-        return await deliver(self.dispatcher.elsewhere, self.dispatcher, captured, ticket)
+    async def _deliver(self, captured: Captured, claim: MovePayment) -> bool:
+        return await deliver(self.dispatcher.elsewhere, self.dispatcher, captured, claim)
 
     # --- people do
 

@@ -35,6 +35,7 @@ class Disk:
     rows: list[str] = attrs.Factory(list)
     data: dict[str, str] = attrs.Factory(dict)
     consumed: set[int] = attrs.Factory(set)
+    jumped: int = 0
 
     def keep(self, entry: Entry) -> None:
         self.journal += [encode_record(record) for record in entry.records]
@@ -136,6 +137,12 @@ class ListWorld:
 
     def now(self) -> int:
         return wall()
+
+    def jumped(self) -> int:
+        return self.disk.jumped
+
+    def moved(self, by: int) -> None:
+        pass
 
     def append(self, entry: Entry) -> None:
         if self.dead:

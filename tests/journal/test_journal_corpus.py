@@ -19,6 +19,7 @@ from triobot.journal.records import (
     Fired,
     Intended,
     Interrupted,
+    Jumped,
     Noted,
     OperationId,
     Patched,
@@ -81,6 +82,14 @@ def test_what_is_noted_of_the_world() -> None:
     assert [decode_record(line) for line in lines("format1-noted.jsonl")] == [
         Noted(1700000005000, OperationId("7"), "drain", encode_value([])),
         Noted(1700000006000, OperationId("8/1.2"), "in_doubt", encode_value(True)),
+    ]
+
+
+def test_a_journal_of_a_time_of_day_that_jumped() -> None:
+    """Where it begins, and while it lasts."""
+    assert [decode_record(line) for line in lines("format1-jumped.jsonl")] == [
+        Jumped(1700000000000, 0, 7_200_000),
+        Jumped(1699992800000, -7_200_000, 0),
     ]
 
 

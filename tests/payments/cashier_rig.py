@@ -12,13 +12,14 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from triobot.clock import Timepiece
 from triobot.emulator import acts, paying
 from triobot.emulator.people import User
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.switches import Switches
 from triobot.emulator.world import World
 from triobot.errors import BadRequestError, DeliveryUnknownError, ForbiddenError, RefusedError
-from triobot.money import Captured, Charge, PaymentNotice, Ticket
+from triobot.money import Captured, Charge, MovePayment, PaymentEnd, PaymentNotice, Ticket
 from triobot.payments.cashier import Budget, Cashier
 from triobot.payments.entry import Entry
 from triobot.payments.records import entry_of
@@ -85,7 +86,7 @@ class Till:
         acts.join(self.world, self.user, self.clock.now())
         self.rung: list[Alarm] = []
         self.delivered: list[Captured] = []
-        self.aside: Callable[[Captured, Ticket], Any] | None = None
+        self.aside: Callable[[Captured, Till], Any] | None = None
         self.crash: Callable[[], None] = lambda: None
         self.cashier = self.new_cashier()
 
@@ -94,7 +95,7 @@ class Till:
         self.cashier = Cashier(
             self.store,
             self.line,  # type: ignore[arg-type]
-            self.clock,
+            Timepiece(self.clock),
             deliver=self._deliver,
             ring=self.rung.append,
             epoch=epoch,
@@ -102,13 +103,12 @@ class Till:
         )
         return self.cashier
 
-    async def _deliver(self, captured: Captured, ticket: Ticket) -> bool:
+    async def _deliver(self, captured: Captured, claim: MovePayment) -> bool:
         if self.aside is None:
             return False
-        taken = await ticket.take()
-        if taken is not None:
-            self.delivered.append(taken)
-            await self.aside(taken, ticket)
+        await self.store.commit(claim)
+        self.delivered.append(captured)
+        await self.aside(captured, self)
         return True
 
     # --- a conversation
@@ -127,31 +127,32 @@ class Till:
             expires_at=self.clock.now() + int(seconds * 1000),
         )
         charge = attrs.evolve(plain, **changes)
-        ticket = await self.cashier.open(charge)
+        ticket, write = self.cashier.opened(await self.cashier.number(charge), charge)
+        await self.store.commit(write)
         if charge.kind == "invoice":
             created = await self.line.perform(CreateInvoice(charge.chat_id, charge.amount, charge.text))
-            await ticket.sent(invoice_id=created.id)
+            await self.store.commit(ticket.sent(invoice_id=created.id))
             return ticket
         button = PayButton("Pay", charge.amount, ticket.id, charge.currency)
         keyboard = InlineKeyboard(((button,),))
         sent = await self.line.perform(SendMessage(charge.chat_id, charge.text, inline_keyboard=keyboard))
-        await ticket.sent(message_id=sent.id)
+        await self.store.commit(ticket.sent(message_id=sent.id))
         return ticket
 
-    async def charges_again(self, cashier: Cashier) -> Ticket:
-        """What a conversation does that comes back: the same operation asks again."""
-        plain = Charge(
-            kind="button",
-            chat_id=self.user.chat_id,
-            amount=PRICE,
-            currency="IRR",
-            item="[1, 1]",
-            text="Pizza",
-            owner="conversation 7, operation 3",
-            late="handler",
-            expires_at=self.clock.now() + 1000,
-        )
-        return await cashier.open(plain)
+    async def takes(self, ticket: Ticket) -> Captured | None:
+        """Have the money of a charge."""
+        taken: list[Captured | None] = []
+
+        def keep(captured: Captured | None) -> tuple[()]:
+            taken[:] = [captured]
+            return ()
+
+        await self.store.commit(ticket.take(keep))
+        return taken[0]
+
+    async def ends(self, one: Ticket | Captured, how: PaymentEnd) -> None:
+        """The conversation, or the aside that has what was captured, is done with it."""
+        await self.store.commit(self.cashier.ended(one.id, how, late=isinstance(one, Captured)))
 
     # --- the user
 
@@ -247,9 +248,9 @@ async def rest() -> None:
     await wait_all_tasks_blocked()
 
 
-async def settles(captured: Captured, ticket: Ticket) -> None:
+async def settles(captured: Captured, till: Till) -> None:
     """An aside that gives the goods."""
-    await ticket.settle()
+    await till.ends(captured, "settled")
 
 
 async def lost_invoice(till: Till, owner: str, amount: int) -> Ticket:
@@ -259,7 +260,7 @@ async def lost_invoice(till: Till, owner: str, amount: int) -> Ticket:
         await till.charges(owner, kind="invoice", amount=amount)
     till.line.fault = lambda operation: None
     ticket = list(till.cashier._tickets.values())[-1]
-    await ticket.not_sent("unknown")
+    await till.store.commit(ticket.not_sent("unknown"))
     assert await ticket.wait_notice() == PaymentNotice("unknown")
-    await ticket.give_up()
+    await till.ends(ticket, "given_up")
     return ticket

@@ -29,6 +29,7 @@ from triobot.payments.books import Books, Planned
 from triobot.payments.desk import Desk
 from triobot.payments.entry import Entry
 from triobot.payments.facts import Answer, Fact, Plain, SendOk
+from triobot.payments.later import moving
 from triobot.payments.ledger import Moved, Notice
 from triobot.payments.records import entry_of
 from triobot.seams import Consume
@@ -240,12 +241,17 @@ class Shop:
             await self._mine(taker, entry.id, "settled")
 
     async def _mine(self, taker: Any, id_: RefId, name: Any, *also: Any) -> bool:
-        """What a ticket does: let it happen while it is still this one's."""
-        planned = await self.books.move(id_, Plain(name), also=also, may_fail=True, taker=taker)
-        if planned is None or not planned.moved:
-            await self.store.commit(*also)
-            return False
-        return True
+        """What a conversation records, and what it does to its payment while that is still its own."""
+        happened: list[bool] = []
+
+        def keep(entry: Entry | None) -> tuple[()]:
+            happened[:] = [entry is not None]
+            return ()
+
+        now = self.simulator.now()
+        move = moving(self.books, id_, Plain(name), now=now, taker=taker, may_fail=True, keep=keep)
+        await self.store.commit(*also, move)
+        return happened[0]
 
     def _grant(self, entry: Entry) -> None:
         self.grants.append(Grant(entry.id, self.simulator.now(), entry.uncertain))

@@ -14,6 +14,7 @@ from tests.payments.simulated_time import Pause, Simulator
 from triobot.money import PutPayment, RaiseAlarm
 from triobot.seams import Consume
 from triobot.store.memory_money import MemoryMoney
+from triobot.store.moves import all_decided, tell_moved
 from triobot.store.reading import ReadAlarms, ReadPayments
 from triobot.wire.ids import ChatId, RefId
 
@@ -82,13 +83,15 @@ class Store:
         await Pause(self._chance.randrange(0, 5))
         if crash == "before":
             await self._crash()
-        self.money.check(writes)
-        for write in writes:
+        whole = all_decided(writes, self.money.get)
+        self.money.check(whole)
+        for write in whole:
             self._apply(write)
         if self.commits >= self.backup_at > 0 and self.backup_made is None:
             self.backup_made = self.backup()
         if crash == "after":
             await self._crash()
+        tell_moved(writes)
         await Pause(self._chance.randrange(0, 3))
 
     async def _crash(self) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import trio
-from cashier_rig import HOUR, MINUTE, PRICE, again, lost_invoice, open_till, rest, settles
+from cashier_rig import HOUR, MINUTE, PRICE, Till, again, lost_invoice, open_till, rest, settles
 from trio.testing import MockClock
 
 from triobot.errors import DeliveryUnknownError, StoreFullError
-from triobot.money import AcknowledgeAlarms, Captured, PaymentNotice, Ticket
+from triobot.money import AcknowledgeAlarms, Captured, PaymentNotice
 from triobot.payments.cashier import Budget
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import ChatId, InvoiceId, RefId
@@ -36,10 +36,10 @@ async def test_a_payment_from_the_button_to_the_goods(autojump_clock: MockClock)
         await till.posts(till.pays())
         assert await ticket.wait_notice() is None
         assert await ticket.wait_decided() == PaymentNotice("paid", captured=PRICE)
-        taken = await ticket.take()
+        taken = await till.takes(ticket)
         assert taken is not None
         assert (taken.amount, taken.key, taken.redelivered) == (PRICE, f"button-{ticket.id}", False)
-        await ticket.settle()
+        await till.ends(ticket, "settled")
         await trio.sleep(1)
 
         assert await till.state(ticket.id) == "settled"
@@ -150,8 +150,8 @@ async def test_what_is_captured_was_not_unwatched(autojump_clock: MockClock) -> 
         await till.posts(till.pays())
         assert await ticket.wait_notice() is None
         await ticket.wait_decided()
-        assert await ticket.take()
-        await ticket.give_up()  # and there is no aside
+        assert await till.takes(ticket)
+        await till.ends(ticket, "given_up")  # and there is no aside
         await trio.sleep(HOUR)
         assert await till.state(ticket.id) == "verified"
         async with again(till):
@@ -164,7 +164,7 @@ async def test_late_money_goes_to_the_aside(autojump_clock: MockClock) -> None:
         till.aside = settles
         ticket = await till.charges()
         event = till.pays()
-        await ticket.give_up()
+        await till.ends(ticket, "given_up")
         await till.posts(event)
         await trio.sleep(1)
 
@@ -178,7 +178,7 @@ async def test_late_money_that_nobody_wants_goes_back(autojump_clock: MockClock)
         till.aside = settles
         ticket = await till.charges(late="nobody")
         event = till.pays()
-        await ticket.give_up()
+        await till.ends(ticket, "given_up")
         await till.posts(event)
         await trio.sleep(3 * HOUR)
 
@@ -195,7 +195,7 @@ async def test_captured_money_without_an_aside(autojump_clock: MockClock) -> Non
         await till.posts(till.pays())
         await ticket.wait_notice()
         await ticket.wait_decided()
-        await ticket.give_up()
+        await till.ends(ticket, "given_up")
         await trio.sleep(1)
 
         assert await till.state(ticket.id) == "verified"
@@ -206,13 +206,13 @@ async def test_an_aside_that_fails_is_tried_again(autojump_clock: MockClock) -> 
     """Ever later, with a mark; after five times an operator is told."""
     async with open_till() as till:
 
-        async def fail(captured: Captured, ticket: Ticket) -> None:
-            await ticket.failed()
+        async def fail(captured: Captured, till: Till) -> None:
+            await till.ends(captured, "failed")
 
         till.aside = fail
         ticket = await till.charges()
         event = till.pays()
-        await ticket.give_up()
+        await till.ends(ticket, "given_up")
         await till.posts(event)
         await trio.sleep(2 * HOUR)
 
@@ -226,7 +226,7 @@ async def test_a_button_that_cant_be_removed(autojump_clock: MockClock) -> None:
     async with open_till() as till:
         ticket = await till.charges()
         till.line.fault = fails(EditMessage)
-        await ticket.give_up()
+        await till.ends(ticket, "given_up")
         await trio.sleep(10 * MINUTE)
         assert await till.alarms() == {"button_still_live"}
         await trio.sleep(30 * HOUR)
@@ -258,14 +258,14 @@ async def test_a_crash_while_a_verify_was_on_its_way(autojump_clock: MockClock) 
 
 
 async def test_a_conversation_comes_back_to_its_payment(autojump_clock: MockClock) -> None:
-    """The same owner asks again: the same number, and what happened meanwhile."""
+    """By its number, and hears what happened meanwhile."""
     async with open_till() as till:
-        ticket = await till.charges("conversation 7, operation 3")
+        ticket = await till.charges()
         await till.posts(till.pays())
         await trio.sleep(1)
         async with again(till) as cashier:
-            back = await till.charges_again(cashier)
-            assert back.id == ticket.id
+            back = await cashier.again(ticket.id)
+            assert back is not None
             assert not back.to_send
             assert await back.wait_notice() == PaymentNotice("paid", captured=PRICE)
 
@@ -289,8 +289,9 @@ async def test_a_restored_backup_grants_with_a_mark(autojump_clock: MockClock) -
         till.pays()
         till.aside = settles
         async with again(till, epoch=1) as cashier:
-            back = await till.charges_again(cashier)
-            assert back.id != ticket.id
+            back = await cashier.again(ticket.id)
+            assert back is not None
+            assert await back.wait_notice() == PaymentNotice("handed_over")
             await trio.sleep(20 * MINUTE)
             assert [paid.uncertain for paid in till.delivered] == [True]
 
@@ -363,8 +364,8 @@ async def test_a_button_is_removed_once_its_message_is_known(autojump_clock: Moc
             await till.charges()
         till.line.fault = lambda operation: None
         (ticket,) = till.cashier._tickets.values()
-        await ticket.not_sent("unknown")
-        await ticket.give_up()
+        await till.store.commit(ticket.not_sent("unknown"))
+        await till.ends(ticket, "given_up")
         assert await till.alarms() == {"button_still_live"}
         await till.posts(till.pays())  # too little in the wallet
         await trio.sleep(MINUTE)

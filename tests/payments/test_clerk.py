@@ -57,7 +57,7 @@ async def test_a_payment_is_verified_at_once(autojump_clock: MockClock) -> None:
     async with open_till() as till:
         ticket = await till.charges(late="nobody")
         till.pays()
-        await ticket.give_up()
+        await till.ends(ticket, "given_up")
         await trio.sleep(60)
         assert await till.state(ticket.id) == "closing"
         assert (await ask(till, "inquire", ref=ticket.id))["said"] == "error"
@@ -68,9 +68,9 @@ async def test_a_payment_is_verified_at_once(autojump_clock: MockClock) -> None:
 
         got: list[str] = []
 
-        async def settles(captured: Any, taken: Any) -> None:
+        async def settles(captured: Any, till: Any) -> None:
             got.append(captured.key)
-            await taken.settle()
+            await till.ends(captured, "settled")
 
         till.aside = settles
         await ask(till, "redeliver", ref=ticket.id)
@@ -86,7 +86,7 @@ async def test_a_payment_is_closed_by_hand(autojump_clock: MockClock, what: str,
         ticket = await till.charges()
         await till.posts(till.pays())
         await trio.sleep(1)
-        await ticket.give_up()
+        await till.ends(ticket, "given_up")
         await trio.sleep(1)
         assert await till.alarms() == {"captured_without_taker"}
         await ask(till, what, ref=ticket.id)
@@ -120,8 +120,8 @@ async def test_how_long_money_has_waited(autojump_clock: MockClock) -> None:
             "unsettled": 1,
             "oldest_unsettled_at": entry.verified_at,
         }
-        await ticket.take()
-        await ticket.settle()
+        await till.takes(ticket)
+        await till.ends(ticket, "settled")
         assert await ask(till, "ages") == nothing
 
 
@@ -149,13 +149,13 @@ async def test_a_lost_invoice_is_adopted(autojump_clock: MockClock) -> None:
             await till.charges(kind="invoice")
         till.line.fault = lambda operation: None
         (ticket,) = till.cashier._tickets.values()
-        await ticket.not_sent("unknown")
-        await ticket.give_up()
+        await till.store.commit(ticket.not_sent("unknown"))
+        await till.ends(ticket, "given_up")
         got: list[str] = []
 
-        async def settles(captured: Any, taken: Any) -> None:
+        async def settles(captured: Any, till: Any) -> None:
             got.append(captured.item)
-            await taken.settle()
+            await till.ends(captured, "settled")
 
         till.aside = settles
         number = till.pays_invoice().invoice_id
@@ -210,7 +210,7 @@ async def test_a_chat_is_forgotten_once_its_money_is_dealt_with(autojump_clock: 
             assert "may not have got" in str(await failing(till, "forget", chat=chat, captured=captured))
         await ask(till, "settle", ref=ticket.id)
         lapses = await till.charges("2")
-        await lapses.give_up()
+        await till.ends(lapses, "given_up")
         await trio.sleep(2 * 3600)
         assert await ask(till, "forget", chat=chat, captured=True) == {}
         assert await ask(till, "forget", chat=chat) == {"payments": 2}

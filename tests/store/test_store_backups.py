@@ -178,6 +178,8 @@ async def test_a_restored_store_says_so_and_gives_no_number_again(path: Path, ba
         assert store.opening().epoch == 1
         assert store.opening().restored
         assert store.opening().unclean == 0
+        restored_at = store.opening().epoch_at
+        assert restored_at > 0
         assert (await row_of(store, row.seq)).epoch == 0
         assert await store.journal(ConversationId(lost.seq)) is None
         new = await accepted(store, arrival())
@@ -187,6 +189,7 @@ async def test_a_restored_store_says_so_and_gives_no_number_again(path: Path, ba
         assert (await row_of(store, idle.seq)).epoch == 0
     async with opened(path) as store:
         assert (store.opening().epoch, store.opening().restored) == (1, False)
+        assert store.opening().epoch_at == restored_at
     # The store before it knows what the backup doesn't, and is kept.
     assert kept is not None
     async with opened(kept) as store:

@@ -32,6 +32,7 @@ from triobot.journals import (
     ParkConversation,
     PutStanding,
     TakeInHand,
+    WakeEarlier,
 )
 from triobot.store.memory_journals import MemoryJournals
 from triobot.store.schema import MIGRATIONS, run_migration
@@ -78,6 +79,7 @@ writes: st.SearchStrategy[JournalWrite] = st.one_of(
     ),
     st.builds(lambda *rest: ParkConversation(LEASE, *rest), ids, ats, st.none() | st.just("why"), errors),
     st.builds(lambda *rest: TakeInHand(LEASE, *rest), ids, ats),
+    st.builds(lambda by: WakeEarlier(LEASE, by), ats),
     st.builds(lambda *rest: EndConversation(LEASE, *rest), ids, ats, errors),
 )
 
@@ -159,6 +161,10 @@ class Model:
                 one = self.alive(write.conversation)
                 one["in_hand"] += 1
                 one["updated_at"] = write.at
+            case WakeEarlier():
+                for one in self.all.values():
+                    if one["wake_at"] is not None:
+                        one["wake_at"] = max(one["wake_at"] - write.by, 0)
             case EndConversation():
                 with suppress(Refused):
                     one = self.alive(write.conversation)

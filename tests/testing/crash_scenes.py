@@ -85,10 +85,17 @@ class Killer:
         self.world: DrivenWorld | None = None
         self.nursery: trio.Nursery | None = None
         commit, request = MortalStore.commit, MortalTransport.handle_async_request
+        accept = MortalStore.accept
 
         async def commit_and_die(store: MortalStore, *writes: Write) -> None:
             await commit(store, *writes)
             self.acted(store._mortal)
+
+        async def accept_and_die(store: MortalStore, *args: Any, **rest: Any) -> Any:
+            accepted = await accept(store, *args, **rest)
+            if rest.get("also"):  # the platform's own events are acts of the people in the scene
+                self.acted(store._mortal)
+            return accepted
 
         async def ask_and_die(transport: MortalTransport, asked: Any) -> Any:
             self.acted(transport._mortal)
@@ -99,6 +106,7 @@ class Killer:
             return answer
 
         patch.setattr(MortalStore, "commit", commit_and_die)
+        patch.setattr(MortalStore, "accept", accept_and_die)
         patch.setattr(MortalTransport, "handle_async_request", ask_and_die)
 
     def acted(self, mortal: Any) -> None:

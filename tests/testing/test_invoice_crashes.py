@@ -57,7 +57,7 @@ async def test_what_is_billed_is_given_whenever_the_process_is_killed(
 ) -> None:
     pizzeria = Pizzeria()
     count, states = await play(pizzeria, monkeypatch, at, is_billed)
-    assert count >= min(at, 20)
+    assert count >= min(at, 17)
     check(pizzeria, states)
 
 

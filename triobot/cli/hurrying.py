@@ -7,6 +7,8 @@ from typing import final
 
 import trio
 
+from ..clock import steady_time
+
 
 @final
 class HurriedClock(trio.abc.Clock):
@@ -50,3 +52,7 @@ class HurriedWallClock:
     def now(self) -> int:
         """Wall milliseconds."""
         return time.time_ns() // 1_000_000 + self._clock.ahead
+
+    def steady(self) -> int:
+        """Milliseconds since some moment: time that was put forward has passed."""
+        return steady_time() + self._clock.ahead

@@ -443,7 +443,7 @@ class Chat(Blocks, Generic[E_co]):
             return await steps.step(self._conversation, fn, args, raises)
         with self._conversation.money.giving(paid):
             result = await steps.step(self._conversation, fn, args, raises)
-        await charging.settle(self._conversation, paid)
+        await charging.settle(paid)
         return result
 
     # --- others, and what goes on beside or after this

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING, NoReturn, TypeVar, cast, final
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar, cast, final
 
 import trio
 
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from .life import ChatLife
 
 T = TypeVar("T")
+Body: TypeAlias = Callable[[OperationId], Awaitable[T]]
 
 
 @final
@@ -85,6 +86,7 @@ class Conversation:
         beside: it has the place of an aside.
         settled: it is live, or over, or can't be revived.
         stored: what it was revived from.
+        dry: the world of a run that only looks at its journal.
         leash: of a dry run, which holds its tasks.
         stuck: it can't be revived with this code, and waits for other code or an interrupt.
         stuck_at: the author's line where that was found, or "?".
@@ -129,7 +131,7 @@ class Conversation:
         self.stuck_at = "?"
         self._at = delivery.at
         self.stored = stored
-        self._dry = dry
+        self.dry = dry
         self.leash = leash
         self._opened = made
         self._operations = 0
@@ -206,7 +208,7 @@ class Conversation:
     def incarnate(self) -> Incarnation:
         """What `run_over` runs: over what is stored, or from the first line."""
         if self.stored is not None:
-            self.world, incarnation = revived(self, self._dry)
+            self.world, incarnation = revived(self, self.dry)
         elif self._opened is not None:
             self.world, incarnation = opened(self, self._opened, self._at)
         else:
@@ -214,20 +216,16 @@ class Conversation:
         return incarnation
 
     async def _concluded(self, chat: Chat[Event]) -> None:
-        """Run the coroutine, and settle what it was paid for, as the journal's last operation.
-
-        In this order a crash in between does either all of it or none: money is settled only once all that
-        was done for it is durable, and a conversation has ended only once its money is settled.
-        """
+        """Run the coroutine, and settle what it was paid for in the transaction in which it ends."""
         try:
             if isinstance(self.value, Captured):
                 self.value = self.money.owe(self.value, late=True)
             await self._begun(chat)
         except BaseException:
             # It was handed over, or failed, or was cancelled.
-            await self.money.conclude(well=self.ending is Ending.CONTINUED)
+            self.money.conclude(well=self.ending is Ending.CONTINUED)
             raise
-        await self.money.conclude(well=not self.journal.interrupted)
+        self.money.conclude(well=not self.journal.interrupted)
 
     def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
         awaitable: object = self.route.handler(chat, *self.args)
@@ -272,6 +270,7 @@ class Conversation:
     def revived(self) -> None:
         """What was recorded has been replayed."""
         self.settled.set()
+        self.life.kept.tell_revived(self)
         works, self._when_live = self._when_live, []
         for work in works:
             work()
@@ -401,8 +400,7 @@ class Conversation:
         """Keep a value; it is written down with the turn."""
         self.data()
         self._copies = [copy for copy in self._copies if copy.key != key]
-        self.journal.put_data(key, value)
-        if not self.replaying:
+        if self.journal.put_data(key, value, (self.life.kept.values or {}).get):
             self.life.kept.put(key, value, writer=self)
 
     def told(self, key: str, value: str | None) -> None:
@@ -493,8 +491,8 @@ class Conversation:
         await self.journal.sleep_until(at)
 
     async def effect(
-        self, kind: OperationKind, body: Callable[[OperationId], Awaitable[T]], *, holds: bool = False
+        self, kind: OperationKind, body: Body[T], *, holds: bool = False, inside: bool = False
     ) -> T:
         """Do this at least once, and never again once its outcome is recorded; it gets its own id."""
         own = self.enter(kind)
-        return await self.journal.effect(kind.value, lambda: body(own), holds=holds)
+        return await self.journal.effect(kind.value, lambda: body(own), holds=holds, inside=inside)

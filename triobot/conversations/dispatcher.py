@@ -7,7 +7,6 @@ in the same way, by itself, up to where the cursor is, and delays nobody else.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -25,26 +24,25 @@ from .charges.paid import is_the_ledgers
 from .chat import Chat
 from .conversation import Conversation, Services
 from .data.keeping import Keeper, Keeping
-from .doors.calls import CALL, asked_of
+from .doors.calls import asked_of
 from .doors.elsewhere import Elsewhere
-from .doors.signals import SIGNAL
 from .inbox import catching_up
 from .inbox.catching_up import CatchingUp
 from .inbox.claims import Claims
-from .inbox.consumption import Consumption, stored_event
+from .inbox.consumption import Consumption, Writer, stored_event
 from .inbox.outdated import Outdated
+from .inbox.unknown import unreadable
 from .inspection.portrait import ChatPortrait, portray
 from .life import ChatLife
 from .questions.answered import Answered
 from .questions.tidying import Tidying
 from .revival.care import Care
+from .revival.jumping import Jumps
 from .revival.reviving import let_go, park
 from .revival.waking import Waking
 from .routes.declarations import Table
 from .running.waits import Delivery, is_payment
 from .timers import Timers
-
-log: Final = logging.getLogger("triobot.conversations")
 
 CHANNEL: Final = 1024
 KEPT: Final = 10_000
@@ -71,6 +69,7 @@ class Dispatcher:
         self._outdated = Outdated(self._consumption)
         self._asked: set[Conversation] = set()
         self._waking = Waking(services.store, services.clock, self.recall, self._consumption.wait_written)
+        self._jumps = Jumps(services, self._consumption, self._timers, self._waking)
         self._counts: Counter[str] = Counter()
         self.tidying: Final = Tidying(services.outbox, self, services.store)
         self._answered = Answered()
@@ -126,7 +125,8 @@ class Dispatcher:
 
         Cancellation: *atomic*: no event is lost; what had been handled is flushed, with a deadline.
         """
-        with nullcontext() if (advice := self._services.advice) is None else advice.watching():
+        watching = nullcontext() if (advice := self._services.advice) is None else advice.watching()
+        with watching, self._services.clock.telling(self._jumped):
             await self._run_watched(task_status)
 
     async def _run_watched(self, task_status: trio.TaskStatus[None]) -> None:
@@ -137,6 +137,7 @@ class Dispatcher:
                 with self._house:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
+                        self._jumps.begin()
                         await self._or_cut(self.care.begin)
                         await self._or_cut(self.claims.open)
                         await self._or_cut(self.tidying.begin)
@@ -150,6 +151,7 @@ class Dispatcher:
                         await self._or_cut(self._dispatch)
             finally:
                 self._stopping = self._cut = True
+                self._jumps.end()
                 await self._consumption.flush_at_the_end()
             guard.cancel_scope.cancel()
 
@@ -171,6 +173,7 @@ class Dispatcher:
 
     def _cut_everything(self) -> None:
         self._stopping = self._cut = True
+        self.care.end()
         for conversation in list(self._running):
             conversation.evict()
 
@@ -235,7 +238,7 @@ class Dispatcher:
             return
         self.elsewhere.came(row.seq)
         if event is None or not self.knows(event):
-            self.unreadable(row)
+            unreadable(self, row)
             return
         life = self._lives.get(row.chat_id)
         if life is None:
@@ -294,6 +297,10 @@ class Dispatcher:
             self.care.suspect(chat_id)
             self._load(self._new_life(chat_id, 0))
 
+    def _jumped(self, by: int) -> None:
+        self._routed_at += by
+        self._jumps.took(by)
+
     def _tell_asked(self) -> None:
         asked, self._asked = self._asked, set()
         for there in asked:
@@ -312,17 +319,6 @@ class Dispatcher:
     def knows(self, event: Event) -> bool:
         """Whether this bot can do what code asks for."""
         return (asked := asked_of(event)) is None or self._table.named(asked.name) is not None
-
-    def unreadable(self, row: InboxRow) -> None:
-        """Deal with a row that nobody here can read."""
-        if row.content_type in (SIGNAL, CALL):
-            # It is what another version of the bot understands: it waits in the inbox for that.
-            self.count("unknown_signal")
-            what = "a class" if row.content_type == SIGNAL else "a class or a route"
-            log.warning("signal %d of chat %s has %s that this bot doesn't know", row.seq, row.chat_id, what)
-        else:
-            self.count("unreadable")
-            self.consumed([row.seq])
 
     # --- what a chat's life asks for
 
@@ -373,9 +369,9 @@ class Dispatcher:
         """These inbox rows have been dealt with, and this was kept meanwhile."""
         self._consumption.add([*([Consume(tuple(seqs))] if seqs else []), *data])
 
-    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> int:
+    def write(self, writes: Sequence[Write], chat_id: ChatId | None, writer: Writer | None = None) -> int:
         """Make this durable, as one, soon."""
-        return self._consumption.add(writes)
+        return self._consumption.add(writes, writer)
 
     def before_writing(self, look: Callable[[], None]) -> None:
         """Call this once, just before something is written, soon: it may have more to write."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .conversation import Conversation
     from .data.keeping import Keeping
     from .doors.elsewhere import Elsewhere
+    from .inbox.consumption import Writer
     from .life import ChatLife
     from .questions.tidying import Tidying
     from .revival.care import Care
@@ -53,8 +54,12 @@ class House(Protocol):
         """These inbox rows have been dealt with, and this was kept meanwhile."""
         ...
 
-    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> int:
-        """Make this durable, as one, soon; returns what `wait_written` takes."""
+    def write(self, writes: Sequence[Write], chat_id: ChatId | None, writer: Writer | None = None) -> int:
+        """Make this durable, as one, soon; returns what `wait_written` takes.
+
+        Args:
+            writer: told if the store refuses it; nothing that it writes behind that is stored.
+        """
         ...
 
     def before_writing(self, look: Callable[[], None]) -> None:

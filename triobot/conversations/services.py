@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from ..clock import Timepiece
 from ..money import Payments
 from ..resources import Opened, Resource
-from ..seams import Outbox, RaiseAlarm, Store, WallClock
+from ..seams import Outbox, RaiseAlarm, Store
 from .advice import Advice
 from .speaking import Speech
 
@@ -35,7 +36,7 @@ class Services:
 
     outbox: Outbox
     store: Store
-    clock: WallClock
+    clock: Timepiece
     texts: Speech
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()

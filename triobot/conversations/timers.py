@@ -1,7 +1,8 @@
 """When to look again: the deadlines of all conversations in memory, under one task.
 
-They are wall times, since a journal holds nothing else. So nobody sleeps for long: a clock that was set, or a
-machine that slept, is noticed within a minute.
+They are wall times, since a journal holds nothing else. How long to sleep until then is measured by Trio's
+clock, which nobody sets; and nobody sleeps for long, so that a machine that slept, and a clock that was set,
+are noticed within a minute. When the time of day jumped, everybody is woken, and says anew when to be woken.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import trio
 from ..seams import WallClock
 
 LOOK_AGAIN: Final = 60.0
+_BREATH: Final = 256
 
 
 class Sleeper(Protocol):
@@ -34,6 +36,7 @@ class Timers:
         self._heap: list[tuple[int, int, Sleeper]] = []
         self._count = 0
         self._sooner = trio.Event()
+        self._all = False
 
     def wake_at(self, sleeper: Sleeper, when: int | None) -> None:
         """Wake it then, or not at all; the last word counts."""
@@ -46,6 +49,11 @@ class Timers:
             if self._heap[0][2] is sleeper:
                 self._sooner.set()
 
+    def wake_all(self) -> None:
+        """The time of day jumped: all that was said holds no more."""
+        self._all = True
+        self._sooner.set()
+
     def when(self, sleeper: Sleeper) -> int | None:
         """When it is to be woken."""
         return self._when.get(sleeper)
@@ -54,6 +62,14 @@ class Timers:
         """Wake who is due, until cancelled."""
         while True:
             now = self._clock.now()
+            if self._all:
+                self._all = False
+                for count, sleeper in enumerate(list(self._when)):
+                    if count % _BREATH == _BREATH - 1:
+                        await trio.lowlevel.checkpoint()
+                    if sleeper in self._when:
+                        sleeper.tick()
+                continue
             while self._heap and self._heap[0][0] <= now:
                 when, _, sleeper = heapq.heappop(self._heap)
                 if self._when.get(sleeper) == when:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .branches import Felt
+from .jumps import move
 from .records import (
     Continued,
     CutShort,
@@ -13,6 +14,7 @@ from .records import (
     Ended,
     Fired,
     Interrupted,
+    Jumped,
     Noted,
     OperationId,
     Patched,
@@ -41,6 +43,8 @@ def apply(turns: Turns, record: Record) -> None:
             turns.cut(turns.interruption)
         case DataPut(_, key, value):
             turns.apply_data(key, value)
+        case Jumped():
+            move(turns, record)
         case Ended() | Continued() | Start() | Patched() | Noted():
             turns.get_stuck(OperationId("0"), "the conversation ended here, and goes on now")
 
@@ -63,6 +67,8 @@ def _complete(turns: Turns, record: Done) -> None:
 
 def differs(recorded: str, now: str) -> bool:
     """Whether two fingerprints tell that an operation has other arguments than before."""
+    if recorded == now:
+        return False
     # A name and a digest, or either alone: an earlier version recorded less, and a dry run may know less.
     one, other = recorded.partition(" "), now.partition(" ")
     return any(mine and theirs and mine != theirs for mine, theirs in zip(one, other, strict=True))

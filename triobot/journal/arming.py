@@ -22,7 +22,7 @@ def go_live(turns: Turns, *, fresh: bool) -> None:
     turns.world.live()
     if not fresh:
         turns.revived = turns.world.now()
-        turns.in_doubt = frozenset(turns.parked)
+        turns.in_doubt.revived(turns.parked)
     for id, kind in turns.history.unfinished().items():
         parked = turns.parked.get(id)
         if parked is None or kind not in ("", parked.kind):
@@ -49,7 +49,7 @@ def _arm_effect(turns: Turns, parked: Parked) -> None:
         turns.known(parked, outcome, history.result_times[parked.id])
     elif parked.felt is not None:
         turns.cut_short(parked)
-    elif intended is not None and parked.in_doubt is not None:
+    elif (turns.in_doubt.begins(parked.id) or intended is not None) and parked.in_doubt is not None:
         turns.known(parked, parked.in_doubt, turns.world.now())
     else:
         if parked.id in turns.in_doubt:

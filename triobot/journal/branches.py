@@ -145,6 +145,7 @@ class Parked:
 
     Attributes:
         due: when a sleep ends, in wall milliseconds.
+        steady: it was asked for as a length of time, and so moves with a clock that jumps.
         subject: for the world: what a wait takes.
         lane: effects of one lane start one after another, each once the one before it is recorded.
         holds: deadlines around it wait for it a little.
@@ -166,6 +167,7 @@ class Parked:
     branch: Branch
     task: trio.lowlevel.Task
     due: int | None = None
+    steady: bool = False
     subject: object = None
     lane: str | None = None
     holds: bool = False

@@ -56,6 +56,10 @@ class Draft:
         """The conversation keeps this."""
         self._data[key] = value
 
+    def puts(self, key: str) -> bool:
+        """Whether the present turn has written this."""
+        return key in self._data
+
     @property
     def empty(self) -> bool:
         """There is nothing to be told."""

@@ -10,11 +10,13 @@ blocks that were ended in one turn, the second one is when the first has been le
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .branches import Branch
+from .jumps import ahead, moved
 from .records import Fired, Interrupted
-from .stimuli import Expiry, Interruption, Stimulus, best, due, next_due
+from .stimuli import Expiry, Interruption, OpenScope, Stimulus, best, due, next_due
 
 if TYPE_CHECKING:
     from .turns import Turns
@@ -27,9 +29,11 @@ def cut_holder(turns: Turns, holder: Branch) -> None:
     parked, now = turns.parked.values(), turns.world.now()
     # Before the others are armed it is being revived: what they have to do comes before old deadlines.
     revived = turns.revived if turns.live else now
-    expiries = due(turns.scopes.values(), parked, now, revived, turns.world.all_came)
+    # The jump is taken between two turns; but an hour is an hour now, too.
+    expiries = due(_scopes(turns), parked, now, revived, turns.world.all_came)
     while (chosen := best([one for one in (*turns.stimuli, *expiries) if _ends(one, holder)])) is not None:
         (turns.stimuli if chosen in turns.stimuli else expiries).remove(chosen)
+        turns.in_doubt.took(chosen)
         match chosen:
             case Expiry(scope, _, event, value, moves):
                 turns.draft.add(Fired(turns.time, scope.id, holder.turn, event, value), moves)
@@ -46,7 +50,14 @@ def cut_holder(turns: Turns, holder: Branch) -> None:
 def watch(turns: Turns) -> None:
     """Be told of the next deadline: whoever has the turn may not come to park before it."""
     if turns.scopes and (turns.live or turns.unended) and not turns.dying:
-        turns.world.wake_at(next_due(turns.scopes.values(), turns.parked.values(), turns.world.now()))
+        now = turns.world.now()
+        turns.world.wake_at(next_due(_scopes(turns), turns.parked.values(), now))
+
+
+def _scopes(turns: Turns) -> Iterable[OpenScope]:
+    """The open blocks, with the deadlines that they have by the time of day as it is."""
+    by = ahead(turns)
+    return [moved(scope, by) for scope in turns.scopes.values()] if by else turns.scopes.values()
 
 
 def lasts(turns: Turns) -> None:

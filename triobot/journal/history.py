@@ -51,6 +51,8 @@ class History:
         self.asked: set[OperationId] = set()
         self._turns = [record for record in rest if not isinstance(record, Patched | Noted)]
         self._cursor = 0
+        cuts = [place for place, record in enumerate(self._turns) if isinstance(record, _CUTS)]
+        self._last_cut = cuts[-1] if cuts else -1
         self._kinds = {record.id: record.kind for record in self._turns if isinstance(record, Done)}
         self._done = frozenset(self._kinds)
         self.results: dict[OperationId, Outcome] = {}
@@ -94,7 +96,7 @@ class History:
     @property
     def cuts_soon(self) -> bool:
         """Whether a scope is cancelled in the next turn, or at the beginning of it."""
-        return not self.exhausted and any(
+        return self._cursor <= self._last_cut and any(
             isinstance(record, _CUTS) for record in self._turns[self._cursor : self._cursor + 2]
         )
 

@@ -28,9 +28,11 @@ from ..seams import Write
 from ..values import decode_value, encode_value
 from .between import ChatChannel, ChatEvent
 from .branches import Branch, Nature, Place
+from .doubts import PLAIN_PAST, Past
 from .faults import Raises, leaves, record_error, record_value
 from .foreign import lasts
 from .history import History
+from .keeping import Kept, put_data
 from .nursery import Nursery, open_nursery
 from .operations import TORN, enter, park, perform
 from .outline import Outline, outline
@@ -112,9 +114,10 @@ class Incarnation:
     Args:
         journal: all records so far; only the start for a conversation that begins.
         rows: what is beside the journal.
-        begun: None for a conversation that is revived; else what moves with the first record.
-        dry: stand still where the journal ends: nothing is armed, and no body of an effect runs.
+        begun: None if it is revived; else what moves with the first record.
+        dry: stand still where the journal ends: nothing is armed, no effect's body runs.
         opened: it begins, and its first record is durable already.
+        past: what its records don't say of the time before.
     """
 
     def __init__(
@@ -126,9 +129,10 @@ class Incarnation:
         begun: Sequence[Write] | None = None,
         dry: bool = False,
         opened: bool = False,
+        past: Past = PLAIN_PAST,
     ) -> None:
         self._history = History(journal, rows)
-        self._turns = Turns(world, self._history, TORN, begun, dry=dry, opened=opened)
+        self._turns = Turns(world, self._history, TORN, begun, past, dry=dry, opened=opened)
         self._tasks: dict[trio.lowlevel.Task, Branch] = {}
         self._main = Branch()
         self._why = "interrupted"
@@ -170,12 +174,10 @@ class Incarnation:
     def _last_record(
         self, failure: BaseExceptionGroup[Exception] | None, continued: _Continue | None
     ) -> Ended | Continued:
-        time = self._turns.time
         if continued is not None:
-            return Continued(time, continued.fn, continued.text)
-        if failure is None:
-            return Ended(time)
-        return Ended(time, record_error(ExceptionGroup("", list(leaves(failure)))).text)
+            return Continued(self._turns.time, continued.fn, continued.text)
+        told = record_error(ExceptionGroup("", list(leaves(failure)))).text if failure else None
+        return Ended(self._turns.time, told)
 
     def _end(self, failure: BaseExceptionGroup[Exception] | None, continued: _Continue | None) -> End:
         if self._turns.stuck is not None:
@@ -196,11 +198,10 @@ class Incarnation:
         """Take the last turn of the journal for one that never ended: a deadline or an interrupt cuts it."""
         lasts(self._turns)
 
-    def hangs(self) -> None:
-        """Give up a replay that doesn't come to its end: whoever has the turn waits, and not for the chat."""
+    def give_up(self, what: str) -> None:
+        """Go no further, and be stuck here: because of `what`."""
         holder = self._turns.holder
         task = next((task for task, branch in self._tasks.items() if branch is holder), None)
-        what = "it went on here, and now waits for something that isn't the chat's"
         self._turns.get_stuck(self._main.turn if holder is None else holder.turn, what, task)
 
     @property
@@ -348,14 +349,15 @@ class Incarnation:
 
     async def sleep(self, seconds: float) -> None:
         """Wait for `seconds`."""
-        await self._sleep(self._turns.time + math.ceil(seconds * 1000))
+        await self._sleep(self._turns.time + math.ceil(seconds * 1000), steady=True)
 
     async def sleep_until(self, at: int) -> None:
         """Wait until a wall time in milliseconds."""
         await self._sleep(at)
 
-    async def _sleep(self, due: int) -> None:
-        await park(self._turns, await enter(self._turns, self.current(), "sleep", Nature.SLEEP, due=due))
+    async def _sleep(self, due: int, *, steady: bool = False) -> None:
+        turns, branch = self._turns, self.current()
+        await park(turns, await enter(turns, branch, "sleep", Nature.SLEEP, due=due, steady=steady))
 
     async def effect(
         self,
@@ -367,6 +369,7 @@ class Incarnation:
         raises: Raises = (),
         in_doubt: Exception | None = None,
         holds: bool = False,
+        inside: bool = False,
     ) -> T:
         """Run ``body()`` at least once, and never again once its outcome is recorded.
 
@@ -374,6 +377,7 @@ class Incarnation:
             lane: those of one lane start one after another, in the order of their operations.
             raises: the author's own errors that come back as themselves.
             holds: deadlines around it wait for it a little (`stimuli.HELD`).
+            inside: only the store sees what it does, so it may begin before what was before it is durable.
             in_doubt: raised in place of a repeat, when it may have happened before a crash.
 
         Cancellation: *ambiguous*: the body may have done its work.
@@ -381,7 +385,8 @@ class Incarnation:
         parked = await enter(self._turns, self.current(), kind, Nature.EFFECT, fingerprint)
         parked.lane, parked.holds = lane, holds
         parked.in_doubt = None if in_doubt is None else record_error(in_doubt)
-        value = await perform(self._turns, parked, body, raises, intend=in_doubt is not None)
+        intend = in_doubt is not None
+        value = await perform(self._turns, parked, body, raises, intend=intend, inside=inside)
         return cast("T", value)
 
     # --- structure
@@ -471,7 +476,7 @@ class Incarnation:
         return decode_value(text)
 
     def was_in_doubt(self, id: OperationId) -> bool:
-        """Whether an effect may have happened twice, since a crash came before its outcome was known."""
+        """Whether an effect may have happened twice: a crash came before its outcome was known."""
         return bool(self.note("in_doubt", lambda: (id in self._turns.in_doubt, ())))
 
     def also(self, moves: Sequence[Write]) -> None:
@@ -489,7 +494,7 @@ class Incarnation:
         """What the chat keeps, as this conversation sees it. Write with `put_data`."""
         return self._turns.data
 
-    def put_data(self, key: str, value: str | None) -> None:
-        """Keep a value; it is durable together with the turn."""
+    def put_data(self, key: str, value: str | None, kept: Kept | None = None) -> bool:
+        """Keep a value, durable together with the turn; returns whether that is new (`keeping`)."""
         self.current()
-        self._turns.put_data(key, value)
+        return put_data(self._turns, key, value, kept)

@@ -2,7 +2,7 @@
 
 The body of an effect or a step runs in the author's own task, outside of any turn: other branches go on
 meanwhile. It starts once everything before it is durable (*output commit*): what the outside world sees must
-never come from turns that a crash takes back.
+never come from turns that a crash takes back. What only the store sees need not wait for that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,14 @@ _BREATH: Final = 64
 
 
 async def enter(
-    turns: Turns, branch: Branch, kind: str, nature: Nature, fingerprint: str = "", due: int | None = None
+    turns: Turns,
+    branch: Branch,
+    kind: str,
+    nature: Nature,
+    fingerprint: str = "",
+    due: int | None = None,
+    *,
+    steady: bool = False,
 ) -> Parked:
     """Begin an operation: it has its id, and hasn't parked yet."""
     id = branch.next_id()
@@ -53,7 +60,7 @@ async def enter(
         turns.get_stuck(id, f"a {recorded} was recorded here; now it is a {kind}")
         await refuse(turns, branch)
     task = trio.lowlevel.current_task()
-    return Parked(id, key, kind, fingerprint, nature, branch, task, due=due)
+    return Parked(id, key, kind, fingerprint, nature, branch, task, due=due, steady=steady)
 
 
 async def park(turns: Turns, parked: Parked) -> object:
@@ -63,16 +70,26 @@ async def park(turns: Turns, parked: Parked) -> object:
 
 
 async def perform(
-    turns: Turns, parked: Parked, body: Callable[[], Awaitable[object]], raises: Raises, *, intend: bool
+    turns: Turns,
+    parked: Parked,
+    body: Callable[[], Awaitable[object]],
+    raises: Raises,
+    *,
+    intend: bool,
+    inside: bool,
 ) -> object:
-    """Park an effect, run its body if it has no outcome yet, and go on with that."""
+    """Park an effect, run its body if it has no outcome yet, and go on with that.
+
+    Args:
+        inside: nobody but the store sees what it does.
+    """
     turns.park(parked)
     given = await _sleep(turns, parked)
     if given is Signal.GO:
         if intend:
             row = Intended(parked.id, parked.kind, parked.fingerprint)
             turns.world.append(Entry(rows=(row,), unfinished=True))
-        turns.finish(parked, await _outcome(turns, parked, body, raises))
+        turns.finish(parked, await _outcome(turns, parked, body, raises, inside=inside))
         given = await _sleep(turns, parked)
     return await take(turns, parked, given, raises)
 
@@ -123,13 +140,14 @@ async def _read(turns: Turns, parked: Parked, read: Callable[[], T]) -> T:
 
 
 async def _outcome(
-    turns: Turns, parked: Parked, body: Callable[[], Awaitable[object]], raises: Raises
+    turns: Turns, parked: Parked, body: Callable[[], Awaitable[object]], raises: Raises, *, inside: bool
 ) -> Outcome:
     """Run a body to its end, whatever that is."""
     branch = parked.branch
     try:
         with trio.CancelScope() as branch.body:
-            await turns.world.commit()
+            if not inside:
+                await turns.world.commit()
             return record_value(await body())
     except Exception as error:
         return record_error(error, raises)

@@ -87,7 +87,7 @@ class CutShort:
 Outcome: TypeAlias = Value | Failed | CutShort
 
 
-# --- records; `time` is the turn's, in wall milliseconds, and never smaller than the one before
+# --- records; `time` is the turn's, in wall milliseconds, and smaller than the one before only if it jumped
 
 
 @final
@@ -192,6 +192,21 @@ class DataPut:
 
 @final
 @attrs.frozen
+class Jumped:
+    """The time of day jumped: deadlines that were asked for as a length of time move with it.
+
+    Attributes:
+        by: milliseconds by which they move; forward is positive. 0 where a conversation begins.
+        total: by how much it has jumped in all, as this conversation knows from here on.
+    """
+
+    time: int
+    by: int
+    total: int
+
+
+@final
+@attrs.frozen
 class Ended:
     """The last record: it returned (None), or raised this."""
 
@@ -209,7 +224,9 @@ class Continued:
     args: str = attrs.field(repr=False)
 
 
-Record: TypeAlias = Start | Done | Fired | Interrupted | Patched | Noted | DataPut | Ended | Continued
+Record: TypeAlias = (
+    Start | Done | Fired | Interrupted | Patched | Noted | DataPut | Jumped | Ended | Continued
+)
 
 
 # --- beside the journal

@@ -27,7 +27,6 @@ class Scope:
 
     Attributes:
         id: to `Incarnation.end_scope` it by an event.
-        due: its deadline in wall milliseconds, once it has begun.
         event: the inbox row that ended it.
         value: as what that was taken.
     """
@@ -42,14 +41,20 @@ class Scope:
         shield: bool = False,
     ) -> None:
         self.id = OperationId("")
-        self.due = at
         self.event: int | None = None
         self.value: object = None
         self._turns = turns
         self._current = current
         self._after = after
+        self._due = at
         self._scope = trio.CancelScope(shield=shield)
         self._branch: Branch | None = None
+
+    @property
+    def due(self) -> int | None:
+        """Its deadline in wall milliseconds, once it has begun."""
+        opened = self._turns.scopes.get(self.id)
+        return self._due if opened is None else opened.due
 
     @property
     def cancelled_caught(self) -> bool:
@@ -63,7 +68,7 @@ class Scope:
 
     def lift(self) -> None:
         """Take its deadline away."""
-        self.due = None
+        self._due = None
         self._open()
 
     def cancel(self) -> None:
@@ -74,17 +79,18 @@ class Scope:
         branch = self._branch = self._current()
         self.id = branch.next_id()
         if self._after is not None:
-            self.due = self._turns.time + self._after
+            self._due = self._turns.time + self._after
         self._scope.__enter__()
         branch.around.append(self._scope)
-        if self.due is not None and self.due <= self._turns.time:
+        if self._due is not None and self._due <= self._turns.time:
             self._scope.cancel()
         self._open()
         return self
 
     def _open(self) -> None:
         depth = len(self._branch.around) if self._branch is not None else 0
-        self._turns.open_scope(OpenScope(self.id, self._scope, self.due, depth, self._fired))
+        steady = self._after is not None
+        self._turns.open_scope(OpenScope(self.id, self._scope, self._due, depth, self._fired, steady))
 
     def _fired(self, event: int | None, value: str | None) -> None:
         self.event = event

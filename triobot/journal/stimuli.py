@@ -28,6 +28,7 @@ class OpenScope:
 
     Attributes:
         due: its deadline in wall milliseconds.
+        steady: it was asked for as a length of time, and so moves with a clock that jumps.
         depth: how many of our scopes are around it.
         fired: told the event and the value that ended the block.
     """
@@ -37,6 +38,7 @@ class OpenScope:
     due: int | None
     depth: int
     fired: Callable[[int | None, str | None], None]
+    steady: bool = False
 
 
 @final

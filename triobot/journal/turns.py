@@ -28,9 +28,11 @@ from ..seams import Write
 from .applying import apply
 from .arming import arm_all, go_live
 from .branches import Branch, Felt, Given, Nature, Parked, Passed, Place, RaiseCancel, Signal
+from .doubts import PLAIN_PAST, Doubts, Past
 from .draft import Draft
 from .foreign import cut_holder, replay_cuts
 from .history import History
+from .jumps import take_jump
 from .lanes import Lanes
 from .records import (
     Continued,
@@ -41,6 +43,7 @@ from .records import (
     Failed,
     Fired,
     Interrupted,
+    Jumped,
     OperationId,
     Outcome,
     Record,
@@ -72,6 +75,7 @@ class Turns:
         branches: all that live, or are to be started.
         parked: the operations in which they are, in the order in which they began.
         scopes: the open blocks that a deadline or an event may end.
+        jumped: by how much the time of day has jumped in all, as this conversation knows.
         data: what the chat keeps, as this conversation sees it.
         interruption: the scope of the whole code.
         interrupted: an interrupt has ended it.
@@ -92,6 +96,7 @@ class Turns:
         history: History,
         torn: Failed,
         begun: Sequence[Write] | None = None,
+        past: Past = PLAIN_PAST,
         *,
         dry: bool = False,
         opened: bool = False,
@@ -108,9 +113,7 @@ class Turns:
         # Shielded, for who awaits `run` doesn't end the conversation; an eviction ends it, too.
         self.interruption = trio.CancelScope(shield=True)
         self.interrupted = False
-        self.live = False
-        self.dying = False
-        self.over = False
+        self.live = self.dying = self.over = False
         self.stuck: NondeterminismError | None = None
         self._torn = torn
         self._fresh = self.unended = opened or begun is not None
@@ -119,14 +122,16 @@ class Turns:
         self.stimuli: list[Stimulus] = []
         self.lanes = Lanes()
         self._joins: list[Parked] = []
-        self.in_doubt: frozenset[OperationId] = frozenset()
+        self.in_doubt = Doubts(past.unknown_until)
         self.draft = Draft(world, opened=opened)
+        self.jumped = past.jumped
         if begun is not None:
             self.draft.add(history.start, begun)
+            if self.jumped:
+                self.draft.add(Jumped(self.time, 0, self.jumped))
         self._struck: list[Parked] | None = None
         self._parking: Parked | None = None
-        self._pumping = False
-        self._pump_comes = False
+        self._pumping = self._pump_comes = False
 
     # --- a branch's side
 
@@ -201,12 +206,10 @@ class Turns:
         self._wake(parked, given)
         self._begin_turn(parked.branch, parked.id)
 
-    def put_data(self, key: str, value: str | None) -> None:
-        """The turn writes into what the chat keeps."""
-        # What was recorded is kept already, and others may have written since.
-        if self.history.exhausted:
-            self.draft.put(key, value)
-        self.apply_data(key, value)
+    @property
+    def replays_first_turn(self) -> bool:
+        """It is revived, and nothing but its start was recorded."""
+        return not (self.live or self._fresh)
 
     # --- the world's side
 
@@ -350,13 +353,17 @@ class Turns:
         """Take the best of what happens now; False if there is nothing, or not yet."""
         if not self.live:
             go_live(self, fresh=self._fresh)
+        now = self.world.now()
+        if not (self._dry or self.dying) and (record := take_jump(self, now)) is not None:
+            self._record(record, ())
+            return True
         self.hand_over()
         if self._dry or self.dying:
             return False
         arm_all(self)
         if self.dying:
             return False
-        now, parked = self.world.now(), self.parked.values()
+        parked = self.parked.values()
         coming = due(self.scopes.values(), parked, now, self.revived, self.world.all_came)
         chosen = best([*self.stimuli, *coming]) if self.stimuli or coming else None
         if chosen is None:
@@ -371,6 +378,7 @@ class Turns:
         return True
 
     def _take(self, stimulus: Stimulus, time: int) -> None:
+        self.in_doubt.took(stimulus)
         match stimulus:
             case Completion(parked, outcome, _, event, moves):
                 record = Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event)

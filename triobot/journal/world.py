@@ -58,6 +58,14 @@ class World(Protocol):
         """Wall milliseconds."""
         ...
 
+    def jumped(self) -> int:
+        """By how much the time of day had jumped in all when it was read last, in milliseconds."""
+        ...
+
+    def moved(self, by: int, /) -> None:
+        """Deadlines have been moved with a jump of the time of day: so are other times noted before it."""
+        ...
+
     def append(self, entry: Entry, /) -> None:
         """Keep this, after what was appended before; durable when `commit` returns, or earlier.
 

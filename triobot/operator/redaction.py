@@ -21,11 +21,11 @@ _RECORDS: Final = frozenset(
     f"journal.{name}"
     for name in (
         *("Value", "Failed", "CutShort", "Start", "Done", "Fired", "Interrupted"),
-        *("Patched", "Noted", "DataPut", "Ended", "Continued", "Result", "Intended"),
+        *("Patched", "Noted", "DataPut", "Jumped", "Ended", "Continued", "Result", "Intended"),
     )
 )
 _KEPT_WORDS: Final = frozenset({"id", "kind", "scope", "mid", "fn", "patch", "why"})
-_KEPT_NUMBERS: Final = frozenset({"time", "event", "version"})
+_KEPT_NUMBERS: Final = frozenset({"time", "event", "version", "by", "total"})
 # Of a row: everything but whose it is.
 _ROW_LOSES: Final = frozenset({"chat_id", "sender_id", "key"})
 _NAMED: Final = frozenset({"class", "enum", "flag"})

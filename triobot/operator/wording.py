@@ -38,7 +38,8 @@ def record_in_words(text: str) -> dict[str, object]:
         return {"what": "?"}
     what, fields = found
     shown: dict[str, object] = {"what": what, "at": fields.get("time")}
-    for ours, theirs in (("id", "id"), ("id", "scope"), ("kind", "kind"), ("event", "event"), ("why", "why")):
+    names = ("id", "scope", "kind", "event", "why", "by")
+    for ours, theirs in [("id" if name == "scope" else name, name) for name in names]:
         if isinstance(part := fields.get(theirs), str | int) and (what, theirs) != ("Start", "event"):
             shown[ours] = part
     for name in ("fn", "patch", "key"):

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, final
 import attrs
 
 from ..errors import StaleRowError
-from ..money import PaymentRows, PutPayment
+from ..money import AcknowledgeAlarms, PaymentRows, PutPayment, RaiseAlarm
 from ..seams import Write
 from ..wire.ids import RefId
 from .entry import Entry, Taker
@@ -42,7 +42,7 @@ class Planned:
 
     entry: Entry
     outcomes: tuple[Moved | Impossible, ...]
-    writes: tuple[Write, ...]
+    writes: tuple[PutPayment | RaiseAlarm | AcknowledgeAlarms, ...]
 
     @property
     def moved(self) -> bool:

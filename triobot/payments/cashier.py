@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Literal, TypeAlias, cast, final
+from typing import Final, Literal, TypeAlias, final
 
 import attrs
 import trio
 
 from ..alarm_kinds import text_of
-from ..errors import StaleRowError, StoreFullError, UnreadableRecordError
-from ..money import Charge, Deliver, RaiseAlarm
-from ..seams import Alarm, Outbox, PutSetting, Store, WallClock, Write
+from ..clock import Timepiece
+from ..errors import LocalProtocolError, StoreFullError, UnreadableRecordError
+from ..money import Charge, Deliver, MovePayment, PaymentEnd, RaiseAlarm
+from ..seams import LARGEST_VALUE, Alarm, Outbox, PutSetting, Store, Write
 from ..seams import RaiseAlarm as Ring
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
@@ -27,11 +28,11 @@ from .desk import Desk
 from .entry import Entry, State, Taker
 from .examiner import work_on
 from .facts import Answer, Plain
+from .later import claiming, moving, opening
 from .ledger import Moved
 from .records import alarm_of, clock_time, entry_of
 from .references import new_ref_id
 from .schedule import BLIND, MINUTE, SECOND
-from .setback import TOLERANCE, Setback
 from .ticket import OpenTicket, captured_of
 
 Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
@@ -42,7 +43,16 @@ _NAMED: Final = 20
 _LOOK: Final = 60.0
 _PAGE: Final = 64
 _PARALLEL: Final = 16
+LARGEST_ITEM: Final = LARGEST_VALUE // 2
+"""Characters of the record of what is bought; the rest of a payment needs far less."""
 _RETRY_STORE: Final = 5.0
+_ENDS: Final[dict[PaymentEnd, tuple[Plain, ...]]] = {
+    "settled": (Plain("settled"),),
+    "failed": (Plain("handler_failed"),),
+    "given_up": (Plain("taker_gone"),),
+    "never_left": (Plain("send_never_left"),),
+    "replaced": (Plain("taker_gone"), Plain("removed")),
+}
 _TAKEN: Final[tuple[State, ...]] = (
     "prepared",
     "sending",
@@ -88,7 +98,7 @@ class Cashier:
         self,
         store: Store,
         outbox: Outbox,
-        clock: WallClock,
+        clock: Timepiece,
         *,
         deliver: Deliver,
         ring: Ring,
@@ -121,32 +131,44 @@ class Cashier:
 
     # --- for conversations
 
-    async def open(self, charge: Charge) -> OpenTicket:
-        """Write a payment down, before anything of it is sent; the one of this owner if there is one."""
-        entry = await self._of_owner(charge.chat_id, charge.owner)
-        while entry is None:
-            try:
-                entry = await self.books.add(self._new(charge), Plain("send_begun"))
-            except StaleRowError:
-                continue  # the number is taken: another one
-        return OpenTicket(self.books, entry, "conversation", self._tickets)
+    async def number(self, charge: Charge) -> RefId:
+        """Find a number that no payment has; nothing is stored.
 
-    async def again(self, id: RefId, *, late: bool = False, since: int = 0) -> OpenTicket | None:
+        Raises:
+            LocalProtocolError: what is bought is too large to be stored.
+        """
+        if len(charge.item) > LARGEST_ITEM:
+            raise LocalProtocolError("item", f"must be at most {LARGEST_ITEM} characters as a record")
+        number = new_ref_id()
+        while await self.books.read(number) is not None:
+            number = new_ref_id()
+        return number
+
+    def opened(self, id: RefId, charge: Charge) -> tuple[OpenTicket, MovePayment]:
+        """Write a payment down under its number; to be durable before anything of it is sent."""
+        now = self._clock.now()
+        entry, write = opening(self.books, self._new(id, charge), now)
+        return OpenTicket(self.books, entry, self._clock.now, self._tickets), write
+
+    async def again(self, id: RefId, *, since: int = 0) -> OpenTicket | None:
         """The payment with this number, for the conversation that opened it; None if it is gone.
 
         Args:
-            late: for the aside that it was delivered to.
             since: the revision of the last notice that the conversation has dealt with.
         """
         entry = await self.books.read(id)
         while entry is not None:
-            books, taker = (self._patient, "handler") if late else (self.books, "conversation")
-            ticket = OpenTicket(books, entry, cast("Taker", taker), self._tickets, since)
+            ticket = OpenTicket(self.books, entry, self._clock.now, self._tickets, since)
             # It hears of what moves from here on; what moved while it was read, it has to see.
             entry = await self.books.read(id)
             if entry is not None and entry.revision <= ticket.revision:
                 return ticket
         return None
+
+    def ended(self, id: RefId, how: PaymentEnd, *, late: bool = False) -> MovePayment:
+        """Whoever has a payment, or waits for it, is done with it; nothing if somebody else has it by now."""
+        taker: Taker = "handler" if late else "conversation"
+        return moving(self.books, id, *_ENDS[how], now=self._clock.now(), taker=taker, may_fail=True)
 
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
         """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat.
@@ -171,9 +193,9 @@ class Cashier:
         """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
         self._callbacks.came(seq, event)
 
-    def _new(self, charge: Charge) -> Entry:
+    def _new(self, id: RefId, charge: Charge) -> Entry:
         return Entry(
-            id=new_ref_id(),
+            id=id,
             kind=charge.kind,
             chat_id=charge.chat_id,
             amount=charge.amount,
@@ -188,23 +210,6 @@ class Cashier:
             epoch=self._epoch,
         )
 
-    async def _of_owner(self, chat_id: ChatId, owner: str) -> Entry | None:
-        after: RefId | None = None
-        find = self._store.payments.find
-        while page := await find(states=_TAKEN, chat_id=chat_id, after=after, limit=_PAGE):
-            after = page[-1].id
-            for entry in map(entry_of, page):
-                if entry.owner == owner and entry.taker == "conversation":
-                    return await self._sent_again(entry)
-        return None
-
-    async def _sent_again(self, entry: Entry) -> Entry:
-        """The entry of an operation that comes back to it; it sends what may not have arrived."""
-        if entry.state not in ("prepared", "unsure"):
-            return entry
-        planned = await self.books.move(entry.id, Plain("send_begun"), may_fail=True, taker="conversation")
-        return entry if planned is None else planned.entry
-
     # --- the start
 
     async def start(self, alive: Alive) -> None:
@@ -215,8 +220,6 @@ class Cashier:
         """
         seen = await self._watched_last()
         now = self._clock.now()
-        if seen is not None and seen > now + TOLERANCE:
-            await self._set_back(seen - now)
         left: list[RefId] = []
         count, after = 0, None
         find = self._store.payments.find
@@ -237,9 +240,15 @@ class Cashier:
         await self._beat()
 
     async def _watched_last(self) -> int | None:
-        """When payments were watched last."""
+        """When payments were watched last, by the clock as it is now."""
         seen = await self._store.setting(_WATCHED)
-        return int(seen) if seen is not None and seen.isdecimal() else None
+        if seen is None:
+            return None
+        at, jumped = map(int, (*seen.split(), "0")[:2])
+        self._clock.was_seen(at + self._clock.jumped() - jumped)
+        if self._clock.jumped() < jumped:
+            await self._set_back()
+        return at + self._clock.jumped() - jumped
 
     async def _alarm_unwatched(self, since: int, count: int, left: Sequence[RefId]) -> None:
         now = self._clock.now()
@@ -255,9 +264,9 @@ class Cashier:
         now = self._clock.now()
         if abs(now - self._beaten) >= MINUTE:
             self._beaten = now
-            await self._commit_at_last(PutSetting(_WATCHED, str(now)))
+            await self._commit_at_last(PutSetting(_WATCHED, f"{now} {self._clock.jumped()}"))
 
-    async def _set_back(self, by: int) -> None:
+    async def _set_back(self) -> None:
         """The time of day was set back: what was due at one would be due too late by as much."""
         after: RefId | None = None
         find = self._store.payments.find
@@ -265,9 +274,6 @@ class Cashier:
             after = page[-1].id
             for row in page:
                 await self._patient.move(row.id, Plain("clock_set_back"), may_fail=True)
-        self._ring(
-            Alarm("clock_set_back", "clock", f"by {by // SECOND} seconds: {text_of('clock_set_back', '')}")
-        )
 
     # --- the task
 
@@ -282,12 +288,12 @@ class Cashier:
             task_status.started()
 
     async def _keep_sweeping(self, nursery: trio.Nursery) -> None:
-        setback = Setback(self._clock.now(), trio.current_time() * SECOND)
+        jumped = self._clock.jumped()
         while True:
             self._poke = trio.Event()
-            now = self._clock.now()
-            if by := setback.by(now, trio.current_time() * SECOND):
-                await self._set_back(by)
+            now, before, jumped = self._clock.now(), jumped, self._clock.jumped()
+            if jumped < before:
+                await self._set_back()
             rows = await self._store.payments.due(now, limit=_PAGE + len(self._busy))
             pause = math.inf
             for row in rows:
@@ -363,8 +369,8 @@ class Cashier:
 
     async def deliver(self, entry: Entry) -> bool:
         """Hand captured money to the aside for its item."""
-        ticket = OpenTicket(self._patient, entry, "handler", self._tickets)
-        return await self._deliver(captured_of(entry), ticket)
+        delivered, claim = claiming(self._patient, entry, Plain("delivered"), self._clock.now())
+        return await self._deliver(captured_of(delivered), claim)
 
     async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> Answer:
         async with self._asking:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from ..alarm_kinds import ABOUT
 from .entry import STATES
@@ -28,6 +29,99 @@ This page is drawn from the rows that the code reads: `python -m triobot.payment
 """
 
 
+_TOGETHER_HEAD = """## What is durable with what
+
+What a conversation does to its payment is stored in the transaction that records it, so that a crash leaves
+both or neither:
+"""
+
+_TOGETHER: Final = (
+    (
+        "what happens",
+        "shares its transaction with",
+    ),
+    (
+        "`made`, `send_begun`",
+        "the record of the payment's number, which is durable before the button or invoice leaves",
+    ),
+    (
+        "`send_ok`, `send_refused`, `send_never_left`, `send_unknown`",
+        "the answer that is kept for the conversation; if that is over by then, with nothing",
+    ),
+    (
+        "`delivered`, to the conversation",
+        "the record that answers the charge",
+    ),
+    (
+        "`delivered`, to an aside",
+        "the row of the inbox that begins the aside",
+    ),
+    (
+        "`taker_gone` of a charge that is left, or whose button was exchanged",
+        "the record of what ended or exchanged it",
+    ),
+    (
+        "`settled` by `settle()` or by a step that takes it",
+        "the record of that turn, or of the step",
+    ),
+    (
+        "`settled`, `taker_gone` and `handler_failed` at the end of whoever has it",
+        "that end; with `continue_as`, the row of the inbox that begins what goes on",
+    ),
+    (
+        "`callback`, `declined_retry`, `declined_final`",
+        "the end of the callback's row in the inbox",
+    ),
+)
+
+_APART_HEAD = """
+A conversation's move is decided in that very transaction, from the row as it is then: so a callback that
+comes in between doesn't make it stale. All others are compared and set: if the row has moved since it was
+read, it is read again. What can't be any more does nothing, and is recorded so: a conversation whose money
+somebody else has by now gets `PaymentHandedOverError`. Only a number that somebody else has, and an aside
+for a payment that has moved, refuse the transaction: that stops the conversation that drew the number,
+which goes on before it after the next start, and the delivery, which is looked at again. Nobody else's part
+of the same commit is refused with them.
+
+The rest is stored by itself, and comes to the same if it is repeated after a crash:
+"""
+
+_APART: Final = (
+    (
+        "what happens",
+        "why by itself",
+    ),
+    (
+        "`verify_begun`",
+        "it has to be durable before the request, and no conversation's record brings it about",
+    ),
+    (
+        "the answers of verify and inquiry, `removed`, `remove_failed`",
+        "the platform's; the row says that it is asked again, and after a verify the inquiry goes"
+        " first. The conversation hears of them once they are durable",
+    ),
+    (
+        "what clocks bring",
+        "the row says when it is due",
+    ),
+    (
+        "`restart`, `restored`, `clock_set_back`",
+        "at the start, before any conversation is there",
+    ),
+    (
+        "`taker_gone` of a conversation that is ended without its code: parked, or not durable",
+        "only its code knows what it had; so it is looked for by its owner, and again at each start",
+    ),
+    (
+        "`settled` in the body of a step, or after the conversation",
+        "neither has a record of its own; it is said under the payment's key",
+    ),
+    (
+        "what operators do, `forgotten`",
+        "they get the answer once it is durable",
+    ),
+)
+
 _ALARMS = """# Alarms
 
 An alarm is a row in the store: one for each thing, however often it goes wrong. It is written to the log,
@@ -42,7 +136,19 @@ This page is drawn from the list that the code reads: `python -m triobot.payment
 def page() -> str:
     """The whole page, in Markdown."""
     return (
-        "\n".join([_HEAD, *_words("States", STATES.items()), *_words("Facts", FACTS.items()), *_moves()])
+        "\n".join(
+            [
+                _HEAD,
+                *_words("States", STATES.items()),
+                *_words("Facts", FACTS.items()),
+                *_moves(),
+                "",
+                _TOGETHER_HEAD,
+                *_rows(_TOGETHER),
+                _APART_HEAD,
+                *_rows(_APART),
+            ]
+        )
         + "\n"
     )
 
@@ -61,6 +167,12 @@ def _words(title: str, words: Iterable[tuple[str, str]]) -> Iterator[str]:
     yield "| | |\n|---|---|"
     yield from (f"| `{word}` | {meaning} |" for word, meaning in words)
     yield ""
+
+
+def _rows(table: Iterable[tuple[str, str]]) -> Iterator[str]:
+    head, *rows = table
+    yield f"| {' | '.join(head)} |\n|---|---|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
 
 
 def _moves() -> Iterator[str]:

@@ -10,7 +10,7 @@ import attrs
 
 from ..alarm_kinds import Alarm, AlarmKind, text_of
 from ..errors import UnreadableRecordError
-from ..money import AcknowledgeAlarms, MoneyWrite, PaymentNotice, PaymentRow, PutPayment, RaiseAlarm
+from ..money import AcknowledgeAlarms, PaymentNotice, PaymentRow, PutPayment, RaiseAlarm
 from ..values import decode_value, encode_value, expect, register
 from ..wire.events import Sender
 from .entry import Entry, State
@@ -86,7 +86,7 @@ def entry_of(row: PaymentRow) -> Entry:
     return entry
 
 
-def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[MoneyWrite]:
+def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | RaiseAlarm | AcknowledgeAlarms]:
     """What a move stores: the row from the revision that was read, and its alarms."""
     if isinstance(outcome, Impossible):
         what = f" ({outcome.entry.state}: {outcome.fact})"

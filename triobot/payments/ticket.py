@@ -1,21 +1,24 @@
-"""A handle on one payment for whoever takes it: a conversation that waits, or an aside that gives the goods.
+"""A handle on one payment for the conversation that waits for it.
 
-What it stores is durable when a method returns. It does nothing to a payment that somebody else takes by now.
+It hears of every move, and gives the conversation's own as writes, which do nothing to a payment that
+somebody else takes by now.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Final, Literal, final
 
 import trio
 
-from ..money import Captured, PaymentNotice
+from ..journals import KeepResult
+from ..money import Captured, MovePayment, PaymentNotice
 from ..wire.ids import InvoiceId, MessageId, RefId
 from .books import Books
-from .entry import CAPTURED, ENDED, Entry, Taker
-from .facts import Fact, Plain, PlainName, SendOk
+from .entry import CAPTURED, ENDED, Entry
+from .facts import Plain, PlainName, SendOk
+from .later import moving
 from .ledger import Moved
 
 _SENT: Final[dict[str, PlainName]] = {
@@ -34,13 +37,13 @@ class OpenTicket:
         self,
         books: Books,
         entry: Entry,
-        taker: Taker,
+        now: Callable[[], int],
         register: MutableMapping[RefId, OpenTicket],
         since: int = 0,
     ) -> None:
         self._books = books
         self._entry = entry
-        self._taker: Taker = taker
+        self._now = now
         self._register = register
         self._notices: deque[PaymentNotice | None] = deque()
         self._news = trio.Event()
@@ -52,11 +55,6 @@ class OpenTicket:
     def id(self) -> RefId:
         """Its number: a button's ``ref_id``."""
         return self._entry.id
-
-    @property
-    def key(self) -> str:
-        """What the author's code gets as its idempotency key."""
-        return self._entry.key
 
     @property
     def to_send(self) -> bool:
@@ -108,7 +106,7 @@ class OpenTicket:
     def _catch_up(self, since: int) -> None:
         """What a conversation that comes back to its payment was told meanwhile."""
         said = self._entry.said
-        if self._entry.taker != self._taker or self._entry.state in ENDED:
+        if self._entry.taker != "conversation" or self._entry.state in ENDED:
             self._notices.append(PaymentNotice("handed_over"))
         elif self._entry.state in ("verified", "delivered"):
             self._notices.append(PaymentNotice("paid", captured=self._entry.captured))
@@ -122,19 +120,19 @@ class OpenTicket:
 
     # --- the lane
 
-    async def sent(
+    def sent(
         self,
         *,
         message_id: MessageId | None = None,
         invoice_id: InvoiceId | None = None,
         twice: bool = False,
-    ) -> None:
+    ) -> MovePayment:
         """The platform has it; with `twice`, perhaps in a second message, too."""
-        await self._books.move(self.id, SendOk(message_id, invoice_id, twice))
+        return moving(self._books, self.id, SendOk(message_id, invoice_id, twice), now=self._now())
 
-    async def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> None:
+    def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> MovePayment:
         """The platform refused it, it never left, or nobody knows."""
-        await self._books.move(self.id, Plain(_SENT[why]))
+        return moving(self._books, self.id, Plain(_SENT[why]), now=self._now())
 
     # --- waiting
 
@@ -169,35 +167,21 @@ class OpenTicket:
 
     # --- taking
 
-    async def take(self) -> Captured | None:
-        """Have the captured money; None if somebody else has it meanwhile."""
-        entry = await self._mine(Plain("delivered"))
-        return None if entry is None or entry.state != "delivered" else captured_of(entry)
+    def take(self, keep: Callable[[Captured | None], Sequence[KeepResult]]) -> MovePayment:
+        """Have the captured money; `keep` records that, or None if somebody else has it meanwhile."""
 
-    async def replaced(self) -> None:
-        """Its button has been exchanged for another one."""
-        await self._mine(Plain("taker_gone"), Plain("removed"))
-        self._close()
+        def kept(entry: Entry | None) -> Sequence[KeepResult]:
+            return keep(None if entry is None else captured_of(entry))
 
-    async def give_up(self) -> None:
-        """Nobody waits for it any more, or whoever had it didn't settle it."""
-        await self._mine(Plain("taker_gone"))
-        self._close()
-
-    async def failed(self) -> None:
-        """The aside that took it has failed."""
-        await self._mine(Plain("handler_failed"))
-        self._close()
-
-    async def settle(self) -> None:
-        """The goods are given."""
-        await self._mine(Plain("settled"))
-        self._close()
-
-    async def _mine(self, *facts: Fact) -> Entry | None:
-        """Let this happen to the payment if it is still this one's to take, and can happen."""
-        planned = await self._books.move(self.id, *facts, may_fail=True, taker=self._taker)
-        return planned.entry if planned is not None and planned.moved else None
+        return moving(
+            self._books,
+            self.id,
+            Plain("delivered"),
+            now=self._now(),
+            taker="conversation",
+            may_fail=True,
+            keep=kept,
+        )
 
     def _close(self) -> None:
         if self._register.get(self.id) is self:

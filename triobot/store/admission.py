@@ -13,7 +13,7 @@ from typing import Final
 from ..errors import LocalProtocolError
 from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast, check_key
 from ..journals import LARGEST_RECORD
-from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
+from ..money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
 from ..seams import (
     LARGEST_VALUE,
     Acknowledge,
@@ -122,6 +122,8 @@ def _size(write: Write) -> int:
             return 256
         case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
             return money_size(write)
+        case MovePayment():
+            return 2048
         case _:
             return journal_size(write)
 
@@ -158,6 +160,8 @@ def _admitted(write: Write) -> Write:
                     raise LocalProtocolError("value", f"must be at most {LARGEST_VALUE} characters")
         case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
             admit_money_write(write)
+        case MovePayment(id=number):
+            check_column("id", number)
         case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
             admit_broadcast(write)
         case _:

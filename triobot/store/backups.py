@@ -146,6 +146,7 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     copy.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('inbox', ?)", (seq // LEAP * LEAP + LEAP,))
     put_meta(copy, "epoch", str(epoch))
     put_meta(copy, "restored_at", str(now))
+    put_meta(copy, "epoch_at", str(now))
     # What was under way when the copy was made did not end there by a crash.
     put_meta(copy, "clean", str(now))
     stop_after_restore(copy)

@@ -228,7 +228,8 @@ def _take_over(connection: sqlite3.Connection, tables: Tables, *, now: int, visi
     A visit leaves the mark as it is: how the bot stopped is for the bot's next run to know.
     """
     connection.execute("BEGIN IMMEDIATE")
-    boot, unclean, epoch = (int(get_meta(connection, name) or 0) for name in ("boot", "unclean", "epoch"))
+    names = ("boot", "unclean", "epoch", "epoch_at")
+    boot, unclean, epoch, epoch_at = (int(get_meta(connection, name) or 0) for name in names)
     previous, restored = get_meta(connection, "opened_at"), get_meta(connection, "restored_at")
     if get_meta(connection, "clean") is not None:
         unclean = 0
@@ -253,6 +254,7 @@ def _take_over(connection: sqlite3.Connection, tables: Tables, *, now: int, visi
         None if previous is None else int(previous),
         epoch,
         restored=restored is not None,
+        epoch_at=epoch_at,
     )
 
 

@@ -20,6 +20,7 @@ from ..journals import (
     PutStanding,
     RunKind,
     TakeInHand,
+    WakeEarlier,
 )
 from ..wire.rules import check_integer, check_word
 from .columns import LARGEST_CHAT, check_chat, check_column
@@ -79,6 +80,8 @@ def admit_journal_write(write: JournalWrite) -> None:
             admit_conversation(write.conversation)
             check_integer("at", write.at, least=0)
             _error(write.error)
+        case WakeEarlier():
+            check_integer("by", write.by, least=0)
         case TakeInHand():
             admit_conversation(write.conversation)
             check_integer("at", write.at, least=0)

@@ -30,6 +30,7 @@ from ..journals import (
     PutStanding,
     RunKind,
     TakeInHand,
+    WakeEarlier,
 )
 from ..wire.ids import ChatId, SenderId
 from .tally import Tally
@@ -117,6 +118,8 @@ class JournalTables:
                 self._park(write)
             case TakeInHand():
                 self._take_in_hand(write)
+            case WakeEarlier():
+                self._wake_earlier(write)
             case EndConversation():
                 self._end(write)
             case _:
@@ -223,6 +226,11 @@ class JournalTables:
 
     def _take_in_hand(self, write: TakeInHand) -> None:
         self._update(write.conversation, "in_hand = in_hand + 1, updated_at = ?", (write.at,))
+
+    def _wake_earlier(self, write: WakeEarlier) -> None:
+        self._sql.execute(
+            "UPDATE conversations SET wake_at = max(wake_at - ?, 0) WHERE wake_at IS NOT NULL", (write.by,)
+        )
 
     def _end(self, write: EndConversation) -> None:
         found: tuple[int] | None

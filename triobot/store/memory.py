@@ -38,6 +38,7 @@ from .admission import admit_arrival, admit_due, admit_keyed, admit_page, admit_
 from .columns import check_chat
 from .journal_admission import admit_conversation
 from .memory_rows import MemoryRows
+from .moves import tell_moved
 from .reading import Money, ReadAlarms, ReadPayments
 from .retention import RETENTION, Retention
 
@@ -98,14 +99,17 @@ class _MemoryStore:
         writes = admit_writes(also)
         await self._turn()
         answer = self._rows.accept(arrival, quota, writes, taking, beginning, self._clock.now())
-        if isinstance(answer, Accepted) and on_commit is not None:
-            on_commit(answer.row)
+        if isinstance(answer, Accepted):
+            tell_moved(writes)
+            if on_commit is not None:
+                on_commit(answer.row)
         return answer
 
     async def commit(self, *writes: Write) -> None:
         admitted = admit_writes(writes)
         await self._turn()
         self._rows.commit(admitted, self._clock.now())
+        tell_moved(admitted)
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)

@@ -26,6 +26,7 @@ from ..journals import (
     ParkConversation,
     PutStanding,
     TakeInHand,
+    WakeEarlier,
 )
 from ..wire.ids import ChatId
 from .tally import Tally
@@ -113,6 +114,8 @@ class MemoryJournals:
                 kept = self._alive(write.conversation)
                 row = attrs.evolve(kept.row, in_hand=kept.row.in_hand + 1, updated_at=write.at)
                 self._change(write.conversation, attrs.evolve(kept, row=row))
+            case WakeEarlier():
+                self._wake_earlier(write)
             case EndConversation():
                 self._end(write)
             case _:
@@ -154,6 +157,12 @@ class MemoryJournals:
             updated_at=write.at,
         )
         self._change(write.conversation, attrs.evolve(kept, row=row))
+
+    def _wake_earlier(self, write: WakeEarlier) -> None:
+        for id_, kept in list(self._kept.items()):
+            if kept.row.wake_at is not None:
+                row = attrs.evolve(kept.row, wake_at=max(kept.row.wake_at - write.by, 0))
+                self._change(id_, attrs.evolve(kept, row=row))
 
     def _keep_intent(self, write: KeepIntent) -> None:
         kept = self._alive(write.conversation)

@@ -39,6 +39,7 @@ from .deliveries import Delivery, cutoff, is_redelivery
 from .memory_journals import MemoryJournals
 from .memory_money import MemoryMoney
 from .money_admission import MONEY
+from .moves import PlainWrite, all_decided
 from .retention import Retention
 from .ring import overflows
 from .tally import Tally
@@ -113,7 +114,7 @@ class MemoryRows:
         if refusal is not None:
             return refusal
         seq = self._last_seq + 1
-        others: list[Write] = []
+        others: list[PlainWrite] = []
         try:
             self._apply_journals(also, others)
             row = self._row_of(arrival, seq, beginning)
@@ -129,7 +130,7 @@ class MemoryRows:
     def commit(self, writes: Sequence[Write], now: int) -> None:
         """Do all of these or none."""
         self._sweep(now)
-        others: list[Write] = []
+        others: list[PlainWrite] = []
         try:
             self._apply_journals(writes, others)
         except BaseException:
@@ -137,9 +138,9 @@ class MemoryRows:
             raise
         self._settle_with(others)
 
-    def _apply_journals(self, writes: Sequence[Write], others: list[Write]) -> None:
+    def _apply_journals(self, writes: Sequence[Write], others: list[PlainWrite]) -> None:
         """Do what can fail first; the others can't, and neither sort sees what the other does."""
-        for write in writes:
+        for write in all_decided(writes, self.money.get, others):
             if isinstance(write, _OTHERS):
                 others.append(write)
             else:
@@ -150,7 +151,7 @@ class MemoryRows:
         self.journals.undo()
         self._tally.undo()
 
-    def _settle_with(self, others: Sequence[Write]) -> None:
+    def _settle_with(self, others: Sequence[PlainWrite]) -> None:
         for write in others:
             self._apply(write)
         self.journals.settle()
@@ -240,7 +241,7 @@ class MemoryRows:
         same = row.group == group and row.parked == parked
         return row if same else attrs.evolve(row, group=group, parked=parked)
 
-    def _apply(self, write: Write) -> None:
+    def _apply(self, write: PlainWrite) -> None:
         match write:
             case Consume(seqs):
                 for seq in seqs:

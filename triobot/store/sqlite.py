@@ -53,6 +53,7 @@ from .backups import back_up_file, examine_file, restore_file
 from .columns import check_chat
 from .file import StoreFile, open_file
 from .journal_admission import admit_conversation
+from .moves import tell_moved
 from .reading import Money, ReadAlarms, ReadPayments
 from .retention import RETENTION, Retention
 from .schema import MIGRATIONS, Migration
@@ -244,8 +245,10 @@ class _SqliteStore:
             return tables.accept(arrival, quota, writes, taking, beginning, now)
 
         def announce(acceptance: Acceptance) -> None:
-            if on_commit is not None and isinstance(acceptance, Accepted):
-                on_commit(acceptance.row)
+            if isinstance(acceptance, Accepted):
+                tell_moved(writes)
+                if on_commit is not None:
+                    on_commit(acceptance.row)
 
         size = len(arrival.body) + size_of(writes)
         return await self._writer.ask(work, writes=True, size=size, announce=announce)
@@ -261,7 +264,10 @@ class _SqliteStore:
         # That events have been dealt with can be written with whatever comes next; not what was done for
         # them, which would be done again.
         lazy = all(isinstance(write, Consume) and not write.spoken for write in admitted)
-        await self._writer.ask(work, writes=True, size=size_of(admitted), lazy=lazy)
+        size = size_of(admitted)
+        await self._writer.ask(
+            work, writes=True, size=size, lazy=lazy, announce=lambda _: tell_moved(admitted)
+        )
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)

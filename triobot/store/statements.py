@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, final
 
 from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
-from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
+from ..money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
 from ..seams import (
     Acceptance,
     Accepted,
@@ -37,6 +37,7 @@ from .admission import admit_begun, admit_writes
 from .broadcasts import BroadcastTables
 from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
 from .journal_tables import LIVE, JournalTables
+from .moves import decided
 from .payment_rows import MoneyTables
 from .retention import Retention
 from .ring import overflows
@@ -127,6 +128,9 @@ class Tables:
                 self._put_data(write)
             case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
                 self.money.apply(write)
+            case MovePayment():
+                for one in decided(write, self.money.get(write.id)):
+                    self.apply(one, now)
             case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
                 self.broadcasts.apply(write)
             case _:

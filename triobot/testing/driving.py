@@ -97,6 +97,17 @@ class DrivenWorld:
         await trio.sleep(seconds + 60 * (minutes + 60 * (hours + 24 * days)))
         self.exchange.pass_time(0)
 
+    async def clock_jumps(
+        self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
+    ) -> None:
+        """Set the clock of the bot's machine forward, or back if negative; no time passes, nor elsewhere.
+
+        Timeouts last as long as before; what waits for a time of day goes by the new one. An alarm,
+        ``clock_jumped``, tells of it, once the bot looks at its clock.
+        """
+        self._process.clock.set_by(round(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))))
+        await trio.lowlevel.checkpoint()
+
     @property
     def faults(self) -> FaultPlan:
         """What goes wrong on the platform's side; add a `Fault` or an `EventFault`."""
@@ -212,7 +223,8 @@ async def drive(
             switches=switches,
             # Play money and play ids: what matters is that a failing test fails again.
             chance=random.Random(seed),
-            clock=ShiftedClock(clock),
+            # The platform's machine has a clock of its own.
+            clock=ShiftedClock(VirtualWallClock()),
             push=PushSettings(attempts=attempts),
         )
         door = make_app(exchange, token=_TOKEN, control_token="", authorities=[_AUTHORITY])

@@ -16,13 +16,14 @@ from ..conversations.inspection.checking import ReplayCheck
 from ..errors import ConfigError
 from ..resources import Provided
 from ..runtime import Intake, Surroundings
-from ..seams import Alarm, RaiseAlarm, WallClock
+from ..seams import Alarm, RaiseAlarm
 from ..settings import Settings
 from ..store import MemoryRows, open_memory
 from ..values import forget_met
 from ..webhook.inbox import Taken, Unread, Unstorable
 from ..wire.encode import Body
 from .mortal import Mortal, MortalStore, MortalTransport
+from .virtual import VirtualWallClock
 
 # The shape that ASGI itself gives.
 Message: TypeAlias = MutableMapping[str, Any]
@@ -43,6 +44,7 @@ class BotProcess:
         replays: checks each conversation while it runs, or None.
 
     Attributes:
+        clock: of its machine.
         answered: how often an event was answered with this status; None while no process runs.
     """
 
@@ -53,7 +55,7 @@ class BotProcess:
         app: QuartTrio | None,
         *,
         settings: Settings,
-        clock: WallClock,
+        clock: VirtualWallClock,
         transport: httpx.AsyncBaseTransport,
         rows: MemoryRows,
         on_alarm: RaiseAlarm,
@@ -64,7 +66,7 @@ class BotProcess:
         self._bot = bot
         self._app = app
         self._settings = settings
-        self._clock = clock
+        self.clock = clock
         self._transport = transport
         self._rows = rows
         self._on_alarm = on_alarm
@@ -123,10 +125,10 @@ class BotProcess:
         self._mortal, self._scope = Mortal(), trio.CancelScope()
         self._stop, self._stopped = trio.Event(), trio.Event()
         try:
-            async with open_memory(clock=self._clock, rows=self._rows) as store:
+            async with open_memory(clock=self.clock, rows=self._rows) as store:
                 around = Surroundings(
                     settings=self._settings,
-                    clock=self._clock,
+                    clock=self.clock,
                     transport=MortalTransport(self._transport, self._mortal),
                     store=MortalStore(store, self._mortal),
                     on_alarm=self._alarm,

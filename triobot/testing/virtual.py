@@ -35,10 +35,19 @@ class VirtualWallClock:
 
     def __init__(self) -> None:
         self._began = trio.current_time()
+        self._set = 0
 
     def now(self) -> int:
         """Wall milliseconds."""
-        return MORNING + math.floor((trio.current_time() - self._began) * 1000)
+        return MORNING + self.steady() + self._set
+
+    def steady(self) -> int:
+        """Milliseconds since it began, whatever it was set to."""
+        return math.floor((trio.current_time() - self._began) * 1000)
+
+    def set_by(self, milliseconds: int) -> None:
+        """Set it forward, or back: no time passes."""
+        self._set += milliseconds
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class Blocks(Replayed):
         """A block that ends by itself at a time of day; at once if that is over.
 
         Args:
-            when: with a time zone. How long that is, is measured when the block begins.
+            when: with a time zone. A clock that is set meanwhile counts, as it doesn't for `move_on_after`.
 
         Raises:
             LocalProtocolError: `when` has no time zone. Your program's fault.

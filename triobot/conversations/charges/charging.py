@@ -1,16 +1,17 @@
 """Charges: ask for money, wait until the ledger knows, and hand over nothing but verified money.
 
-What a charge consists of, in this order: the payment is written down (`Payments.open`, the same one for the
-same operation after a restart); the button or invoice is sent, and how that ended is stored (`Ticket.sent`,
-`Ticket.not_sent`); notices are waited for; the money is taken (`Ticket.take`). Each is an operation of the
-journal, and stores its move of the ledger before the conversation goes on; all of them are safe to repeat.
-Callbacks never come here: they are the ledger's.
+What a charge consists of, in this order: the payment is written down (`Payments.opened`); the button or
+invoice is sent, and how that ended is stored (`Ticket.sent`, `Ticket.not_sent`); notices are waited for, and
+the money is taken (`Ticket.take`). Each is an operation of the journal, and its move of the ledger becomes
+durable in the transaction that records what came of it. Callbacks never come here: they are the ledger's.
 """
 
 from __future__ import annotations
 
 from math import inf
 from typing import Any, Final, Literal, TypeAlias, cast
+
+import trio
 
 from ...errors import PaymentDeclinedError, PaymentExpiredError
 from ...money import Charge
@@ -27,7 +28,7 @@ from ..questions.asking import new_token, open_wait, policy
 from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
 from ..routes.filters import Setting
 from ..running.waits import OtherwisePolicy
-from .paid import WRITE_DEADLINE, Currency, Paid, refuse_without_aside
+from .paid import Currency, Paid, refuse_without_aside
 from .till import Till
 
 Late: TypeAlias = Literal["deliver", "refund"]
@@ -143,7 +144,7 @@ def _asked(
     )
 
 
-async def settle(conversation: Conversation, money: Paid[object]) -> None:
+async def settle(money: Paid[object]) -> None:
     """Settle what a step gave: it is given, so a cancellation comes too late to change that."""
-    with conversation.journal.scope(seconds=WRITE_DEADLINE, shield=True):
+    with trio.CancelScope(shield=True):
         await money.settle()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from ...journal import stimuli
+from ...journal.records import OperationId
 from ..running.branches import OperationKind
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ HELD: Final = stimuli.HELD / 1000
 
 
 async def hold(
-    conversation: Conversation, work: Callable[[], Awaitable[T]], decided: Callable[[T], bool]
+    conversation: Conversation, work: Callable[[OperationId], Awaitable[T]], decided: Callable[[T], bool]
 ) -> T:
-    """Await ``work()`` as one operation.
+    """Await ``work(id)`` as one operation, of this id.
 
     Args:
         decided: whether what the work brought ends what it was for.
@@ -35,7 +36,7 @@ async def hold(
     all if the work has decided it by then: what the code does with that is part of the block. Else the
     work is cancelled, which is as *ambiguous* as what it does.
     """
-    value = await conversation.effect(OperationKind.VERIFY, lambda _: work(), holds=True)
+    value = await conversation.effect(OperationKind.VERIFY, work, holds=True, inside=True)
     if decided(value):
         if conversation.journal.interrupted:
             await trio.lowlevel.checkpoint_if_cancelled()

@@ -9,7 +9,7 @@ program is no end: what has the money goes on with it after the next start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast, final
@@ -17,9 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast,
 import attrs
 import trio
 
-from ...errors import ConfigError, ConversationEndedError, ForeignTaskError, RecordError, StoreError
-from ...money import Captured, PaymentNotice, Payments, Ticket
-from ...seams import Store
+from ...errors import (
+    ConfigError,
+    ConversationEndedError,
+    ForeignTaskError,
+    RecordError,
+    StaleRowError,
+    StoreError,
+)
+from ...money import Captured, MovePayment, PaymentEnd, PaymentNotice, Payments
+from ...seams import Store, Write
 from ...values import decode_value, expect, register
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ...wire.ids import ChatId, RefId
@@ -27,7 +34,6 @@ from ...wire.markup import Currency as WireCurrency
 from ..doors.signals import PaymentArrived
 from ..routes.declarations import Route, Table
 from ..routes.filters import Filter, Setting
-from ..running.branches import OperationKind
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
@@ -43,9 +49,6 @@ log: Final = logging.getLogger("triobot.conversations")
 
 for _cls in (Captured, PaymentNotice):
     register(_cls, name=f"triobot.{_cls.__name__}")
-
-WRITE_DEADLINE: Final = 5.0
-"""Seconds that the end of a conversation waits for the ledger."""
 
 
 @final
@@ -77,10 +80,11 @@ class Paid(Generic[T_co]):
     async def settle(self) -> None:
         """Say that the goods are given: whatever happens from here on, the payment is done with.
 
-        Safe to repeat. Without it, the normal end of the conversation or aside settles it.
+        Safe to repeat. Without it, the normal end of the conversation or aside settles it. It is durable
+        before anything that the conversation does next is seen; in a step, and after it, at once.
 
         Raises:
-            StoreFullError: it could not be stored; nothing has changed.
+            StoreFullError: in a step, or after the conversation: it could not be stored; nothing has changed.
         """
         if self._settle is None:
             await trio.lowlevel.checkpoint()
@@ -168,8 +172,10 @@ def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
     return True
 
 
-async def deliver(elsewhere: Elsewhere, house: House, captured: Captured, ticket: Ticket) -> bool:
-    """Have the aside run for what was bought, once it is stored that it has it; False if there is none.
+async def deliver(elsewhere: Elsewhere, house: House, captured: Captured, claim: MovePayment) -> bool:
+    """Have the aside run for what was bought; False if there is none.
+
+    That it has it is stored with what starts it, in one transaction; see `triobot.money.Deliver`.
 
     The aside is started through the inbox, as by code: so it begins once for each delivery, whatever happens
     in between, and is revived like every conversation.
@@ -187,11 +193,11 @@ async def deliver(elsewhere: Elsewhere, house: House, captured: Captured, ticket
         return False
     if house.stopping:
         await trio.sleep_forever()  # the next start delivers it
-    taken = await ticket.take()
-    if taken is None:
-        return True
     await house.wait_written()
-    await elsewhere.hand_money(found[0].name, taken)
+    try:
+        await elsewhere.hand_money(found[0].name, captured, claim)
+    except StaleRowError:
+        log.info("payment %s has moved while it was about to be delivered", captured.id)
     return True
 
 
@@ -206,24 +212,11 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
     return False
 
 
-async def forsake(
-    conversation: Conversation, owner: str, before: Callable[[], Awaitable[None]] | None = None
-) -> None:
-    """Nobody waits any more for what this owner has asked for, or whoever had it did not settle it.
-
-    Args:
-        before: says what else is known of it.
-    """
-    payments, chat_id = _payments(conversation), conversation.life.chat_id
-
-    async def body(_: object) -> None:
-        with _written_if_possible(owner):
-            if before is not None:
-                await before()
-            await payments.give_up(chat_id, owner)
-
-    with conversation.journal.scope(seconds=WRITE_DEADLINE, shield=True):
-        await conversation.effect(OperationKind.CHARGE, body)
+def moves(there: Conversation, of: Callable[[Payments], Sequence[Write]]) -> Sequence[Write]:
+    """What is to become durable with what a conversation does now; nothing on replay, and once it is over."""
+    if there.dry is not None or there.replaying or there.journal.over:
+        return ()
+    return of(payments_of(there))
 
 
 def abandon(house: House, services: Services, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
@@ -247,7 +240,7 @@ class Debts:
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        self._owed: dict[RefId, bool] = {}
+        self._owed: dict[RefId, tuple[str, bool]] = {}
         self._not_given: set[str] = set()
 
     def owe(self, captured: Captured, *, late: bool = False) -> Paid[Any]:
@@ -256,7 +249,7 @@ class Debts:
         Raises:
             RecordError: this program doesn't know what was bought.
         """
-        self._owed[captured.id] = late
+        self._owed[captured.id] = (captured.key, late)
         return paid_of(captured, partial(self._settle, captured.id, late=late))
 
     @contextmanager
@@ -268,44 +261,49 @@ class Debts:
 
     async def _settle(self, id_: RefId, *, late: bool) -> None:
         there = self._conversation
-
-        async def body(_: object = None) -> None:
-            ticket = await _payments(there).again(id_, late=late)
-            if ticket is not None:
-                await ticket.settle()
-
         try:
             there.journal.current()
         except (ConversationEndedError, ForeignTaskError):
-            return await body()  # in a step, or after the conversation: it is safe to repeat
-        await there.effect(OperationKind.CHARGE, body)
+            # In a step, or after the conversation: there is no record that it could go with.
+            settled = payments_of(there).ended(id_, "settled", late=late)
+            return await there.services.store.commit(settled)
+        # No more than that: others would go on in the middle of this turn, which is not durable yet.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        there.journal.also(moves(there, lambda ledger: [ledger.ended(id_, "settled", late=late)]))
         self._owed.pop(id_, None)
         return None
 
-    async def conclude(self, *, well: bool) -> None:
-        """The conversation is over: settle what it had, or give it up to the aside for its item."""
-        there, owed = self._conversation, dict(self._owed)
-        if not owed or there.journal.over:
-            return
+    def conclude(self, *, well: bool) -> None:
+        """The conversation is over: in that transaction settle what it had, or give it up to the aside."""
+        if self._owed and not self._conversation.journal.over:
+            self._conversation.journal.also(self.ends(well=well))
 
-        async def body(_: object) -> None:
-            for id_, late in owed.items():
-                with _written_if_possible(id_):
-                    ticket = await _payments(there).again(id_, late=late)
-                    if ticket is None:
-                        continue
-                    if well and ticket.key not in self._not_given:
-                        await ticket.settle()
-                    elif late:
-                        await ticket.failed()
-                    else:
-                        await ticket.give_up()
+    def ends(self, *, well: bool) -> Sequence[Write]:
+        """What becomes of all that it has when it ends."""
+        return moves(
+            self._conversation,
+            lambda ledger: [
+                ledger.ended(id_, self._end_of(key, well=well, late=late), late=late)
+                for id_, (key, late) in self._owed.items()
+            ],
+        )
 
-        with there.journal.scope(seconds=WRITE_DEADLINE, shield=True):
-            await there.effect(OperationKind.CHARGE, body)
+    def _end_of(self, key: str, *, well: bool, late: bool) -> PaymentEnd:
+        if well and key not in self._not_given:
+            return "settled"
+        return "failed" if late else "given_up"
+
+    def clear(self) -> None:
+        """What it had has been dealt with."""
+        self._owed.clear()
 
 
-def _payments(conversation: Conversation) -> Payments:
+def payments_of(conversation: Conversation) -> Payments:
+    """The ledger.
+
+    Raises:
+        ConfigError: there is none.
+    """
     payments = conversation.services.payments
     if payments is None:
         raise ConfigError("this bot runs without a ledger, and can't deal with money")

@@ -12,25 +12,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 import attrs
 import trio
 
 from ...errors import (
     AmountMismatchError,
-    ConfigError,
     DeliveryUnknownError,
     LocalProtocolError,
-    NotDeliveredError,
     PaymentDeclinedError,
     PaymentHandedOverError,
-    RefusedError,
     StoreError,
 )
+from ...journal.faults import record_value
 from ...journal.records import OperationId
+from ...journals import KeepResult
 from ...money import Captured, Charge, PaymentNotice, Payments, Ticket
-from ...seams import OnUnknown, Urgency
+from ...seams import Write
 from ...values import register
 from ...wire.events import Event
 from ...wire.ids import ChatId, RefId
@@ -41,7 +40,8 @@ from ..running import taking
 from ..running.branches import OperationKind
 from ..running.waits import Answer, Delivery, Taken, Wait
 from .holding import hold
-from .paid import Paid, forsake
+from .paid import Paid, moves, payments_of
+from .sending import Sending
 from .top_up import offer_top_up
 
 if TYPE_CHECKING:
@@ -64,6 +64,10 @@ class PaymentNews:
 register(PaymentNews, name="triobot.PaymentNews")
 
 
+Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
+"""What a look at the ledger brought, and the money, if that is there and not somebody else's."""
+
+
 @final
 class Till:
     """Gives the payment up, however the charge ends, unless the money was taken.
@@ -82,58 +86,58 @@ class Till:
         self._looking_up = False
         self._began = False
         self._taken = False
+        self._opened: list[RefId] = []
         self._heard = 0  # the revision of the last notice that was dealt with
         self.id = RefId("")
         self.message: Sent | None = None
         self.replaced = False
 
-    @property
-    def _payments(self) -> Payments:
-        payments = self._conversation.services.payments
-        if payments is None:
-            raise ConfigError("this bot runs without a ledger, and can't ask for money")
-        return payments
-
     async def __aenter__(self) -> None:
+        own = self._conversation.check_task()
+        self._asked = attrs.evolve(self._asked, owner=f"{self._conversation.id}/{own}")
+        await self._open()
         self._wait.parking = self._listen_again
-        conversation = self._conversation
-        own = conversation.check_task()
-        self._asked = attrs.evolve(self._asked, owner=f"{conversation.id}/{own}")
-        try:
-            self.id = await conversation.effect(OperationKind.CHARGE, lambda _: self._open())
-        except trio.Cancelled:
-            await self._leave()
-            raise
 
-    async def _open(self) -> RefId:
+    async def _open(self) -> None:
+        """Have a number; the payment is written down under it in the transaction that records that."""
+        conversation = self._conversation
+        body = self._number
+        self.id = await conversation.effect(OperationKind.CHARGE, lambda _: body(), inside=True)
+        self._opened.append(self.id)
+        self._began = False
+        # On replay it was: and may have moved since.
+        if conversation.journal.live:
+            ticket, write = payments_of(conversation).opened(self.id, self._asked)
+            conversation.journal.also([write])
+            self._hold(ticket)
+
+    async def _number(self) -> RefId:
         limit = self._conversation.services.max_amount
         if limit is not None and self._asked.amount > limit:
             raise LocalProtocolError("amount", f"must be at most {limit}, the bot's max_amount")
-        self._hold(await self._payments.open(self._asked))
-        assert self._ticket is not None
-        return self._ticket.id
+        return await payments_of(self._conversation).number(self._asked)
 
     async def __aexit__(self, *error: object) -> None:
-        await self._leave()
-
-    async def _leave(self) -> None:
         self._forget_news()
         # When the program stops, the conversation isn't over, only its process.
-        if not self._taken and not self._conversation.journal.over:
-            await forsake(self._conversation, self._asked.owner, self._unsent)
+        if not self._taken:
+            self._conversation.journal.also(moves(self._conversation, self._given_up))
 
-    async def _unsent(self) -> None:
-        """Say that it never left, if that is certain: what may be on a screen has to be watched."""
+    def _given_up(self, ledger: Payments) -> Sequence[Write]:
+        """Nobody waits for it any more."""
+        never: list[Write] = []
         ticket = self._ticket
+        # If that is certain: what may be on a screen has to be watched.
         if ticket is not None and ticket.to_send and not ticket.in_doubt and not self._began:
-            await ticket.not_sent("never_left")
+            never.append(ledger.ended(ticket.id, "never_left"))
+        return [*never, *(ledger.ended(id_, "given_up") for id_ in self._opened)]
 
     # --- its payment, live
 
     async def _ticket_now(self) -> Ticket:
         """The payment, in the body of an effect."""
         if self._ticket is None:
-            self._hold(await self._payments.again(self.id, since=self._heard))
+            self._hold(await payments_of(self._conversation).again(self.id, since=self._heard))
         if self._ticket is None:
             raise PaymentHandedOverError  # its chat was forgotten
         return self._ticket
@@ -151,7 +155,7 @@ class Till:
 
     async def _look_up(self) -> None:
         try:
-            ticket = await self._payments.again(self.id, since=self._heard)
+            ticket = await payments_of(self._conversation).again(self.id, since=self._heard)
         except (StoreError, trio.ClosedResourceError) as error:
             log.error(  # noqa: TRY400  # a store's traceback says nothing more
                 "payment %s could not be read: %s", self.id, type(error).__name__
@@ -194,10 +198,15 @@ class Till:
 
         Raises: as the outbox.
         """
-        body = partial(self._send, operation)
-        self.message = await self._conversation.effect(OperationKind.CHARGE, lambda _: body())
+        self.message = await self._sent(operation)
 
-    async def _send(self, operation: SendMessage | CreateInvoice) -> Sent | None:
+    async def _sent(self, operation: SendMessage | CreateInvoice | EditMessage) -> Sent | None:
+        body = partial(self._send, operation)
+        return await self._conversation.effect(OperationKind.CHARGE, body)
+
+    async def _send(
+        self, operation: SendMessage | CreateInvoice | EditMessage, own: OperationId
+    ) -> Sent | None:
         ticket = await self._ticket_now()
         if not ticket.to_send:  # it was sent before
             return None if ticket.message_id is None else Sent(self._asked.chat_id, ticket.message_id)
@@ -206,30 +215,23 @@ class Till:
             raise DeliveryUnknownError(operation.path, "the program ended while it was in flight")
         await trio.lowlevel.checkpoint_if_cancelled()
         self._began = True
-        sending = _Sending(self._conversation, ticket, operation)
+        sending = Sending(self._conversation, ticket, operation, own)
         self._conversation.house.beside(sending.run)
         return await sending.outcome()
 
     async def replace(self, message: Sent, edit: Callable[[Sent, RefId], EditMessage]) -> None:
         """Exchange the payment for another one of the same charge, under another number."""
-
-        async def body(own: OperationId) -> RefId:
-            before = self._ticket
-            owner = f"{self._asked.owner}/2"
-            ticket = await self._payments.open(attrs.evolve(self._asked, owner=owner))
-            self._hold(ticket)
-            if ticket.to_send:
-                sending = _Sending(self._conversation, ticket, edit(message, ticket.id))
-                self._conversation.house.beside(sending.run)
-                await sending.outcome()
-            # Not before: until then the user sees the old button, and the charge still waits for it.
-            before = before or await self._payments.again(self.id)
-            if before is not None and before.id != ticket.id:
-                await before.replaced()
-            return ticket.id
-
+        before, ticket = self.id, self._ticket
         self.replaced = True
-        self.id = await self._conversation.effect(OperationKind.CHARGE, body)
+        self._asked = attrs.evolve(self._asked, owner=f"{self._asked.owner}/2")
+        await self._open()
+        await self._sent(edit(message, self.id))
+        # Not before: until then the user sees the old button, and the charge still waits for it.
+        if ticket is not None:
+            ticket.listen(None)
+        conversation = self._conversation
+        conversation.journal.also(moves(conversation, lambda ledger: [ledger.ended(before, "replaced")]))
+        self._opened.remove(before)
         self._heard = 0
 
     # --- waiting
@@ -246,33 +248,49 @@ class Till:
                 return cast("tuple[object]", value)[0]
             # Open again at once: the next press may come while this is being looked at.
             taking.reopen_wait(conversation, self._wait)
-            for notice in await hold(conversation, self._look, _is_decided):
+            notices, captured = await hold(conversation, self._look, _is_decided)
+            for notice in notices:
                 self._heard = max(self._heard, notice.revision)
-                if (money := await self._deal_with(notice)) is not None:
-                    return money
+                if notice.outcome == "paid":
+                    if captured is None:
+                        raise PaymentHandedOverError
+                    self._taken = True
+                    return conversation.money.owe(captured)
+                await self._deal_with(notice)
 
-    async def _look(self) -> Sequence[PaymentNotice]:
+    async def _look(self, own: OperationId) -> Seen:
         """What is known by now, up to what ends the charge; a callback is looked at to its end."""
         ticket, found = await self._ticket_now(), list[PaymentNotice]()
-        while ticket.has_news and not _is_decided(found):
+        while ticket.has_news and not _ends(found):
             notice = await ticket.wait_notice()
             if notice is not None:
                 found = _and(found, notice)
                 continue
             # What doesn't end the charge is said later: a timeout doesn't wait for that.
-            while not _is_decided(found) and (notice := await ticket.wait_decided()) is not None:
+            while not _ends(found) and (notice := await ticket.wait_decided()) is not None:
                 found = _and(found, notice)
-        return found
+        if any(notice.outcome == "paid" for notice in found):
+            return await self._take(own, ticket, found)
+        return found, None
 
-    async def _deal_with(self, notice: PaymentNotice) -> Paid[Any] | None:
+    async def _take(self, own: OperationId, ticket: Ticket, found: list[PaymentNotice]) -> Seen:
+        """Have the money, if nobody else has it: decided in the transaction that records the answer."""
+        conversation = self._conversation
+        world = conversation.world
+        assert world is not None
+        kept = world.result_of(own)
+        answers: list[Seen] = []
+
+        def keep(captured: Captured | None) -> Sequence[KeepResult]:
+            answers[:] = [(found, captured)]
+            return kept(record_value(answers[0]))
+
+        await conversation.house.wait_written(world.write([ticket.take(keep)]))
+        return answers[0]
+
+    async def _deal_with(self, notice: PaymentNotice) -> None:
         conversation = self._conversation
         match notice.outcome:
-            case "paid":
-                captured = await conversation.effect(OperationKind.CHARGE, self._take)
-                if captured is None:
-                    raise PaymentHandedOverError
-                self._taken = True
-                return conversation.money.owe(captured)
             case "declined":
                 raise PaymentDeclinedError(notice.code)
             case "mismatch":
@@ -285,84 +303,7 @@ class Till:
                 operation = SendMessage(self._asked.chat_id, conversation.texts.pay_again)
                 await conversation.perform(operation)
             case _:
-                pass  # refused, unknown: the send itself has said so
-        return None
-
-    async def _take(self, own: OperationId) -> Captured | None:
-        return await (await self._ticket_now()).take()
-
-
-@final
-class _Sending:
-    """A send that goes on beside the conversation, whatever becomes of that."""
-
-    def __init__(
-        self, conversation: Conversation, ticket: Ticket, operation: SendMessage | CreateInvoice | EditMessage
-    ) -> None:
-        self._conversation = conversation
-        self._ticket = ticket
-        self._operation = operation
-        self._over = trio.Event()
-        self._twice = False
-        self._message: Sent | None = None
-        self._error: Exception | None = None
-
-    async def outcome(self) -> Sent | None:
-        """The new message, if it is one; raises as the outbox."""
-        await self._over.wait()
-        if self._error is not None:
-            raise self._error
-        return self._message
-
-    async def run(self) -> None:
-        """Send it, and store how that ended."""
-        outbox, ticket, operation = self._conversation.services.outbox, self._ticket, self._operation
-        try:
-            match operation:
-                case SendMessage():
-                    self._message = await outbox.perform(
-                        operation,
-                        urgency=Urgency.MONEY,
-                        on_unknown=OnUnknown.RESEND,
-                        doubted=self._doubt,
-                    )
-                    await ticket.sent(message_id=self._message.id, twice=self._twice)
-                case EditMessage():
-                    await outbox.perform(operation, urgency=Urgency.MONEY)
-                    await ticket.sent(message_id=operation.message_id)
-                case CreateInvoice():
-                    created = await outbox.perform(
-                        operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE
-                    )
-                    await ticket.sent(invoice_id=created.id)
-        except Exception as error:
-            self._error = error
-            await self._not_sent(error)
-        finally:
-            self._over.set()
-
-    def _doubt(self) -> None:
-        self._twice = True
-
-    async def _not_sent(self, error: Exception) -> None:
-        why: Literal["refused", "never_left", "unknown"]
-        match error:
-            case RefusedError() | LocalProtocolError():
-                why = "refused"
-            case NotDeliveredError():
-                why = "never_left"
-            case DeliveryUnknownError():
-                why = "unknown"
-            case _:
-                return  # the ledger's own store failed: to be found by the next start
-        try:
-            if self._twice and why != "unknown":
-                await self._ticket.not_sent("unknown")  # that is said of the last attempt only
-            await self._ticket.not_sent(why)
-        except (StoreError, trio.ClosedResourceError) as failure:
-            log.error(  # noqa: TRY400  # a store's traceback says nothing more
-                "payment %s: how its send ended is not stored: %s", self._ticket.id, type(failure).__name__
-            )
+                pass  # paid, which is dealt with; refused, unknown: the send itself has said so
 
 
 def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentNotice]:
@@ -370,7 +311,11 @@ def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentN
     return [*(one for one in found if one.outcome != notice.outcome), notice]
 
 
-def _is_decided(found: Sequence[PaymentNotice]) -> bool:
+def _is_decided(seen: Seen) -> bool:
+    return _ends(seen[0])
+
+
+def _ends(found: Sequence[PaymentNotice]) -> bool:
     """Whether these end the charge: who asks to pay again goes on waiting."""
     return any(notice.outcome != "retry" for notice in found)
 

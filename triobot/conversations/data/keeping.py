@@ -80,6 +80,19 @@ class Kept:
         else:
             self.values[key] = value
 
+    def tell_revived(self, there: Conversation) -> None:
+        """A conversation has been replayed: tell it what others have written that its journal doesn't know.
+
+        They wrote while it was not in memory, or a crash came between their writing and its knowing. It comes
+        before anything else that happens: what it writes next is reckoned from what is kept.
+        """
+        if there.stored is None or self.values is None:
+            return
+        known = there.journal.data
+        for key in sorted(known.keys() | self.values.keys()):
+            if known.get(key) != (value := self.values.get(key)):
+                there.journal.put(key, value, stamp=0)
+
     @property
     def texts(self) -> Texts:
         """The runtime's own words, as this chat is to hear them."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import trio
 
 from ...errors import StoreError, StoreFullError
-from ...money import Captured
+from ...money import Captured, MovePayment
 from ...seams import Accepted, Arrival, InboxRow, OverQuota, PutData, Quota, Write
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
@@ -147,35 +147,48 @@ class Elsewhere:
             start = Start(route, fresh.value, fresh)
             conversation.life.succeed(conversation, start, Delivery(row.seq, as_event(fresh), row.at))
 
+        settled = conversation.money.ends(well=True)
         try:
-            await self._accept(arrival, succeed, also=conversation.end_with())
+            await self._accept(arrival, succeed, also=[*settled, *conversation.end_with()])
         except StoreError:
             if conversation.world is not None:
                 conversation.world.over = False  # whoever catches this goes on, and it is written down
             raise
+        conversation.money.clear()
 
-    async def hand_money(self, name: str, captured: Captured) -> None:
+    async def hand_money(self, name: str, captured: Captured, claim: MovePayment) -> None:
         """Have the aside begin that takes this money, unless it runs or is on its way already; durable.
 
-        By the money's key, so that a delivery that is repeated after a crash begins nothing twice.
+        By the money's key, so that a delivery that is repeated begins nothing twice.
+
+        Args:
+            claim: says that it has been delivered, in the transaction that begins the aside.
+
+        Raises:
+            StaleRowError: it has moved meanwhile; nothing was stored.
         """
         chat_id, key, store = captured.chat_id, captured.key, self._services.store
-        after = 0
-        while rows := await store.pending(chat_id, after=after, limit=SIGNALS):
-            after = rows[-1].seq
-            if any(_brings(row, key) for row in rows):
-                return
-        # In this order: a row that is taken meanwhile has its conversation by then.
-        if any(row.key == key and row.ended_at is None for row in await store.conversations(chat_id)):
-            return
         call = Call(chat_id, name, (), captured, None, key, Place.BESIDE)
+        there = await self._has_aside(chat_id, key)
         while True:
             try:
-                await self._accept(call_arrival(call, None, self._services.clock.now()), self._offer)
+                if there:
+                    return await store.commit(claim)
+                arrival = call_arrival(call, None, self._services.clock.now())
+                await self._accept(arrival, self._offer, also=[claim])
             except StoreFullError:
                 await trio.sleep(RETRY_STORE)
             else:
-                return
+                return None
+
+    async def _has_aside(self, chat_id: ChatId, key: str) -> bool:
+        store, after = self._services.store, 0
+        while rows := await store.pending(chat_id, after=after, limit=SIGNALS):
+            after = rows[-1].seq
+            if any(_brings(row, key) for row in rows):
+                return True
+        # In this order: a row that is taken meanwhile has its conversation by then.
+        return any(row.key == key and row.ended_at is None for row in await store.conversations(chat_id))
 
     async def _accept(
         self, arrival: Arrival, on_commit: Callable[[InboxRow], None], *, also: Sequence[Write] = ()

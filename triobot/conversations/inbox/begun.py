@@ -29,7 +29,7 @@ from ...journals import (
 from ...seams import Consume, InboxRow, Store, Write
 from ...values import encode_value
 from ...wire.ids import SenderId
-from ..revival.opening import Opened
+from ..revival.opening import Opened, beside
 from ..routes.declarations import Route
 from .consumption import stored_event
 
@@ -37,16 +37,15 @@ log: Final = logging.getLogger("triobot.conversations")
 
 _PAGE: Final = 256
 
-_Begun: TypeAlias = tuple[int, str, RunKind, int, SenderId | None, int, str, str | None, dict[str, str]]
+_Begun: TypeAlias = tuple[int, str, RunKind, int, SenderId | None, int, str, str | None, dict[str, str], int]
 
 
 def words_of(opened: Opened, route: Route, owner: SenderId | None) -> str:
     """What is stored with the event of a conversation that begins, besides the event."""
     first = opened.first
     event = first.event if opened.told is None else None
-    return json.dumps(
-        [FORMAT, first.fn, route.kind.value, first.version, owner, first.time, first.seed, event, first.data]
-    )
+    told = [FORMAT, first.fn, route.kind.value, first.version, owner, first.time, first.seed, event]
+    return json.dumps([*told, first.data, opened.jumped])
 
 
 async def write_out(store: Store) -> int:
@@ -81,7 +80,7 @@ def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None
     if row.begun is None:
         return None
     try:
-        version, fn, kind, code, owner, time, seed, told, data = _read(row.begun)
+        version, fn, kind, code, owner, time, seed, told, data, jumped = _read(row.begun)
         if version != FORMAT:
             raise UnreadableRecordError(f"it has format {version!r}; this program reads {FORMAT}")
         event = stored_event(row)
@@ -92,6 +91,8 @@ def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None
     except UnreadableRecordError as error:
         log.warning("event %d of chat %s is taken as new: %s", row.seq, row.chat_id, error)
         return None
+    start = StartRecord(time, fn, code, seed, event=told, data=data)
+    records = tuple(map(encode_record, [start, *beside(start, jumped)]))
     it = ConversationRow(
         id=ConversationId(row.seq),
         lease=lease,
@@ -107,13 +108,12 @@ def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None
         parked_because=None,
         error=None,
         in_hand=0,
-        position=1,
+        position=len(records),
         epoch=epoch,
         started_at=time,
         updated_at=time,
     )
-    first = StartRecord(time, fn, code, seed, event=told, data=data)
-    return Journal(it, 0, (encode_record(first),), {})
+    return Journal(it, 0, records, {})
 
 
 def _read(text: str) -> _Begun:
@@ -121,6 +121,6 @@ def _read(text: str) -> _Begun:
         parts: object = json.loads(text)
     except ValueError:
         parts = None
-    if not isinstance(parts, list) or len(cast("list[object]", parts)) != 9:
+    if not isinstance(parts, list) or len(cast("list[object]", parts)) != 10:
         raise UnreadableRecordError("this is no beginning of a conversation")
     return cast("_Begun", tuple(cast("list[object]", parts)))

@@ -19,6 +19,7 @@ from ..routes.declarations import Table
 from ..running.waits import Delivery, is_payment
 from ..services import Services
 from .consumption import stored_event
+from .unknown import unreadable
 
 PAGE: Final = 256
 PROMPT: Final = 1.0
@@ -34,10 +35,6 @@ class Hall(House, Protocol):
 
     def knows(self, event: Event) -> bool:
         """Whether this bot can do what code asks for."""
-        ...
-
-    def unreadable(self, row: InboxRow) -> None:
-        """Deal with a row that nobody here can read."""
         ...
 
 
@@ -129,7 +126,7 @@ class CatchingUp:
                     continue
                 if event is None or not self._hall.knows(event):
                     if room:
-                        self._hall.unreadable(row)
+                        unreadable(self._hall, row)
                     continue
                 delivery = Delivery(row.seq, event, row.at)
                 if not await self._hall.care.admit(life, row, delivery):
@@ -171,7 +168,7 @@ class CatchingUp:
         if self._is_the_ledgers(event):
             return True
         if event is None or not self._hall.knows(event):
-            self._hall.unreadable(row)
+            unreadable(self._hall, row)
             return True
         delivery = Delivery(row.seq, event, row.at)
         if not await self._hall.care.admit(life, row, delivery):

@@ -93,9 +93,9 @@ class Claims:
         start = None if self._services.store.lease(chat_id) is None else self._start(event, at)
         if start is None:
             return None
-        now = self._services.clock.now()
+        now, jumped = self._services.clock.now(), self._services.clock.jumped()
         opening = Opening(event, at, start.value)
-        opened = open_conversation(start.route, opening, now=now, data={}, stored=True)
+        opened = open_conversation(start.route, opening, now=now, jumped=jumped, data={}, stored=True)
         if not opened.durable:
             return None
         return _Beginning(event, start, opened)

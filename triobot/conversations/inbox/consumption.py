@@ -9,11 +9,18 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, cast, final
+from typing import Final, Protocol, TypeAlias, cast, final
 
+import attrs
 import trio
 
-from ...errors import JournalConflictError, ProtocolError, StoreFullError
+from ...errors import (
+    JournalConflictError,
+    LocalProtocolError,
+    ProtocolError,
+    StaleRowError,
+    StoreFullError,
+)
 from ...seams import Alarm, InboxRow, PutData, RaiseAlarm, Store, Write
 from ...wire.decode import decode_event
 from ...wire.events import Event
@@ -24,6 +31,33 @@ from ..doors.signals import SIGNAL, stored_signal
 log: Final = logging.getLogger("triobot.conversations")
 
 _FLUSH_DEADLINE: Final = 10.0
+
+Refusal: TypeAlias = JournalConflictError | StaleRowError | LocalProtocolError
+_REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError)
+"""What the store says of a unit that it will not have, however often it is asked."""
+
+
+class Writer(Protocol):
+    """Who has written a unit.
+
+    Attributes:
+        lost: one of its units was refused: what it has written behind that is of no use to anybody.
+    """
+
+    lost: bool
+
+    def refused(self, error: Refusal) -> None:
+        """Its unit can't be stored, and has not happened; nobody has seen anything of it. Must not raise."""
+        ...
+
+
+@final
+@attrs.frozen(eq=False)
+class _Unit:
+    """What is stored whole or not at all."""
+
+    writes: tuple[Write, ...]
+    writer: Writer | None
 
 
 def stored_event(row: InboxRow) -> Event | None:
@@ -43,13 +77,14 @@ def stored_event(row: InboxRow) -> Event | None:
 class Consumption:
     """Writes what conversations leave behind, as many units at once as there are, in their order.
 
-    A unit is stored whole or not at all, and never before an earlier one.
+    A unit is stored whole or not at all, and never before an earlier one. One that the store refuses takes
+    nobody else's with it: who wrote it is told before anybody hears that anything was written.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
         self._store = store
         self._raise_alarm = raise_alarm
-        self._units: list[tuple[Write, ...]] = []
+        self._units: list[_Unit] = []
         self._looks: list[Callable[[], None]] = []
         self._chats: Counter[ChatId] = Counter()
         self._added = 0
@@ -59,10 +94,10 @@ class Consumption:
         self._in_doubt = False
         self._some = trio.Event()
 
-    def add(self, writes: Sequence[Write]) -> int:
+    def add(self, writes: Sequence[Write], writer: Writer | None = None) -> int:
         """Write this, as one; returns how many units were added so far, for `wait_for`."""
         if writes:
-            self._units.append(tuple(writes))
+            self._units.append(_Unit(tuple(writes), writer))
             for write in writes:
                 if isinstance(write, PutData):
                     self._chats[write.chat_id] += 1
@@ -153,21 +188,33 @@ class Consumption:
         self._written += len(units)
         if self._chats:
             for unit in units:
-                self._chats.subtract(write.chat_id for write in unit if isinstance(write, PutData))
+                self._chats.subtract(write.chat_id for write in unit.writes if isinstance(write, PutData))
             self._chats += Counter()
         self._more_written.unpark_all()
         return True
 
-    async def _commit(self, units: Sequence[tuple[Write, ...]]) -> None:
+    async def _commit(self, units: Sequence[_Unit]) -> None:
+        writes = [write for unit in units if not _is_lost(unit) for write in unit.writes]
         try:
-            if units:
-                await self._store.commit(*(write for unit in units for write in unit))
-        except JournalConflictError:
-            # One conversation was forgotten meanwhile: the others must not suffer for it.
+            if writes:
+                await self._store.commit(*writes)
+        except _REFUSALS as error:
+            if len(units) == 1:
+                return self._refused(units[0], error)
+            # It is one unit's own: the others must not suffer for it.
             for unit in units:
-                try:
-                    await self._store.commit(*unit)
-                except JournalConflictError as error:
-                    # A commit that was cut short by the program's stop may have been done all the same.
-                    level = logging.DEBUG if self._in_doubt else logging.WARNING
-                    log.log(level, "a conversation isn't where its writer believes: %s", error)
+                await self._commit([unit])
+
+    def _refused(self, unit: _Unit, error: Refusal) -> None:
+        if self._in_doubt and isinstance(error, JournalConflictError):
+            # A commit that was cut short by the program's stop has been done all the same.
+            log.debug("a conversation is where its writer believes it to be, already: %s", error)
+            return
+        log.warning("a conversation isn't where its writer believes: %s", error)
+        if unit.writer is not None:
+            unit.writer.lost = True
+            unit.writer.refused(error)
+
+
+def _is_lost(unit: _Unit) -> bool:
+    return unit.writer is not None and unit.writer.lost

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast, final
 
-import attrs
 import trio
 
+from ...clock import StoppedClock, Timepiece
 from ...errors import LocalProtocolError
 from ...journal.records import OperationId, Record
 from ...journal.world import Entry, Waiting
@@ -71,6 +71,12 @@ class DryWorld:
 
     def now(self) -> int:
         return self._now
+
+    def jumped(self) -> int:
+        return 0
+
+    def moved(self, by: int) -> None:
+        """Nobody is given anything by the order of his waits."""
 
     def append(self, entry: Entry) -> None:
         self.left.extend(entry.records)
@@ -213,7 +219,7 @@ class DryHouse:
     def life(self, chat_id: ChatId) -> None: ...
     def start(self, conversation: object) -> None: ...
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None: ...
-    def write(self, writes: Sequence[Write], chat_id: ChatId | None) -> int:
+    def write(self, writes: Sequence[Write], chat_id: ChatId | None, writer: object = None) -> int:
         return 0
 
     def wake_at(self, conversation: object, when: int | None) -> None: ...
@@ -232,22 +238,13 @@ class DryHouse:
     def over(self, life: object) -> None: ...
 
 
-@final
-@attrs.frozen
-class _Clock:
-    at: int
-
-    def now(self) -> int:
-        return self.at
-
-
 def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Sequence[str]) -> Services:
     """Services that serve nobody; what words depend on is as it is live."""
     nothing = _Nothing()
     return Services(
         outbox=_Outbox(),
         store=cast("Store", nothing),
-        clock=_Clock(now),
+        clock=Timepiece(StoppedClock(now)),
         texts=texts,
         raise_alarm=lambda alarm: None,
         payments=cast("Payments", nothing),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...journal.doubts import Past
 from ...journal.incarnation import Incarnation
 from ...journal.world import World
 from ...seams import Consume
@@ -21,17 +22,30 @@ def revived(there: Conversation, dry: World | None) -> tuple[ConversationWorld |
     if dry is not None:
         return None, Incarnation(dry, stored.records, stored.rows, dry=True)
     world = ConversationWorld(there, stored.row, durable=True)
-    return world, Incarnation(world, stored.records, stored.rows)
+    past = Past(unknown_until=_unknown_until(there, stored.row.updated_at, stored.row.epoch))
+    return world, Incarnation(world, stored.records, stored.rows, past=past)
+
+
+def _unknown_until(there: Conversation, at: int, epoch: int | None = None) -> int | None:
+    """Until when nobody knows what came of what was so at that time; None if that is known.
+
+    After a backup was restored, whatever the store said before may have gone on since it was made.
+    """
+    opening = there.services.store.opening()
+    older = at < opening.epoch_at or (epoch is not None and epoch < opening.epoch)
+    return opening.epoch_at if older else None
 
 
 def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]:
     """The incarnation of a conversation that begins; `at` is when what started it came."""
-    now, data = there.services.clock.now(), dict(there.life.kept.values or {})
+    clock, data = there.services.clock, dict(there.life.kept.values or {})
+    now, jumped = clock.now(), clock.jumped()
     opening = Opening(there.event, at, there.value, there.args, there.interrupted)
-    made = open_conversation(there.route, opening, now=now, data=data)
+    made = open_conversation(there.route, opening, now=now, jumped=jumped, data=data)
     there.value = there.given = made.value
     world = ConversationWorld(there, None, durable=made.durable)
-    return world, Incarnation(world, [made.first], begun=[Consume((there.seq,))])
+    past = Past(jumped, _unknown_until(there, at))
+    return world, Incarnation(world, [made.first], begun=[Consume((there.seq,))], past=past)
 
 
 def opened(there: Conversation, made: Opened, at: int) -> tuple[ConversationWorld, Incarnation]:
@@ -43,4 +57,4 @@ def opened(there: Conversation, made: Opened, at: int) -> tuple[ConversationWorl
     if (there.life.kept.values or {}) != made.first.data:
         return begun(there, at)
     world = ConversationWorld(there, None, durable=True, opened=made)
-    return world, Incarnation(world, [made.first], opened=True)
+    return world, Incarnation(world, [made.first], opened=True, past=Past(made.jumped))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import trio
 
-from ...journals import ConversationRow, TakeInHand
+from ...journals import ConversationRow, ParkConversation, TakeInHand
 from ...seams import Alarm, Consume, InboxRow, KeepRaw, PutSetting, Write
 from ...wire.events import Event, Leave
 from ...wire.ids import ChatId
@@ -65,8 +65,10 @@ class Care:
         self._hand = trio.StrictFIFOLock()
         self._held: ChatId | None = None
         self._suspects: set[ChatId] = set()
+        # How often they had been counted before.
         self._counted: dict[Conversation, int] = {}
         self._routing = ""
+        self._looking = False
 
     # --- the mode
 
@@ -92,6 +94,18 @@ class Care:
             self._house.write([PutSetting(_LIVED, str(self._opening.at))], None)
             for there in list(self._counted):
                 self._acquit(there, 0)
+
+    def end(self) -> None:
+        """The program stops, and nobody made it: who is in hand, or was about to be, is not to blame."""
+        for there, before in list(self._counted.items()):
+            self._acquit(there, before)
+        if self._looking:
+            self._looks_at(self._routing, looking=False)
+
+    def rested(self, there: Conversation) -> None:
+        """It has come to rest by itself, or to its end, which ends its count: nothing is to be put back."""
+        if self._counted:
+            self._counted.pop(there, None)
 
     def suspect(self, chat_id: ChatId) -> None:
         """This chat has something from before: in careful mode it is taken in hand for it."""
@@ -170,8 +184,11 @@ class Care:
             await self._count(due)
 
     async def _count(self, some: Sequence[Conversation], *more: PutSetting) -> None:
+        if self._house.cut:
+            return  # nobody comes to run any more
         for there in some:
-            self._counted[there] = 0
+            if there not in self._counted:
+                self._counted[there] = 0 if there.stored is None else there.stored.row.in_hand
         writes = [write for there in some for write in self._counting(there)]
         self._house.write([*writes, *more], None)
         await self._house.wait_written()
@@ -185,8 +202,15 @@ class Care:
     def _acquit(self, there: Conversation, count: int) -> None:
         """It did no harm this time; how often it was counted for something else stands."""
         self._counted.pop(there, None)
-        if there.world is not None and not there.stuck:
+        if there.stuck:
+            return
+        if there.world is not None:
             self._house.write(there.world.acquitted(count), None)
+        elif there.stored is not None and there.stored.row.parked_because is None:
+            # It was counted and has not begun.
+            row, now = there.stored.row, self._services.clock.now()
+            free = ParkConversation(row.lease, row.id, now, None)
+            self._house.write([free, *(TakeInHand(row.lease, row.id, now) for _ in range(count))], None)
 
     # --- events
 
@@ -211,6 +235,7 @@ class Care:
             return False
         takers = takers_of(life, delivery)
         if takers:
+            self._looking = False
             await self._count(takers, PutSetting(_ROUTING, ""))
         else:
             self._was_looked_at()
@@ -223,12 +248,18 @@ class Care:
         if before >= CRASHES:
             self._put_away(row)
             return False
-        self._house.write([PutSetting(_ROUTING, f"{row.seq} {before + 1}")], None)
+        if self._house.cut:
+            return False
+        self._looks_at(f"{row.seq} {before + 1}", looking=True)
         await self._house.wait_written()
         return True
 
     def _was_looked_at(self) -> None:
-        self._house.write([PutSetting(_ROUTING, "")], None)
+        self._looks_at("", looking=False)
+
+    def _looks_at(self, what: str, *, looking: bool) -> None:
+        self._looking = looking
+        self._house.write([PutSetting(_ROUTING, what)], None)
 
     def _put_away(self, row: InboxRow) -> None:
         text = (

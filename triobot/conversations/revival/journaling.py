@@ -18,6 +18,7 @@ from ...journal.records import (
     Ended,
     Intended,
     OperationId,
+    Outcome,
     Record,
     Result,
     Row,
@@ -59,6 +60,7 @@ class ConversationWorld:
     Attributes:
         durable: its records are kept; otherwise only that it exists.
         over: nothing is written for it any more.
+        lost: the store refused something that it wrote.
 
     Args:
         opened: how it began, if the row of its event says so: that row stands for the first record, and is
@@ -74,7 +76,7 @@ class ConversationWorld:
         opened: Opened | None = None,
     ) -> None:
         self.durable = durable
-        self.over = False
+        self.over = self.lost = False
         self._there = conversation
         self._house = conversation.house
         lease = conversation.services.store.lease(conversation.life.chat_id)
@@ -84,20 +86,29 @@ class ConversationWorld:
         self._id = ConversationId(conversation.seq)
         self._run = 1 if row is None else row.run
         self._opened = opened
-        self._position = int(opened is not None) if row is None else row.position
+        self._position = (0 if opened is None else opened.length) if row is None else row.position
         self._begun = row is not None
         self._written = 0
         self._wakes = row is not None
         replays, stored = conversation.services.replays, conversation.stored
         self._watched: Watched | None = None
         if replays and durable:
-            known = stored.records if stored is not None else () if opened is None else (opened.whole(),)
+            known = stored.records if stored is not None else () if opened is None else opened.records()
             self._watched = replays.watch(conversation, self._lease, known)
 
     # --- what is recorded
 
     def now(self) -> int:
         return self._there.services.clock.now()
+
+    def jumped(self) -> int:
+        return self._there.services.clock.jumped()
+
+    def moved(self, by: int) -> None:
+        for wait in self._there.waits:
+            wait.since += by
+        for watch in self._there.watches:
+            watch.since += by
 
     def append(self, entry: Entry) -> None:
         if self.over:
@@ -119,12 +130,21 @@ class ConversationWorld:
             if self._begun or not gone:
                 writes.append(EndConversation(self._lease, self._id, self.now(), failure))
             self.over = True
+            self._house.care.rested(self._there)
         elif entry.records or entry.standing:
             writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
+            if not entry.unfinished:
+                self._house.care.rested(self._there)
         self._begun = self._begun or not gone
-        self._written = self._house.write(writes, chat_id if entry.data else None)
+        self._written = self._house.write(writes, chat_id if entry.data else None, self)
         if self._watched is not None:
             self._watched.add(entry.records)
+
+    def refused(self, error: Exception) -> None:
+        """Something that it did can't be stored: it goes no further, and the next start goes on before it."""
+        if not self.over:
+            self.over = True
+            self._there.journal.give_up(f"what it did here can't be stored: {type(error).__name__}")
 
     def _begin(self) -> list[Write]:
         there, route, opened = self._there, self._there.route, self._opened
@@ -141,7 +161,7 @@ class ConversationWorld:
         )
         if opened is None:
             return [begin]
-        first = AppendRecords(self._lease, self._id, 0, (encode_record(opened.whole()),))
+        first = AppendRecords(self._lease, self._id, 0, tuple(map(encode_record, opened.records())))
         return [begin, first, *self._consume()]
 
     def _consume(self) -> list[Write]:
@@ -160,6 +180,24 @@ class ConversationWorld:
         if isinstance(row, Intended):
             return KeepIntent(self._lease, self._id, self._run, row.id, now, text)
         return KeepResult(self._lease, self._id, self._run, row.id, now, text)
+
+    def result_of(self, operation: OperationId) -> Callable[[Outcome], Sequence[KeepResult]]:
+        """What keeps an operation's outcome in somebody else's transaction, once that is known.
+
+        What it gives may be called in another thread.
+        """
+        lease, id_, run, now, durable = self._lease, self._id, self._run, self.now(), self.durable
+
+        def keep(outcome: Outcome) -> Sequence[KeepResult]:
+            text = encode_record(Result(operation, now, outcome))
+            return [KeepResult(lease, id_, run, operation, now, text)] if durable else []
+
+        return keep
+
+    def write(self, writes: Sequence[Write]) -> int:
+        """Make this durable behind what was appended, and before what will be; see `House.write`."""
+        self._written = self._house.write(writes, None, self)
+        return self._written
 
     def end_with(self) -> Sequence[Write]:
         """What ends it in somebody else's transaction; nothing more is written for it then."""

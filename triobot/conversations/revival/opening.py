@@ -7,12 +7,13 @@ chat at rest, before the event is stored (`claims`).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast, final
 
 import attrs
 
 from ...errors import UnrecordableError
+from ...journal.records import Jumped, Record
 from ...journal.records import Start as StartRecord
 from ...values import decode_value, encode_value
 from ...wire.events import Event, Join, Message
@@ -46,6 +47,7 @@ class Opened:
     Attributes:
         first: the first record; without its `event` if `told` has that.
         value: as the conversation's code sees it.
+        jumped: by how much the time of day had jumped in all then (`triobot.journal.jumps`).
         durable: False if no record can hold what it was started with: then it lives as long as the process.
         told: what the record's `event` is to be, which is written down once it is asked for (`whole`).
     """
@@ -53,19 +55,38 @@ class Opened:
     first: StartRecord
     value: object = attrs.field(repr=False)
     durable: bool
+    jumped: int = 0
     told: Mapping[str, object] | None = attrs.field(default=None, repr=False)
 
-    def whole(self) -> StartRecord:
-        """The first record, as it is to be stored."""
-        return self.first if self.told is None else attrs.evolve(self.first, event=encode_value(self.told))
+    @property
+    def length(self) -> int:
+        """How many records those are."""
+        return 2 if self.jumped else 1
+
+    def records(self) -> Sequence[Record]:
+        """The first record, as it is to be stored, and what goes with it."""
+        first = self.first if self.told is None else attrs.evolve(self.first, event=encode_value(self.told))
+        return [first, *beside(first, self.jumped)]
+
+
+def beside(first: StartRecord, jumped: int) -> Sequence[Record]:
+    """What goes with a first record."""
+    return [Jumped(first.time, 0, jumped)] if jumped else []
 
 
 def open_conversation(
-    route: Route, opening: Opening, *, now: int, data: Mapping[str, str], stored: bool = False
+    route: Route,
+    opening: Opening,
+    *,
+    now: int,
+    jumped: int = 0,
+    data: Mapping[str, str],
+    stored: bool = False,
 ) -> Opened:
     """Make the first record.
 
     Args:
+        jumped: by how much the time of day has jumped in all.
         data: what the chat keeps.
         stored: the event is stored elsewhere, so that its text may wait, if it is sure to have one.
     """
@@ -73,7 +94,7 @@ def open_conversation(
     if stored and opening.value is event and route.durable and not opening.args and _has_text(event):
         told = {"event": event, "interrupted": opening.interrupted, "at": opening.at}
         bare = StartRecord(now, route.name, route.version, secrets.token_hex(16), event="", data=dict(data))
-        return Opened(bare, event, durable=True, told=told)
+        return Opened(bare, event, durable=True, jumped=jumped, told=told)
     told = {"event": opening.event, "interrupted": opening.interrupted, "at": opening.at}
     # The wire's own events are the same when they come back, and there is no need to say them twice.
     same = opening.value is opening.event and type(opening.event).__module__ == Join.__module__
@@ -88,7 +109,7 @@ def open_conversation(
     except UnrecordableError:
         durable, text, args = False, "[1,null]", "[1,[]]"
     first = StartRecord(now, route.name, route.version, secrets.token_hex(16), args, text, dict(data))
-    return Opened(first, value, durable)
+    return Opened(first, value, durable, jumped)
 
 
 def _has_text(event: Event) -> bool:

@@ -94,7 +94,8 @@ async def _stand(there: Conversation) -> None:
         if given == there.journal.given:
             break  # in a whole minute; a machine that is slow would have come further
         seconds, given = HANGS, there.journal.given
-    there.journal.hangs()
+    # A replay that doesn't come to its end: whoever has the turn waits, and not for the chat.
+    there.journal.give_up("it went on here, and now waits for something that isn't the chat's")
     with trio.move_on_after(PROMPT):
         await there.settled.wait()
 

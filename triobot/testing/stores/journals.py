@@ -25,6 +25,7 @@ from ...journals import (
     ParkConversation,
     PutStanding,
     TakeInHand,
+    WakeEarlier,
 )
 from ...seams import PutSetting, Store
 from ...wire.ids import ChatId
@@ -276,6 +277,17 @@ class JournalContract(Contract):
         assert list(await store.parked(after=0, limit=10)) == []
         (row,) = await store.unfinished(after=0, limit=10)
         assert (row.parked_because, row.error, row.in_hand) == (None, None, 0)
+
+    async def test_a_clock_set_back_lets_all_wake_earlier(self, store: Store) -> None:
+        for n, wake in enumerate([NOON, 30, None], start=1):
+            await store.commit(begin(store, n, n), standing(store, n, wake_at=wake))
+        await store.commit(ParkConversation(lease_of(store), ConversationId(1), NOON, "differs"))
+
+        await store.commit(WakeEarlier(lease_of(store), 100))
+
+        rows = await store.all_conversations(after=0, limit=10)
+        assert [row.wake_at for row in rows] == [NOON - 100, 0, None]
+        assert [row.updated_at for row in rows] == [NOON, NOON, NOON]
 
     async def test_revivals_are_counted_until_it_comes_to_rest(self, store: Store) -> None:
         in_hand = TakeInHand(lease_of(store), ConversationId(5), NOON)

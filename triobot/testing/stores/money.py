@@ -12,6 +12,8 @@ from ...errors import LocalProtocolError, StaleRowError
 from ...money import (
     AcknowledgeAlarms,
     AlarmTold,
+    Decided,
+    MovePayment,
     PaymentMove,
     PaymentRow,
     PaymentTotal,
@@ -28,6 +30,16 @@ ROW = PaymentRow(RefId("1111"), 1, "open", "button IRR", ChatId(7), 500, NOON, "
 def put(row: PaymentRow = ROW, /, **changes: object) -> PutPayment:
     """A move of a payment."""
     return PutPayment(attrs.evolve(row, **changes), "send_ok", NOON)  # type: ignore[arg-type]
+
+
+def raised(told: list[int], number: int) -> MovePayment:
+    """The amount grows by one, whatever it is."""
+
+    def grow(row: PaymentRow | None) -> list[Decided]:
+        assert row is not None
+        return [put(row, revision=row.revision + 1, amount=row.amount + 1)]
+
+    return MovePayment(ROW.id, grow, lambda: told.append(number))
 
 
 class MoneyContract(Contract):
@@ -49,6 +61,82 @@ class MoneyContract(Contract):
             assert row is not None
             assert (row.state, row.revision) == ("check", 2)
             assert await store.setting("other") is None
+
+    async def test_a_move_is_decided_from_the_row_as_it_is_when_it_is_stored(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        """Of many that come at once, each builds upon the one before, in one commit or in several."""
+        told: list[int] = []
+        async with self.opened(clock, tmp_path) as store:
+            await store.commit(put())
+
+            async def mover(number: int) -> None:
+                await store.commit(raised(told, number), PutSetting(f"unrelated{number}", "1"))
+
+            async with trio.open_nursery() as nursery:
+                for number in range(10):
+                    nursery.start_soon(mover, number)
+            await store.commit(raised(told, 10), put(ROW, revision=13), raised(told, 11))
+            row = await store.payments.get(ROW.id)
+            moves = await store.payments.history(ROW.id)
+
+            assert row is not None
+            assert (row.revision, row.amount) == (14, ROW.amount + 1)
+            assert [move.revision for move in moves] == list(range(1, 15))
+            assert sorted(told[:10]) == list(range(10))
+            assert told[10:] == [10, 11]
+            assert await store.setting("unrelated9") == "1"
+
+    async def test_a_move_that_cannot_be_refuses_its_own_commit_only(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        """And nobody is told that it is durable."""
+        told: list[int] = []
+
+        def refuse(row: PaymentRow | None) -> list[Decided]:
+            raise StaleRowError(ROW.id)
+
+        async with self.opened(clock, tmp_path) as store:
+            await store.commit(put())
+
+            async def other(number: int) -> None:
+                await store.commit(raised(told, number))
+
+            async def refused() -> None:
+                never = MovePayment(ROW.id, refuse, lambda: told.append(-1))
+                with pytest.raises(StaleRowError):
+                    await store.commit(raised(told, -2), PutSetting("refused", "1"), never)
+
+            async with trio.open_nursery() as nursery:
+                for number in range(3):
+                    nursery.start_soon(other, number)
+                nursery.start_soon(refused)
+            row = await store.payments.get(ROW.id)
+
+            assert row is not None
+            assert row.revision == 4
+            assert sorted(told) == [0, 1, 2]
+            assert await store.setting("refused") is None
+
+    async def test_a_move_goes_with_an_event_that_is_accepted(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        """Both or neither; of a payment that isn't there it may be the first row."""
+        told: list[int] = []
+
+        def first(row: PaymentRow | None) -> list[Decided]:
+            return [put()] if row is None else []
+
+        async with self.opened(clock, tmp_path) as store:
+            writes = MovePayment(ROW.id, first, lambda: told.append(1))
+            row = await accepted(store, arrival(), also=(writes, raised(told, 2)))
+            await store.commit(writes)
+            payment = await store.payments.get(ROW.id)
+
+            assert payment is not None
+            assert payment.revision == 2
+            assert told == [1, 2, 1]
+            assert [kept.seq for kept in await store.backlog(after=0, limit=9)] == [row.seq]
 
     async def test_of_many_that_move_it_at_once_one_wins(self, clock: SettableClock, tmp_path: Path) -> None:
         """Whatever shares a batch with them is stored."""

@@ -7,7 +7,6 @@ import trio
 from trio.testing import MockClock
 
 from tests.payments.cashier_rig import HOUR, MINUTE, again, open_till
-from triobot.payments.setback import Setback
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -27,7 +26,6 @@ async def test_a_lost_callback_is_found_all_the_same(autojump_clock: MockClock, 
             async with again(till):
                 await trio.sleep(20 * MINUTE)
                 assert await till.state(ticket.id) == "verified"
-        assert [alarm.kind for alarm in till.rung] == ["clock_set_back"]
 
 
 async def test_an_operator_hears_of_a_platform_that_is_away(autojump_clock: MockClock) -> None:
@@ -39,12 +37,3 @@ async def test_an_operator_hears_of_a_platform_that_is_away(autojump_clock: Mock
         till.line.fault = lambda operation: "lost"
         await trio.sleep(25 * MINUTE)
         assert "sweep_blind" in await till.alarms()
-
-
-def test_corrections_are_no_setback() -> None:
-    """A clock that is a little wrong, or is put forward, delays nothing."""
-    setback = Setback(1_000_000, 0)
-    assert setback.by(1_059_000, 60_000) == 0
-    assert setback.by(9_000_000, 120_000) == 0
-    assert setback.by(9_060_000 - 7_200_000, 180_000) == 7_200_000
-    assert setback.by(9_120_000 - 7_200_000, 240_000) == 0

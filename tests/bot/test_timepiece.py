@@ -1,0 +1,128 @@
+"""The one clock of a running bot, which knows when it was set."""
+
+from __future__ import annotations
+
+import trio
+from trio.testing import MockClock
+
+from triobot.cli.hurrying import HurriedClock, HurriedWallClock
+from triobot.clock import Steady, SystemClock, Timepiece
+from triobot.testing.virtual import VirtualWallClock
+
+
+class Machine:
+    """A machine's clocks; it may be stopped after each reading of the time of day."""
+
+    wall = 1_700_000_000_000
+    passed = 0
+    stops = 0
+
+    def now(self) -> int:
+        now, stops, self.stops = self.wall, self.stops, 0
+        self.sleeps(stops)
+        return now
+
+    def steady(self) -> int:
+        return self.passed
+
+    def sleeps(self, milliseconds: int) -> None:
+        self.wall += milliseconds
+        self.passed += milliseconds
+
+
+def test_only_what_is_set_is_a_jump() -> None:
+    """Neither the time that passes, a machine that sleeps, nor a time service's corrections."""
+    machine, told = Machine(), list[int]()
+    piece = Timepiece(machine)
+    assert piece.now() == machine.wall
+    with piece.telling(told.append):
+        machine.sleeps(8 * 3_600_000)
+        machine.wall += 4_000
+        assert piece.now() == machine.wall
+        machine.wall -= 4_000
+        assert piece.now() == machine.wall
+        assert (piece.jumped(), told) == (0, [])
+        machine.wall -= 7_200_000
+        machine.sleeps(1_000)
+        assert piece.now() == machine.wall
+        assert (piece.jumped(), told) == (-7_200_000, [-7_200_000])
+        assert piece.now() == machine.wall
+        machine.wall += 3_600_000
+        assert piece.now() == machine.wall
+        assert (piece.jumped(), told) == (-3_600_000, [-7_200_000, 3_600_000])
+    machine.wall += 3_600_000
+    piece.now()
+    assert (piece.jumped(), len(told)) == (0, 2)
+
+
+def test_a_program_that_is_stopped_while_it_looks_sees_no_jump() -> None:
+    """As in a debugger, or on a machine with too much to do."""
+    machine = Machine()
+    piece = Timepiece(machine)
+    for _ in range(2):
+        machine.stops = 60_000
+        assert piece.now() == machine.wall
+        assert piece.now() == machine.wall
+        assert piece.jumped() == 0
+
+
+def test_it_goes_on_from_what_it_knew() -> None:
+    """A clock that shows less than it did in the run before was set back meanwhile."""
+    machine, told = Machine(), list[int]()
+    piece = Timepiece(machine, jumped=1_000_000)
+    with piece.telling(told.append):
+        piece.was_seen(machine.wall + 4_000)
+        piece.was_seen(machine.wall - 90_000_000)
+        assert piece.jumped() == 1_000_000
+        piece.was_seen(machine.wall + 60_000)
+    assert (piece.jumped(), told) == (940_000, [-60_000])
+
+
+async def test_virtual_time_is_no_jump(autojump_clock: MockClock) -> None:
+    clock = VirtualWallClock()
+    piece = Timepiece(clock)
+    piece.now()
+    await trio.sleep(86_400)
+    piece.now()
+    assert piece.jumped() == 0
+    clock.set_by(86_400_000)
+    piece.now()
+    assert piece.jumped() == 86_400_000
+
+
+def test_time_that_is_skipped_is_no_jump() -> None:
+    """It has passed for Trio's clock, too."""
+
+    async def skip() -> int:
+        piece = Timepiece(HurriedWallClock(clock))
+        piece.now()
+        clock.hurry(86_400_000)
+        piece.now()
+        return piece.jumped()
+
+    clock = HurriedClock()
+    assert trio.run(skip, clock=clock) == 0
+
+
+async def test_a_clock_of_ones_own_is_compared_with_trios(autojump_clock: MockClock) -> None:
+    class Own:
+        ahead = 0
+
+        def now(self) -> int:
+            return 1_700_000_000_000 + self.ahead + int(trio.current_time() * 1000)
+
+    own = Own()
+    piece = Timepiece(own)
+    piece.now()
+    await trio.sleep(3600)
+    piece.now()
+    assert piece.jumped() == 0
+    own.ahead -= 60_000
+    piece.now()
+    assert piece.jumped() == -60_000
+
+
+def test_this_machines_clock_comes_with_one_that_nobody_sets() -> None:
+    clock = SystemClock()
+    assert isinstance(clock, Steady)
+    assert 0 <= clock.steady() <= clock.steady()

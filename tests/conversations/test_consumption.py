@@ -1,0 +1,90 @@
+"""What conversations leave behind: units, each stored whole or not at all, whatever becomes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import trio
+from doubles import FakeClock
+
+from triobot.conversations.inbox.consumption import Consumption, Refusal
+from triobot.errors import StaleRowError
+from triobot.journals import AppendRecords, ConversationId, Lease
+from triobot.money import Decided, MovePayment, PaymentRow, PutPayment
+from triobot.seams import PutSetting, Store, Write
+from triobot.store import open_memory
+from triobot.wire.ids import ChatId, RefId
+
+ROW = PaymentRow(RefId("1111"), 1, "open", "button IRR", ChatId(7), 500, 1, "{}")
+
+
+@attrs.define(eq=False)
+class Author:
+    """Who writes units, and what it was told."""
+
+    lost: bool = False
+    told: list[str] = attrs.field(factory=list[str])
+
+    def refused(self, error: Refusal) -> None:
+        self.told.append(type(error).__name__)
+
+
+def never(row: PaymentRow | None) -> Sequence[Decided]:
+    raise StaleRowError("1111")
+
+
+REFUSED: dict[str, Write] = {
+    "StaleRowError": MovePayment(RefId("1111"), never, lambda: None),
+    "JournalConflictError": AppendRecords(Lease(0, 1), ConversationId(5), 0, ("{}",)),
+    "LocalProtocolError": PutPayment(attrs.evolve(ROW, amount=-1), "made", 1),
+}
+
+
+@asynccontextmanager
+async def consuming() -> AsyncGenerator[tuple[Store, Consumption]]:
+    async with open_memory(clock=FakeClock()) as store, trio.open_nursery() as nursery:
+        consumption = Consumption(store, lambda alarm: None)
+        nursery.start_soon(consumption.keep_flushing)
+        yield store, consumption
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("why", REFUSED)
+async def test_a_unit_that_is_refused_takes_nobody_elses_with_it(why: str) -> None:
+    """Those of the same writer before it are stored, and none behind it."""
+    one, other = Author(), Author()
+    async with consuming() as (store, consumption):
+        consumption.add([PutSetting("other before", "1")], other)
+        consumption.add([PutSetting("one before", "1")], one)
+        consumption.add([PutSetting("refused", "1"), REFUSED[why]], one)
+        consumption.add([PutSetting("one behind", "1")], one)
+        consumption.add([PutSetting("nobody's", "1")])
+        await consumption.wait_for(consumption.add([PutSetting("other behind", "1")], other))
+        await consumption.wait_for(consumption.add([PutSetting("one later", "1")], one))
+
+        assert (one.told, other.told) == ([why], [])
+        for name in ("other before", "one before", "nobody's", "other behind"):
+            assert await store.setting(name) == "1"
+        for name in ("refused", "one behind", "one later"):
+            assert await store.setting(name) is None
+
+
+async def test_who_wrote_it_is_told_before_anybody_goes_on() -> None:
+    """What waits for its unit must find out that it was refused, and not that it was written."""
+    order: list[str] = []
+
+    class Teller:
+        lost = False
+
+        def refused(self, error: Refusal) -> None:
+            order.append("refused")
+
+    async with consuming() as (_, consumption):
+        added = consumption.add([REFUSED["StaleRowError"]], Teller())
+        await consumption.wait_for(added)
+        order.append("went on")
+
+    assert order == ["refused", "went on"]

@@ -1,0 +1,123 @@
+"""A restored backup: nobody knows what conversations did since it was made."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+import pytest
+import trio
+from doubles import FakeStore
+from town import Town, open_town, start
+from trio.testing import MockClock
+
+from triobot.conversations.chat import Chat
+from triobot.conversations.routes.filters import text
+from triobot.conversations.routes.router import Router
+from triobot.errors import DeliveryUnknownError
+
+
+async def say(chat: Chat, words: str, how: Literal["resend", "raise"] = "raise") -> None:
+    try:
+        await chat.send(words, on_unknown=how)
+    except DeliveryUnknownError:
+        await chat.send(f"{words}, perhaps")
+
+
+class Restored(FakeStore):
+    """A store that goes on later, as another one; MemoryJournals write epoch 0."""
+
+    def restored(self, at: int) -> None:
+        self._opening = attrs.evolve(self._opening, epoch=1, epoch_at=at, restored=True)
+
+
+async def goes_on(town: Town, seconds: float, *, restored: bool = True) -> None:
+    """Stop it, restore its store after a while, and let the next process live for some seconds."""
+    await trio.sleep(1000)
+    assert isinstance(town.store, Restored)
+    if restored:
+        town.store.restored(town.services.clock.now())
+    town.new_dispatcher()
+    async with trio.open_nursery() as nursery:
+        run = await start(nursery, town)
+        await trio.sleep(seconds)
+        await run.cut()
+
+
+@pytest.mark.parametrize(
+    ("restored", "how", "said", "counted"),
+    [
+        (True, "raise", ["once, perhaps", "twice, perhaps"], 2),
+        (True, "resend", ["once", "twice"], 2),
+        (False, "raise", ["once", "twice"], 0),
+        (False, "resend", ["once", "twice"], 0),
+    ],
+)
+async def test_what_it_comes_to_by_itself_may_have_been_done(
+    autojump_clock: MockClock, restored: bool, how: Literal["resend", "raise"], said: list[str], counted: int
+) -> None:
+    """After a deadline that has passed, and after what follows on it."""
+    bot, store = Router(), Restored()
+
+    @bot.conversation
+    async def twice(chat: Chat) -> None:
+        await chat.sleep(60)
+        await say(chat, "once", how)
+        await say(chat, "twice", how)
+
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        await trio.sleep(30)
+    await goes_on(town, 10, restored=restored)
+    assert town.sent() == said
+    assert town.counts.get("possible_repeat", 0) == counted
+
+
+@pytest.mark.parametrize("restored", [True, False])
+async def test_what_was_about_to_leave_may_have_left(autojump_clock: MockClock, restored: bool) -> None:
+    """Its intent is newer than the backup."""
+    bot, store = Router(), Restored()
+
+    @bot.conversation
+    async def once(chat: Chat) -> None:
+        await say(chat, "once")
+
+    async with open_town(bot, store=store) as town:
+        held = town.outbox.hold()
+        await town.says("hi")
+        await trio.sleep(1)
+    held.release()
+    for kept in store.journals._kept.values():
+        kept.effects.clear()  # type: ignore[attr-defined]
+    await goes_on(town, 10, restored=restored)
+    # Without the backup it had no intent, and so had not left.
+    assert town.sent() == ["once", "once, perhaps" if restored else "once"]
+
+
+@pytest.mark.parametrize("by", ["an event", "a deadline"])
+async def test_what_comes_after_the_restore_is_new(autojump_clock: MockClock, by: str) -> None:
+    bot, store = Router(), Restored()
+
+    @bot.conversation
+    async def late(chat: Chat) -> None:
+        if by == "an event":
+            await chat.receive(text())
+        else:
+            await chat.sleep(2000)
+        await say(chat, "once")
+
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        await trio.sleep(1)
+    await trio.sleep(1000)
+    store.restored(town.services.clock.now())
+    town.new_dispatcher()
+    async with trio.open_nursery() as nursery:
+        run = await start(nursery, town)
+        await trio.sleep(1)
+        if by == "an event":
+            await town.says("go")
+        await trio.sleep(1000)
+        await run.cut()
+    assert town.sent() == ["once"]
+    assert town.counts.get("possible_repeat", 0) == 0
