@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Final
@@ -20,7 +19,7 @@ import trio
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 
-from chrome import running_browser
+from chrome import Browser, running_browser
 from window import Window, window
 
 MESSAGES: Final = 5_000
@@ -110,7 +109,7 @@ async def rounds(shown: Window, called: str) -> str:
     )
 
 
-async def measure(browser: str) -> None:
+async def measure(browser: Browser) -> None:
     """Print a line of each kind."""
     async with window(browser) as shown:
         page = shown.page
@@ -119,8 +118,8 @@ async def measure(browser: str) -> None:
         print(await rounds(shown, "a page that was open all the time"))
 
         began = time.time()
-        await page.run("window.before = 1; location.reload()")
-        await page.wait("!window.before && document.querySelectorAll('.call').length >= 200")
+        await page.reload()
+        await page.wait("document.querySelectorAll('.call').length >= 200")
         print(f"a page that opens shows all that after {1_000 * (time.time() - began):.0f} ms")
         began = time.time()
         await page.type("needle", selector=".filters input")
@@ -137,10 +136,7 @@ async def measure(browser: str) -> None:
 
 def main() -> None:
     """Measure, and print."""
-    with (
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-        running_browser(Path(folder) / "profile") as browser,
-    ):
+    with running_browser() as browser:
         trio.run(measure, browser)
 
 

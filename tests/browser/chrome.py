@@ -1,48 +1,47 @@
-"""A real browser over the DevTools protocol: opens pages, evaluates, clicks, takes pictures.
+"""A real browser, driven by Playwright: opens pages, evaluates, clicks, types, takes pictures.
 
-Small on purpose: Trio and wsproto are here anyway, and a driver of one's own needs no version to match the
-browser's.
+Playwright awaits on asyncio, and the tests on Trio, as the emulator in their own process does. So the browser
+has an event loop of its own, in a thread that anyio keeps; what a test awaits is awaited there, several
+things at once if need be, and what is cancelled here is cancelled there. (Playwright's blocking interface
+would need a thread as well, and could be told neither to stop nor two things at once.)
+
+It is Debian's browser, or what else is installed, and none of Playwright's own, which is a download.
 """
 
 from __future__ import annotations
 
-import base64
-import itertools
-import json
+import importlib.util
+import re
 import shutil
-import subprocess
-import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import trio
-import wsproto
-from wsproto.events import AcceptConnection, CloseConnection, Ping, Request, TextMessage
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+# Without it, the tests of the page are skipped; they must be read for that.
+with suppress(ImportError):
+    from playwright import async_api
+
+ArgsT = ParamSpec("ArgsT")
+ResultT = TypeVar("ResultT")
+
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # A machine that does other work as well takes its time.
-PATIENCE, STARTING = 30.0, 30.0
+PATIENCE: Final = 30.0
+# Where Playwright has a patience of its own, it ends before this, and says more.
+GIVEN_UP = PATIENCE + 5
+SCREEN: Final = (1280, 800)
 
-# The browser's own words for a script whose document went away under it.
-NAVIGATED = "Inspected target navigated or closed"
-
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
+# Besides those that Playwright gives.
+FLAGS: Final = (
     "--disable-gpu",
     "--disable-quic",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--mute-audio",
     "--use-fake-device-for-media-stream",
     "--use-fake-ui-for-media-stream",
-    "--remote-debugging-port=0",
     # Nothing but this machine can be reached, whatever a page tries.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
@@ -53,255 +52,220 @@ def find_browser() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
+def what_is_missing() -> str | None:
+    """Why no page can be opened here, or None."""
+    if importlib.util.find_spec("playwright") is None:
+        return "Playwright is not installed (the extra test)"
+    return None if find_browser() else "no Chromium is installed (Debian: apt-get install chromium)"
+
+
 class PageError(AssertionError):
     """A script failed in the page, or what was waited for did not come."""
 
 
-class NavigatedError(PageError):
-    """The document was replaced by another one before it answered; nobody knows what the script did."""
+def _in_its_thread(
+    work: Callable[Concatenate[Page, ArgsT], Awaitable[ResultT]],
+) -> Callable[Concatenate[Page, ArgsT], Awaitable[ResultT]]:
+    """Await a method where the browser's loop runs; what fails there says what the page shows meanwhile."""
+
+    async def told(page: Page, *args: ArgsT.args, **options: ArgsT.kwargs) -> ResultT:
+        try:
+            return await work(page, *args, **options)
+        except (async_api.Error, AssertionError) as error:
+            raise PageError(f"{error}\n{await page.told()}") from error
+
+    @wraps(work)
+    async def asked(page: Page, *args: ArgsT.args, **options: ArgsT.kwargs) -> ResultT:
+        with trio.fail_after(GIVEN_UP):
+            return await page.browser.there(partial(told, page, *args, **options))
+
+    return asked
 
 
 class Page:
-    """One tab. What it logs as errors is in `errors`, and every address that it asked for in `requested`."""
+    """One tab. What it logs as errors is in `errors`, and every address that it asked for in `requested`.
 
-    def __init__(self, browser: Browser, session: str, context: str) -> None:
-        self._browser = browser
-        self._session = session
-        self.context = context
+    Nothing of Playwright's may be touched outside of its thread, not even what needs no waiting.
+    """
+
+    def __init__(self, browser: Browser, tab: async_api.Page) -> None:
+        self.browser = browser
         self.errors: list[str] = []
         self.requested: list[str] = []
+        self._tab = tab
+        tab.on("pageerror", lambda error: self.errors.append(error.stack or error.message))
+        tab.on("console", self._hear)
+        tab.on("request", lambda request: self.requested.append(request.url))
+        tab.on("websocket", lambda line: self.requested.append(line.url))
 
-    async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command of the protocol."""
-        return await self._browser.call(method, session=self._session, **params)
+    def _hear(self, message: async_api.ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} {message.location['url']}")
 
-    def hear(self, method: str, params: dict[str, Any]) -> None:
-        """Take in an event of the protocol."""
-        if method == "Runtime.exceptionThrown":
-            details = params["exceptionDetails"]
-            self.errors.append(details.get("exception", {}).get("description") or details["text"])
-        elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
-            self.errors.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
-        elif method == "Network.requestWillBeSent":
-            self.requested.append(params["request"]["url"])
+    async def told(self) -> str:
+        """What somebody has to know for whom the page does not do what it should."""
+        shown = "nothing that could be read"
+        with suppress(async_api.Error):
+            shown = await self._tab.inner_text("body", timeout=1_000)
+        return f"the page shows:\n{shown}\nits errors: {self.errors}"
 
+    @_in_its_thread
     async def open(self, address: str) -> None:
         """Go somewhere."""
-        await self.call("Page.navigate", url=address)
+        await self._tab.goto(address)
 
+    @_in_its_thread
+    async def reload(self) -> None:
+        """Load the same document once more."""
+        await self._tab.reload()
+
+    @_in_its_thread
+    async def beside(self, address: str) -> Page:
+        """One more tab of the same profile; it ends with that."""
+        page = Page(self.browser, await self._tab.context.new_page())
+        await page._tab.goto(address)
+        return page
+
+    @_in_its_thread
+    async def end(self) -> None:
+        """Close the profile, with all its tabs."""
+        await self._tab.context.close()
+
+    @_in_its_thread
+    async def to_front(self) -> None:
+        """Show this tab of the profile, and none of its others."""
+        await self._tab.bring_to_front()
+
+    @_in_its_thread
     async def run(self, script: str) -> Any:
         """Evaluate an expression in the page; a promise is waited for."""
-        answer = await self.call(
-            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
-        )
-        if "exceptionDetails" in answer:
-            details = answer["exceptionDetails"]
-            raise PageError(details.get("exception", {}).get("description") or details["text"])
-        return answer["result"].get("value")
+        return await self._tab.evaluate(script)
 
-    async def wait(self, condition: str, *, seconds: float = PATIENCE) -> Any:
-        """Wait until an expression is true; returns its value."""
-        with trio.move_on_after(seconds):
-            # An element itself would come back as an empty object.
-            script = f"(async (found) => ((found = await found) instanceof Node ? true : found))({condition})"
-            while True:
-                # A page that loads anew takes the question with it: it is put to the next document.
-                with suppress(NavigatedError):
-                    if value := await self.run(script):
-                        return value
-                await trio.sleep(0.03)
-        shown = await self.run("document.body.innerText")
-        raise PageError(f"never true: {condition}\nthe page shows:\n{shown}\nerrors: {self.errors}")
+    @_in_its_thread
+    async def wait(self, condition: str, *, seconds: float = PATIENCE) -> None:
+        """Wait until an expression is true, in this document or in the next one."""
+        # A function is compiled once. An expression would be at each look, which the page's policy forbids.
+        # And it is asked by the clock: a tab that lies behind others draws no frames that could be counted.
+        await self._tab.wait_for_function(f"() => ({condition})", timeout=1_000 * seconds, polling=30)
 
+    @_in_its_thread
+    async def has(self, selector: str, *, times: int | None = None) -> None:
+        """Wait until there is such an element, or until there are exactly so many."""
+        expected = async_api.expect(self._tab.locator(selector))
+        if times is None:
+            await expected.not_to_have_count(0, timeout=1_000 * PATIENCE)
+        else:
+            await expected.to_have_count(times, timeout=1_000 * PATIENCE)
+
+    async def lacks(self, selector: str) -> None:
+        """Wait until there is no such element."""
+        await self.has(selector, times=0)
+
+    @_in_its_thread
     async def sees(self, text: str, *, within: str = "body") -> None:
         """Wait until a text is to be seen."""
-        await self.wait(
-            f"[...document.querySelectorAll({json.dumps(within)})]"
-            f".some((one) => one.innerText.includes({json.dumps(text)}))"
-        )
+        found = self._tab.locator(within)
+        await async_api.expect(found).to_contain_text([text], use_inner_text=True, timeout=1_000 * PATIENCE)
 
+    @_in_its_thread
     async def click(self, selector: str, text: str = "", *, nth: int = -1) -> None:
         """Press with a real pointer what is to be seen and holds a text: the newest of them, or the `nth`."""
-        found = (
-            f"[...document.querySelectorAll({json.dumps(selector)})].filter((one) => one.offsetParent && "
-            f"one.innerText.includes({json.dumps(text)})).at({nth})"
-        )
-        await self.wait(f"Boolean({found})")
-        # Where it is, once it stands still there and nothing lies over it: a page that has just changed may
-        # still be moving, and a person would wait, too.
-        box = await self.wait(
-            "(async (one) => { if (!one) return false;"
-            " one.scrollIntoView({block: 'nearest', behavior: 'instant'});"
-            " const at = () => { const box = one.getBoundingClientRect();"
-            " return [box.x + box.width / 2, box.y + box.height / 2]; };"
-            " const before = at(); await new Promise((next) => setTimeout(next, 40)); const now = at();"
-            " const there = document.elementFromPoint(...now);"
-            " return String(before) === String(now) && there !== null && one.contains(there) ? now : false;"
-            f" }})({found})"
-        )
-        x, y = box
-        for kind in ("mousePressed", "mouseReleased"):
-            await self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        await self._click(selector, text, nth)
 
+    async def _click(self, selector: str, text: str, nth: int) -> None:
+        found = self._tab.locator(selector).filter(visible=True)
+        if text:
+            # A plain text would be found in capitals and in small letters alike.
+            found = found.filter(has_text=re.compile(re.escape(text)))
+        await found.nth(nth).click()
+
+    @_in_its_thread
     async def type(self, text: str, *, selector: str = "") -> None:
         """Write into what has the focus, or into what is named first."""
         if selector:
-            await self.click(selector, nth=0)
-        await self.call("Input.insertText", text=text)
+            await self._click(selector, "", 0)
+        await self._tab.keyboard.insert_text(text)
 
+    @_in_its_thread
     async def press(self, key: str) -> None:
         """Press a key such as Enter."""
-        code = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowUp": 38, "ArrowDown": 40}[key]
-        for kind in ("keyDown", "keyUp"):
-            text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
-            await self.call(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text
-            )
+        await self._tab.keyboard.press(key)
 
+    @_in_its_thread
     async def choose_files(self, selector: str, *paths: Path) -> None:
         """Put files into a file field, as its dialog would."""
-        document = await self.call("DOM.getDocument")
-        node = await self.call("DOM.querySelector", nodeId=document["root"]["nodeId"], selector=selector)
-        await self.call("DOM.setFileInputFiles", files=[str(path) for path in paths], nodeId=node["nodeId"])
+        await self._tab.set_input_files(selector, paths)
 
-    async def resize(self, width: int, height: int, *, dark: bool = False, scale: float = 1) -> None:
-        """Be a screen of this size, in light or dark, and of somebody who wants nothing to move."""
-        await self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=scale,
-            mobile=False,
-        )
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        still = {"name": "prefers-reduced-motion", "value": "reduce"}
-        await self.call("Emulation.setEmulatedMedia", features=[scheme, still])
-
+    @_in_its_thread
     async def picture(self, path: Path) -> None:
         """Save what is to be seen as a PNG."""
-        answer = await self.call("Page.captureScreenshot", format="png")
-        await trio.Path(path).write_bytes(base64.b64decode(answer["data"]))
+        await self._tab.screenshot(path=path)
+
+    @asynccontextmanager
+    async def refused(self, addresses: str) -> AsyncGenerator[None]:
+        """While the block runs, nobody is there at addresses that look like this one."""
+        await self.browser.there(self._tab.route, addresses, _refuse)
+        yield
+        await self.browser.there(self._tab.unroute, addresses, _refuse)
+
+
+async def _refuse(asked: async_api.Route) -> None:
+    await asked.abort("connectionrefused")
 
 
 class Browser:
-    """A running browser, by its one WebSocket."""
+    """A running browser, from Trio."""
 
-    def __init__(self, stream: trio.SocketStream, address: str) -> None:
-        parts = urlsplit(address)
-        self._stream = stream
-        self._socket = wsproto.WSConnection(wsproto.ConnectionType.CLIENT)
-        self._hello = Request(host=parts.netloc, target=parts.path)
-        self._numbers = itertools.count(1)
-        self._answers: dict[int, trio.MemorySendChannel[dict[str, Any]]] = {}
-        self._pages: dict[str, Page] = {}
-        self._lock = trio.Lock()
-        self._open = trio.Event()
-
-    async def run(self) -> None:
-        """Hear the browser, until it ends."""
-        await self._send(self._hello)
-        text = ""
-        while data := await self._stream.receive_some(1 << 16):
-            self._socket.receive_data(data)
-            for event in self._socket.events():
-                match event:
-                    case AcceptConnection():
-                        self._open.set()
-                    case TextMessage(data=piece, message_finished=done):
-                        text += piece
-                        if done:
-                            self._take(json.loads(text))
-                            text = ""
-                    case Ping():
-                        await self._send(event.response())
-                    case CloseConnection():
-                        return
-                    case _:
-                        pass
-
-    def _take(self, message: dict[str, Any]) -> None:
-        if (answer := self._answers.pop(message.get("id", 0), None)) is not None:
-            answer.send_nowait(message)
-        elif (page := self._pages.get(message.get("sessionId", ""))) is not None:
-            page.hear(message["method"], message["params"])
-
-    async def _send(self, event: Any) -> None:
-        async with self._lock:
-            await self._stream.send_all(self._socket.send(event))
-
-    async def call(self, method: str, *, session: str = "", **params: Any) -> dict[str, Any]:
-        """One command; waits for its answer."""
-        await self._open.wait()
-        number = next(self._numbers)
-        send, receive = trio.open_memory_channel[dict[str, Any]](1)
-        self._answers[number] = send
-        command: dict[str, Any] = {"id": number, "method": method, "params": params}
-        if session:
-            command["sessionId"] = session
-        await self._send(TextMessage(data=json.dumps(command)))
-        with trio.fail_after(PATIENCE):
-            answer = await receive.receive()
-        if "error" in answer:
-            message = answer["error"]["message"]
-            raise (NavigatedError if message == NAVIGATED else PageError)(f"{method}: {message}")
-        return dict(answer["result"])
+    def __init__(self, portal: BlockingPortal, inside: async_api.Browser) -> None:
+        self._inside = inside
+        self.there = portal.call_async
 
     @asynccontextmanager
-    async def page(self, address: str = "about:blank") -> AsyncGenerator[Page]:
-        """A tab while the block runs, with a profile of its own: it shares nothing with others."""
-        made = await self.call("Target.createBrowserContext", disposeOnDetach=True)
-        page = await self.tab(made["browserContextId"], address)
-        yield page
-        await self.call("Target.disposeBrowserContext", browserContextId=page.context)
+    async def page(
+        self, address: str, *, size: tuple[int, int] = SCREEN, dark: bool = False
+    ) -> AsyncGenerator[Page]:
+        """A tab while the block runs, with a profile of its own: it shares nothing with others.
 
-    async def tab(self, context: str, address: str) -> Page:
-        """One more tab of a profile; it ends with that."""
-        target = await self.call("Target.createTarget", url="about:blank", browserContextId=context)
-        attached = await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-        page = self._pages[attached["sessionId"]] = Page(self, attached["sessionId"], context)
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            await page.call(f"{domain}.enable")
-        await page.resize(1280, 800)
-        await page.open(address)
-        return page
+        It is that of somebody with a screen of this size, in light or dark, who wants nothing to move.
+        """
+        page = await self.there(self._first_tab, size, dark)
+        try:
+            await page.open(address)
+            yield page
+        finally:
+            # Not even for a test that is cancelled may it stay: the browser serves the others, too.
+            with trio.move_on_after(PATIENCE, shield=True):
+                await page.end()
+
+    async def _first_tab(self, size: tuple[int, int], dark: bool) -> Page:
+        width, height = size
+        context = await self._inside.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+        )
+        context.set_default_timeout(1_000 * PATIENCE)
+        return Page(self, await context.new_page())
 
 
 @contextmanager
-def running_browser(folder: Path) -> Generator[str]:
-    """Run a browser while the block runs, with its profile in `folder`; yields where to reach it."""
-    path = find_browser()
-    assert path is not None
-    command = [path, *FLAGS, f"--user-data-dir={folder}", "about:blank"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield _address(process, folder / "DevToolsActivePort")
-    finally:
-        process.terminate()
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _address(process: subprocess.Popen[bytes], file: Path) -> str:
-    deadline = time.monotonic() + STARTING
-    while process.poll() is None and time.monotonic() < deadline:
-        if file.exists() and (text := file.read_text().strip()).count("\n") == 1:
-            port, _, place = text.partition("\n")
-            return f"ws://127.0.0.1:{port}{place}"
-        time.sleep(0.02)
-    raise PageError(f"the browser did not start: {process.poll()}")
+def running_browser() -> Generator[Browser]:
+    """Run a browser while the block runs."""
+    with (
+        start_blocking_portal("asyncio", name="browser") as portal,
+        portal.wrap_async_context_manager(_launched()) as inside,
+    ):
+        yield Browser(portal, inside)
 
 
 @asynccontextmanager
-async def connect_browser(address: str) -> AsyncGenerator[Browser]:
-    """Reach a running browser while the block runs."""
-    port = urlsplit(address).port
-    assert port is not None
-    stream = await trio.open_tcp_stream("127.0.0.1", port)
-    async with stream, trio.open_nursery() as nursery:
-        browser = Browser(stream, address)
-        nursery.start_soon(browser.run)
-        yield browser
-        nursery.cancel_scope.cancel()
+async def _launched() -> AsyncGenerator[async_api.Browser]:
+    async with async_api.async_playwright() as playwright:
+        # The sandbox is off, as Playwright has it: nothing but our own page is shown.
+        browser = await playwright.chromium.launch(
+            executable_path=find_browser(), args=FLAGS, timeout=1_000 * PATIENCE
+        )
+        try:
+            yield browser
+        finally:
+            await browser.close()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-from chrome import running_browser
+from chrome import Browser, running_browser
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    """Where the browser is to be reached."""
-    with running_browser(tmp_path_factory.mktemp("browser") / "profile") as address:
-        yield address
+def browser() -> Generator[Browser]:
+    """The running browser."""
+    with running_browser() as running:
+        yield running

@@ -13,6 +13,7 @@ import httpx
 import PIL.Image
 import pytest
 import trio
+from chrome import Browser
 from window import Window, needs_browser, window
 
 from triobot.emulator import acts
@@ -48,12 +49,12 @@ def said(shown: Window) -> list[object]:
     return [entry.content for entry in entries if entry.author is not None]
 
 
-async def test_people_talk_in_both_directions(browser: str) -> None:
+async def test_people_talk_in_both_directions(browser: Browser) -> None:
     """Joining, texts of both directions of writing, edits and deletions in place, typing, another chat."""
     async with window(browser, joined=False) as shown:
         page = shown.page
         await page.click(".join", "Start")
-        await page.wait("document.querySelector('.compose')")
+        await page.has(".compose")
         first = shown.sends("سلام! ۲۵۰٬۰۰۰ ریال\nand (some) English")
         await page.sees("سلام!", within=".bubble")
         assert await page.run("getComputedStyle(document.querySelector('.text')).direction") == "rtl"
@@ -79,7 +80,7 @@ async def test_people_talk_in_both_directions(browser: str) -> None:
         await page.sees("1", within=f"[data-chat='{ali.chat_id}'] .badge")
         await page.click(".chat-item", "علی")
         await page.sees("for Ali", within=".bubble")
-        await page.wait(f"!document.querySelector('[data-chat=\"{ali.chat_id}\"] .badge')")
+        await page.lacks(f"[data-chat='{ali.chat_id}'] .badge")
 
 
 async def arrives(events: Sequence[object], count: int) -> None:
@@ -89,7 +90,7 @@ async def arrives(events: Sequence[object], count: int) -> None:
             await trio.sleep(0.01)
 
 
-async def test_a_reader_who_scrolled_up_stays_there(browser: str) -> None:
+async def test_a_reader_who_scrolled_up_stays_there(browser: Browser) -> None:
     """And is told how much has come; who is at the end stays there, even when a picture comes late."""
     async with window(browser) as shown:
         page = shown.page
@@ -117,7 +118,7 @@ async def test_a_reader_who_scrolled_up_stays_there(browser: str) -> None:
         await page.wait(at_end)
 
 
-async def test_buttons_keys_and_forms(browser: str) -> None:
+async def test_buttons_keys_and_forms(browser: Browser) -> None:
     """A press waits for its answer; keys that share something ask first; a form sends what was filled in."""
     async with window(browser) as shown:
         page, chat, exchange = shown.page, shown.sara.chat_id, shown.exchange
@@ -129,19 +130,19 @@ async def test_buttons_keys_and_forms(browser: str) -> None:
         )
         shown.sends("Which?", buttons=InlineKeyboard(rows))
         await page.click(".inline-button", "Same", nth=1)
-        await page.wait("document.querySelector('.inline-button.waiting')")
+        await page.has(".inline-button.waiting")
         await arrives(pressed, 1)
         assert isinstance(pressed[-1], Press) and pressed[-1].value == "two"
         exchange.perform(AnswerCallback(chat, pressed[-1].callback_id, "Well chosen", False))
         await page.sees("Well chosen", within=".toast")
-        await page.wait("!document.querySelector('.inline-button.waiting')")
+        await page.lacks(".inline-button.waiting")
         await page.click(".inline-button", "Same", nth=0)
         await arrives(pressed, 2)
         assert isinstance(pressed[-1], Press) and pressed[-1].value == "one"
         exchange.perform(AnswerCallback(chat, pressed[-1].callback_id, "Look here", True))
         await page.sees("Look here", within=".sheet")
         await page.press("Escape")
-        await page.wait("!document.querySelector('.sheet')")
+        await page.lacks(".sheet")
 
         assert await page.run("document.querySelector('a.inline-button').href") == "https://example.org/a"
         assert await page.run("document.querySelectorAll('a.inline-button').length") == 1
@@ -203,8 +204,8 @@ async def test_buttons_keys_and_forms(browser: str) -> None:
         }
 
         # Another document knows what was sent, and sends it once more.
-        await page.run("window.before = 1; location.reload()")
-        await page.wait("!window.before && document.querySelector('.native-form .sent')")
+        await page.reload()
+        await page.has(".native-form .sent")
         await page.click(".submit", "Go")
         await page.sees("Sent (2)", within=".native-form")
         first, again = pressed[-2:]
@@ -212,13 +213,13 @@ async def test_buttons_keys_and_forms(browser: str) -> None:
         assert again.values == first.values
 
 
-async def test_files_of_every_kind(browser: str, tmp_path: Path) -> None:
+async def test_files_of_every_kind(browser: Browser, tmp_path: Path) -> None:
     async with window(browser) as shown:
         page = shown.page
         png = tmp_path / "red.png"
         png.write_bytes(picture())
         await page.choose_files(".composer input[type=file]", png)
-        await page.wait("document.querySelector('.sheet img.preview')")
+        await page.has(".sheet img.preview")
         await page.type("look", selector=".sheet input")
         await page.press("Enter")
         await page.wait("document.querySelector('.picture img')?.complete")
@@ -227,23 +228,23 @@ async def test_files_of_every_kind(browser: str, tmp_path: Path) -> None:
         assert isinstance(sent, Image) and (sent.caption, sent.filename) == ("look", "red.png")
         assert await page.run("document.querySelector('.picture img').srcset.split(',').length") == 5
         await page.click(".picture")
-        await page.wait("document.querySelectorAll('.sheet .versions a').length === 5")
+        await page.has(".sheet .versions a", times=5)
         await page.press("Escape")
 
         for kind in ("video", "audio", "voice", "file"):
             await page.choose_files(".composer input[type=file]", png)
-            await page.wait("document.querySelector('.sheet select')")
+            await page.has(".sheet select")
             await page.run(f"document.querySelector('.sheet select').value = '{kind}'")
             await page.click(".sheet .primary")
-            await page.wait(f"document.querySelector('.media-{kind}')")
+            await page.has(f".media-{kind}")
         assert await page.run("[...document.querySelectorAll('a[download]')].at(-1).download") == "red.png"
 
         await page.click(".speak")
         await page.sees("Recording", within=".composer")
         await trio.sleep(0.4)
         await page.click(".composer .send")
-        await page.wait("document.querySelectorAll('.media-voice').length === 2")
-        await page.wait("document.querySelectorAll('.compose').length === 1")
+        await page.has(".media-voice", times=2)
+        await page.has(".compose", times=1)
 
         elsewhere = Descriptor.from_object(
             {"type": "file", "path": "https://example.org/x.png", "filesize": 3, "filename": "x.png"}
@@ -257,7 +258,7 @@ async def test_files_of_every_kind(browser: str, tmp_path: Path) -> None:
 HOSTILE = "<img src=x onerror='hacked=1'><script>hacked=1</script>\"'`${hacked=1}{{hacked}}</textarea>\u202e"
 
 
-async def test_hostile_texts_stay_texts(browser: str) -> None:
+async def test_hostile_texts_stay_texts(browser: Browser) -> None:
     """Wherever a bot or a person puts markup, it is to be read, and does nothing."""
     async with window(browser) as shown:
         page, exchange, world = shown.page, shown.exchange, shown.platform.world
@@ -323,7 +324,7 @@ async def test_hostile_texts_stay_texts(browser: str) -> None:
         page.errors[:] = [error for error in page.errors if "/files/" not in error]
 
 
-async def test_a_wallet_pays_fails_and_gets_back(browser: str) -> None:
+async def test_a_wallet_pays_fails_and_gets_back(browser: Browser) -> None:
     async with window(browser) as shown:
         page, sara, exchange = shown.page, shown.sara, shown.exchange
         ref_ids = ("1000000000000001", "1000000000000002", "1000000000000003")
@@ -340,13 +341,13 @@ async def test_a_wallet_pays_fails_and_gets_back(browser: str) -> None:
         await page.sees("800,000 rials", within=".balance")
         await page.sees("not verified yet", within=".bill")
         exchange.perform(VerifyPayment(sara.chat_id, ref_ids[0]))  # type: ignore[arg-type]
-        await page.wait("document.querySelector('.bill.captured')")
+        await page.has(".bill.captured")
 
         await page.click(".inline-button.pay", "Buy 2")
         await page.click(".more-options summary")
         await page.run("document.querySelector('.sheet select').value = '1004'")
         await page.click(".confirm-pay")
-        await page.wait("!document.querySelector('.sheet')")
+        await page.lacks(".sheet")
         assert sara.wallet["IRR"] == 800_000
 
         await page.click(".inline-button.pay", "Buy 3")
@@ -355,7 +356,7 @@ async def test_a_wallet_pays_fails_and_gets_back(browser: str) -> None:
         await page.wait("/^(59|60):/.test(document.querySelector('.countdown').textContent)")
         await page.click(".wide-button", "Let an hour pass")
         await page.sees("800,000 rials", within=".balance")
-        await page.wait("document.querySelector('.bill.refunded')")
+        await page.has(".bill.refunded")
 
         await page.click(".bill .button", "Pay")
         await page.click(".confirm-pay")
@@ -364,7 +365,7 @@ async def test_a_wallet_pays_fails_and_gets_back(browser: str) -> None:
         await page.sees("850,000 rials", within=".balance")
 
 
-async def test_requests_are_seen_filtered_and_copied(browser: str) -> None:
+async def test_requests_are_seen_filtered_and_copied(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
         await page.click(".rail .tab", "Requests")
@@ -379,17 +380,18 @@ async def test_requests_are_seen_filtered_and_copied(browser: str) -> None:
         await page.sees('"id": ', within=".call-details")
         await page.run("navigator.clipboard.writeText = async (text) => (window.copied = text)")
         await page.click(".call-details .chip", "curl")
-        copied = await page.wait("window.copied")
+        await page.wait("window.copied")
+        copied = await page.run("window.copied")
         assert copied == (
             'curl -X POST "$BASE_URL"/sendMessage -H "token: $TOKEN"'
             " -H 'Content-Type: application/x-www-form-urlencoded'"
             f" --data-raw 'chat_id={shown.sara.chat_id}&type=text&data=it%27s+%24HOME'"
         )
         await page.type("sendaction", selector=".filters input")
-        await page.wait("document.querySelectorAll('.call').length === 1")
+        await page.has(".call", times=1)
 
 
-async def test_requests_of_long_ago_are_looked_up(browser: str) -> None:
+async def test_requests_of_long_ago_are_looked_up(browser: Browser) -> None:
     """A page that opens is told of the newest; further back lead a button, and looking for something."""
     async with window(browser) as shown:
         page, traffic = shown.page, shown.exchange.traffic
@@ -397,13 +399,13 @@ async def test_requests_of_long_ago_are_looked_up(browser: str) -> None:
             call = traffic.begin("event", "early" if number == 3 else "text", number)
             traffic.end(call, 0.001, 200)
         await page.run("localStorage.setItem('triobot-panel', 'inspector')")
-        await page.run("window.before = 1; location.reload()")
-        await page.wait("!window.before && document.querySelectorAll('.call').length === 200")
+        await page.reload()
+        await page.has(".call", times=200)
         known = "import('/page/world.js').then(({world}) => world.calls.size)"
         assert await page.run(known) == 400
         for rows in (400, 600):
             await page.click(".calls .older")
-            await page.wait(f"document.querySelectorAll('.call').length === {rows}")
+            await page.has(".call", times=rows)
         numbers = await page.run("[...document.querySelectorAll('.call')].map((one) => +one.dataset.call)")
         assert numbers == list(range(call.number, call.number - 600, -1))
 
@@ -414,7 +416,7 @@ async def test_requests_of_long_ago_are_looked_up(browser: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no shell that could be tricked")
-async def test_a_copied_request_is_one_request_and_no_other_command(browser: str) -> None:
+async def test_a_copied_request_is_one_request_and_no_other_command(browser: Browser) -> None:
     """Whatever a path or a body holds, a shell makes it the arguments of curl, and nothing else."""
     tricks = (
         "x;echo HACKED",
@@ -441,7 +443,7 @@ async def test_a_copied_request_is_one_request_and_no_other_command(browser: str
             ]
 
 
-async def test_mischief_is_planned_and_taken_back(browser: str) -> None:
+async def test_mischief_is_planned_and_taken_back(browser: Browser) -> None:
     async with window(browser) as shown:
         page, exchange = shown.page, shown.exchange
         await page.click(".rail .tab", "Mischief")
@@ -450,14 +452,14 @@ async def test_mischief_is_planned_and_taken_back(browser: str) -> None:
         await page.sees("Posted twice", within=".planned")
         assert len(exchange.plan.pending()) == 2
         await page.click(".all-well")
-        await page.wait("!document.querySelector('.planned')")
+        await page.lacks(".planned")
         assert exchange.plan.pending() == ()
         await page.click(".chip", "+10 minutes")
         await page.sees("10 minutes ahead", within=".mischief")
         assert exchange.clock.ahead == 600_000
 
 
-async def test_groups_and_people_are_made_side_by_side(browser: str) -> None:
+async def test_groups_and_people_are_made_side_by_side(browser: Browser) -> None:
     async with window(browser) as shown:
         page, world = shown.page, shown.platform.world
         await page.click(".list-heading .icon-button", nth=0)
@@ -480,19 +482,20 @@ async def test_groups_and_people_are_made_side_by_side(browser: str) -> None:
 
         await page.click(".thread-header .icon-button", nth=-1)
         await page.click(".menu button", "beside")
-        await page.wait("document.querySelectorAll('.thread').length === 2")
+        await page.has(".thread", times=2)
         await page.click(".thread-header .icon-button", nth=-1)
         await page.click(".menu button", "Leave")
         await page.sees("Start", within=".thread-foot")
 
 
-async def test_the_token_is_needed_and_leaves_the_address(browser: str) -> None:
+async def test_the_token_is_needed_and_leaves_the_address(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
         assert await page.run("location.hash") == ""
-        await page.run("location.reload()")
-        await page.wait("document.querySelector('.thread')")
-        await page.run("sessionStorage.clear(); location.reload()")
+        await page.reload()
+        await page.has(".thread")
+        await page.run("sessionStorage.clear()")
+        await page.reload()
         await page.sees("Open the address", within=".gate")
         # What no browser could even ask with is as wrong as any other.
         for wrong in ("", "سلام", "wrong"):
@@ -503,15 +506,15 @@ async def test_the_token_is_needed_and_leaves_the_address(browser: str) -> None:
             await page.sees("Open the address", within=".gate")
         await page.type(f"{shown.platform.page_url}/#%63ontrol", selector=".gate input")
         await page.press("Enter")
-        await page.wait("document.querySelector('.thread')")
+        await page.has(".thread")
         page.errors[:] = [error for error in page.errors if "403" not in error]
 
 
-async def test_persian_on_a_phone_in_the_dark(browser: str) -> None:
-    async with window(browser, dark=True) as shown:
+async def test_persian_on_a_phone_in_the_dark(browser: Browser) -> None:
+    async with window(browser, size=(390, 780), dark=True) as shown:
         page = shown.page
-        await page.resize(390, 780, dark=True)
-        await page.run("localStorage.setItem('triobot-language', 'fa'); location.reload()")
+        await page.run("localStorage.setItem('triobot-language', 'fa')")
+        await page.reload()
         await page.wait("document.dir === 'rtl' && document.querySelector('.chat-item')")
         assert await page.run("document.documentElement.dataset.theme") == "dark"
         assert await page.run("Boolean(document.querySelector('.panes')?.offsetParent)") is False

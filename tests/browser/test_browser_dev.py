@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from chrome import Page, connect_browser
+from chrome import Browser, Page
 from window import needs_browser
 
 pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @asynccontextmanager
-async def developing(browser: str, folder: Path, example: str, *, join: bool = True) -> AsyncGenerator[Page]:
+async def developing(
+    browser: Browser, folder: Path, example: str, *, join: bool = True
+) -> AsyncGenerator[Page]:
     """Run the command on a copy of an example, and open the address that it prints; at the end, Ctrl-C."""
     for name in (f"{example}.py", "pizza.jpg"):
         shutil.copy(ROOT / "examples" / name, folder)
@@ -38,7 +40,7 @@ async def developing(browser: str, folder: Path, example: str, *, join: bool = T
             while (found := re.search(r"http://\S+/#\S+", (folder / "log").read_text())) is None:
                 assert popen.poll() is None, (folder / "log").read_text()
                 await trio.sleep(0.05)
-        async with connect_browser(browser) as connected, connected.page(found[0]) as page:
+        async with browser.page(found[0]) as page:
             if join:
                 await page.click(".join")
             yield page
@@ -60,7 +62,7 @@ async def sees(page: Page, text: str) -> None:
     await page.sees(text, within=".row.theirs:nth-last-child(1) .bubble")
 
 
-async def test_a_pizza_in_spite_of_everything(browser: str, tmp_path: Path) -> None:
+async def test_a_pizza_in_spite_of_everything(browser: Browser, tmp_path: Path) -> None:
     """Text, buttons, a place, a form, money; on the way the process is killed, its file broken and mended."""
     source = tmp_path / "pizza.py"
     async with developing(browser, tmp_path, "pizza") as page:
@@ -99,7 +101,7 @@ async def test_a_pizza_in_spite_of_everything(browser: str, tmp_path: Path) -> N
         await page.sees("Floor: please enter a whole number.")
         # Asked again, in a form of its own, which holds what was typed: only what was wrong is mended.
         again = "[...document.querySelectorAll('.native-form')].at(-1).querySelector('input[name=%s]')"
-        await page.wait("document.querySelectorAll('.native-form').length === 2")
+        await page.has(".native-form", times=2)
         assert await page.run(f"{again % 'floor'}.value") == "three"
         assert await page.run(f"{again % 'doorbell'}.value") == "Ahmadi"
         await page.click(".native-form input[name=floor]", nth=-1)
@@ -115,7 +117,7 @@ async def test_a_pizza_in_spite_of_everything(browser: str, tmp_path: Path) -> N
         await page.sees("verified", within=".bill.captured")
 
 
-async def test_a_shop_pages_and_is_paid(browser: str, tmp_path: Path) -> None:
+async def test_a_shop_pages_and_is_paid(browser: Browser, tmp_path: Path) -> None:
     async with developing(browser, tmp_path, "shop") as page:
         await page.click(".rail .tab", "Bot")
         await page.sees("running", within=".phase-line")

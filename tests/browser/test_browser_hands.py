@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 import trio
+from chrome import Browser
 from window import Window, needs_browser, window
 
 from triobot.emulator import acts
@@ -25,19 +26,20 @@ async def settled(shown: Window) -> None:
     await shown.page.wait(f"document.querySelector('[data-id=\"{shown.sends('.')}\"]')")
 
 
-async def test_the_next_address_opens_in_the_same_tab(browser: str) -> None:
+async def test_the_next_address_opens_in_the_same_tab(browser: Browser) -> None:
     """It differs from the last one behind the # only, where browsers don't load anew."""
     async with window(browser) as shown:
         page = shown.page
-        await page.run("sessionStorage.setItem('triobot-control', 'an-old-one'); location.reload()")
+        await page.run("sessionStorage.setItem('triobot-control', 'an-old-one')")
+        await page.reload()
         await page.sees("Open the address", within=".gate")
         await page.open(shown.platform.page_address)
-        await page.wait("document.querySelector('.thread')")
+        await page.has(".thread")
         assert await page.run("location.hash") == ""
         page.errors[:] = [error for error in page.errors if "403" not in error]
 
 
-async def test_a_broken_address_asks_for_another(browser: str) -> None:
+async def test_a_broken_address_asks_for_another(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
         await page.run("sessionStorage.clear()")
@@ -47,15 +49,15 @@ async def test_a_broken_address_asks_for_another(browser: str) -> None:
         page.errors[:] = [error for error in page.errors if "403" not in error]
 
 
-async def test_a_keyboard_keeps_its_place(browser: str) -> None:
+async def test_a_keyboard_keeps_its_place(browser: Browser) -> None:
     """What is drawn anew under the focus gives it back."""
     async with window(browser) as shown:
         page = shown.page
         message = shown.sends("choose", buttons=PAIR)
-        await page.wait(f"document.querySelector('[data-id=\"{message}\"]')")
+        await page.has(f"[data-id='{message}']")
         await page.run("document.querySelectorAll('.inline-button')[1].focus()")
         await page.press("Enter")
-        await page.wait("document.querySelector('.inline-button.waiting')")
+        await page.has(".inline-button.waiting")
         await settled(shown)
         assert await page.run(FOCUSED) == "Two"
 
@@ -68,13 +70,13 @@ async def test_a_keyboard_keeps_its_place(browser: str) -> None:
         call = shown.exchange.traffic.begin("event", "text", 0)
         shown.exchange.traffic.end(call, 0.1, 200)
         shown.exchange.tell()
-        await page.wait("document.querySelector('.call-head')")
+        await page.has(".call-head")
         await page.run("document.querySelector('.call-head').focus()")
         await page.press("Enter")
         await page.wait("document.activeElement.ariaExpanded === 'true'")
 
 
-async def test_dialogs_and_menus_by_keyboard(browser: str) -> None:
+async def test_dialogs_and_menus_by_keyboard(browser: Browser) -> None:
     """Tab stays in a dialog; arrows lead through a menu, and Escape back to where it came from."""
     async with window(browser) as shown:
         page = shown.page
@@ -98,7 +100,7 @@ async def test_dialogs_and_menus_by_keyboard(browser: str) -> None:
         assert await page.run("document.querySelector('.persona').tagName") == "SPAN"
 
 
-async def test_a_pile_of_marks_does_not_hold_the_page_up(browser: str) -> None:
+async def test_a_pile_of_marks_does_not_hold_the_page_up(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
         shown.sends("A\u0301 na\u0308ive and then a" + "\u0301" * 50_000)
@@ -107,7 +109,7 @@ async def test_a_pile_of_marks_does_not_hold_the_page_up(browser: str) -> None:
         assert await page.run("document.querySelector('.bubble .text').textContent.length") < 100
 
 
-async def test_descriptors_that_make_no_sense(browser: str) -> None:
+async def test_descriptors_that_make_no_sense(browser: Browser) -> None:
     """A bot may send any; what can't be shown is left out."""
     async with window(browser) as shown:
         known = await shown.exchange.upload("voice", "a.bin", io.BytesIO(b"x"))
@@ -119,7 +121,7 @@ async def test_descriptors_that_make_no_sense(browser: str) -> None:
         assert "NaN" not in await shown.page.run("document.querySelector('.messages').innerText")
 
 
-async def test_a_chat_that_nobody_reads_costs_little(browser: str) -> None:
+async def test_a_chat_that_nobody_reads_costs_little(browser: Browser) -> None:
     """A browser keeps some hundred messages of each chat, whether or not it was ever opened."""
     async with window(browser) as shown:
         page, world = shown.page, shown.platform.world
@@ -140,22 +142,21 @@ async def test_a_chat_that_nobody_reads_costs_little(browser: str) -> None:
         await page.sees("read", within=".bubble")
 
 
-async def test_what_did_not_leave_is_not_lost(browser: str) -> None:
+async def test_what_did_not_leave_is_not_lost(browser: Browser) -> None:
     """While the emulator is away, the page says so in its own words, and keeps what was written."""
     async with window(browser) as shown:
         page = shown.page
-        await page.call("Network.setBlockedURLs", urls=["*/say"])
-        await page.type("Is anybody there?", selector=".compose")
-        await page.press("Enter")
-        await page.sees("The emulator can't be reached", within=".toast")
-        assert await page.run("document.querySelector('.compose').value") == "Is anybody there?"
-        await page.call("Network.setBlockedURLs", urls=[])
+        async with page.refused("**/say"):
+            await page.type("Is anybody there?", selector=".compose")
+            await page.press("Enter")
+            await page.sees("The emulator can't be reached", within=".toast")
+            assert await page.run("document.querySelector('.compose').value") == "Is anybody there?"
         await page.press("Enter")
         await page.sees("Is anybody there?", within=".mine .bubble")
-        page.errors[:] = [error for error in page.errors if "ERR_BLOCKED_BY_CLIENT" not in error]
+        page.errors[:] = [error for error in page.errors if "ERR_CONNECTION_REFUSED" not in error]
 
 
-async def test_panels_keep_the_focus(browser: str) -> None:
+async def test_panels_keep_the_focus(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
         await page.click(".rail .tab", "Mischief")
@@ -168,7 +169,7 @@ async def test_panels_keep_the_focus(browser: str) -> None:
         assert "+100,000" in await page.run(FOCUSED)
 
 
-async def test_a_bot_in_a_loop_does_not_fill_the_memory(browser: str) -> None:
+async def test_a_bot_in_a_loop_does_not_fill_the_memory(browser: Browser) -> None:
     """Not even while somebody reads further up."""
     async with window(browser) as shown:
         page = shown.page
@@ -191,7 +192,7 @@ async def test_a_bot_in_a_loop_does_not_fill_the_memory(browser: str) -> None:
         await page.wait("document.querySelectorAll('.row').length <= 900")
 
 
-async def test_what_is_said_at_once_stands_side_by_side(browser: str) -> None:
+async def test_what_is_said_at_once_stands_side_by_side(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
         await page.run(
@@ -208,7 +209,7 @@ async def test_what_is_said_at_once_stands_side_by_side(browser: str) -> None:
         assert boxes[0][0] > 0
 
 
-async def test_today_becomes_yesterday(browser: str) -> None:
+async def test_today_becomes_yesterday(browser: Browser) -> None:
     """Where the clock is put forward, only the last day is today; and a day begins before who joins on it."""
     async with window(browser, joined=False) as shown:
         page = shown.page

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from chrome import Page
+from chrome import Browser, Page
 from test_browser_dev import developing, says, sees
 from window import needs_browser
 
@@ -30,7 +30,8 @@ async def kill(page: Page) -> None:
     await page.click(".kill")
     await page.click(".banner .button")
     await page.wait("document.querySelector('.banner').hidden")
-    await page.wait("import('/page/world.js').then(({world}) => world.bot.phase === 'running')")
+    await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+    await page.wait("window.world.bot.phase === 'running'")
 
 
 async def order(page: Page, *, killed: bool) -> None:
@@ -96,14 +97,13 @@ def without_repeats(shown: Sequence[dict[str, Any]], like: Sequence[dict[str, An
 
 
 @pytest.mark.parametrize("language", ["en", "fa"])
-async def test_a_kill_in_the_middle_is_not_noticed(browser: str, tmp_path: Path, language: str) -> None:
+async def test_a_kill_in_the_middle_is_not_noticed(browser: Browser, tmp_path: Path, language: str) -> None:
     """The two people of one bot: one orders undisturbed, the other while the process dies three times."""
     async with developing(browser, tmp_path, "pizza", join=False) as page:
-        await page.wait("document.querySelector('.join')")
-        await page.run(
-            f"window.before = 1; localStorage.setItem('triobot-language', '{language}'); location.reload()"
-        )
-        await page.wait("!window.before && document.querySelector('.join')")
+        await page.has(".join")
+        await page.run(f"localStorage.setItem('triobot-language', '{language}')")
+        await page.reload()
+        await page.has(".join")
         assert await page.run("document.documentElement.dir") == ("rtl" if language == "fa" else "ltr")
         await order(page, killed=False)
         await page.click(".chat-item", "علی")
@@ -124,4 +124,4 @@ async def test_a_kill_in_the_middle_is_not_noticed(browser: str, tmp_path: Path,
         assert starts == 4
 
         await page.click(".rail .tab[data-panel=inside]")
-        await page.wait("document.querySelector('.inside-summary')")
+        await page.has(".inside-summary")

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import trio
-from chrome import PageError, connect_browser
+from chrome import Browser, PageError
 from window import needs_browser
 
 from triobot.emulator.pusher import PushSettings
@@ -19,7 +19,7 @@ pytestmark = [needs_browser, pytest.mark.processes]
 TABS = 8
 
 
-async def test_eight_tabs_show_and_act(browser: str) -> None:
+async def test_eight_tabs_show_and_act(browser: Browser) -> None:
     async with trio.open_nursery() as nursery:
         platform: Emulator = await nursery.start(
             partial(
@@ -33,19 +33,19 @@ async def test_eight_tabs_show_and_act(browser: str) -> None:
         )
         world = platform.world
         sara = world.add_user("Sara")
-        async with connect_browser(browser) as connected, connected.page(platform.page_address) as first:
+        async with browser.page(platform.page_address) as first:
             tabs = [first]
             while len(tabs) < TABS:
-                tabs.append(await connected.tab(first.context, platform.page_address))
+                tabs.append(await first.beside(platform.page_address))
             for tab in tabs:
-                await tab.call("Page.bringToFront")
-                await tab.wait("document.querySelector('.thread')")
-            await first.call("Page.bringToFront")
+                await tab.to_front()
+                await tab.has(".thread")
+            await first.to_front()
             await first.click(".join")
             await first.sees("joined", within=".messages")
             platform.exchange.perform(SendMessage(sara.chat_id, "to all of you"))
             for number, tab in enumerate(tabs):
-                await tab.call("Page.bringToFront")
+                await tab.to_front()
                 await tab.sees("to all of you", within=".bubble")
                 await tab.type(f"from tab {number}", selector=".compose")
                 await tab.press("Enter")
@@ -54,7 +54,8 @@ async def test_eight_tabs_show_and_act(browser: str) -> None:
             assert [tab.errors for tab in tabs] == [[]] * TABS
 
             # Whoever can't say the token hears nothing.
-            await first.run("sessionStorage.setItem('triobot-control', 'wrong'); location.reload()")
+            await first.run("sessionStorage.setItem('triobot-control', 'wrong')")
+            await first.reload()
             await first.sees("Open the address", within=".gate")
             with pytest.raises(PageError):
                 await first.wait("document.querySelector('.bubble')", seconds=0.5)

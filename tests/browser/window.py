@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import attrs
 import pytest
 import trio
-from chrome import Page, connect_browser, find_browser
+from chrome import SCREEN, Browser, Page, what_is_missing
 
 from triobot.emulator import acts
 from triobot.emulator.exchange import Exchange
@@ -24,9 +24,7 @@ from triobot.wire.markup import InlineKeyboard, ReplyKeyboard
 from triobot.wire.operations import SendMessage
 from triobot.wire.results import Sent
 
-needs_browser = pytest.mark.skipif(
-    find_browser() is None, reason="no Chromium is installed (Debian: apt-get install chromium)"
-)
+needs_browser = pytest.mark.skipif(what_is_missing() is not None, reason=str(what_is_missing()))
 
 
 @attrs.define
@@ -60,7 +58,9 @@ class Window:
 
 
 @asynccontextmanager
-async def window(browser: str, *, joined: bool = True, dark: bool = False) -> AsyncGenerator[Window]:
+async def window(
+    browser: Browser, *, joined: bool = True, size: tuple[int, int] = SCREEN, dark: bool = False
+) -> AsyncGenerator[Window]:
     """Open the page of a platform with one person, whose chat it shows.
 
     At the end: the page has failed nowhere, and has asked nobody but this machine for anything.
@@ -79,10 +79,9 @@ async def window(browser: str, *, joined: bool = True, dark: bool = False) -> As
         sara = platform.world.add_user("Sara", irr=1_000_000, coin=10)
         if joined:
             platform.exchange.act(partial(acts.join, platform.world, sara))
-        async with connect_browser(browser) as connected, connected.page() as page:
-            await page.resize(1280, 800, dark=dark)
-            await page.open(platform.page_address)
-            await page.wait("document.querySelector('.thread')")
+        async with browser.page(platform.page_address, size=size, dark=dark) as page:
+            # A narrow screen shows the chats first.
+            await page.has(".thread" if size == SCREEN else ".chat-item")
             yield Window(platform, page, sara)
             assert page.errors == []
             asked = {urlsplit(address) for address in page.requested}
