@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -43,7 +42,9 @@ async def tea(chat: Chat) -> None:
 
 @bot.aside(text("remind me"))
 async def remind(chat: Chat) -> None:
-    await chat.sleep(24 * 3600)
+    async with chat.open_nursery() as nursery:
+        nursery.start_soon(chat.sleep, 24 * 3600)
+        await chat.send("I will.")  # so whoever sees this knows that the day has begun
     await chat.send("A day has passed.")
 
 
@@ -94,7 +95,7 @@ async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> Non
         await lena.sees("Too slow.")
 
         await lena.says("remind me")
-        await trio.sleep(0.3)
+        await lena.sees("I will.")
         await skip(dev, 23 * HOUR)
         await dev.app.post("bot/kill", {})
         await dev.wait_phase("killed")
@@ -132,10 +133,10 @@ async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
     async with developing(tmp_path, *again, port=port) as dev:
         lena = await dev.app.user("Lena")
         await lena.joins()
-        await dev.wait_phase("running")
         await lena.says("remind me")
-        await trio.sleep(0.5)
+        await lena.sees("I will.", within=20)
         await skip(dev, 23 * HOUR)
+        await dev.ends()
 
     async with developing(tmp_path, *again, port=port) as dev:
         lena = await dev.app.known("Lena")
@@ -160,20 +161,23 @@ async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
         await dev.app.post("bot/kill", {})
         await dev.wait_phase("killed")
         await mona.presses("Tea")
-        dev.popen.send_signal(signal.SIGINT)
-        assert await trio.to_thread.run_sync(partial(dev.popen.wait, timeout=20)) == 0
+        await dev.ends()
 
     assert (tmp_path / "dev.db.platform").stat().st_mode & 0o077 == 0
+    (tmp_path / "bot.py").write_text(f"{CHOOSE}(")
     async with developing(tmp_path, *again, port=port) as dev:
         lena, mona = await dev.app.known("Lena"), await dev.app.known("Mona")
+        # They see what comes from now on, so the bot must not be faster.
+        await dev.wait_phase("failed")
+        (tmp_path / "bot.py").write_text(CHOOSE)
+        await dev.app.post("bot/restart", {})
         await mona.sees("Tea it is.", within=20)
         question, picture, *_ = await lena.history()
         assert (question.text, picture.text, (await lena.wallet())["IRR"]) == ("Which?", "look", 5_000)
         assert await lena.opens(picture) == b"\x89PNG\r\n\x1a\n"
         await lena.presses("Coffee")
         await lena.sees("Coffee it is.", within=20)
-        dev.popen.send_signal(signal.SIGINT)
-        await trio.to_thread.run_sync(partial(dev.popen.wait, timeout=20))
+        await dev.ends()
 
     # Without its store it is another world, which nobody has joined.
     (tmp_path / "dev.db").unlink()
