@@ -186,6 +186,36 @@ async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
             await dev.app.known("Lena")
 
 
+@pytest.mark.processes
+async def test_what_is_done_right_before_an_end_is_kept(tmp_path: Path) -> None:
+    """A bot that fails has no store yet, but its users have spoken; and windows are closed, too."""
+    (tmp_path / "bot.py").write_text(f"{CHOOSE}(")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    again = ("--no-reload", "--store", f"sqlite:{tmp_path}/dev.db")
+    async with developing(tmp_path, *again, port=port) as dev:
+        await dev.wait_phase("failed")
+        lena = await dev.app.user("Lena")
+        await lena.joins()
+        await dev.ends()
+
+    async with developing(tmp_path, *again, port=port) as dev:
+        lena = await dev.app.known("Lena")
+        await dev.wait_phase("failed")
+        (tmp_path / "bot.py").write_text(CHOOSE)
+        await dev.app.post("bot/restart", {})
+        await lena.sees("Which?", within=20)
+        await dev.app.user("Mona")
+        await dev.ends(by=signal.SIGHUP)
+
+    async with developing(tmp_path, *again, port=port) as dev:
+        await dev.app.known("Mona")
+        await dev.app.user("Nina")
+        await dev.ends(by=signal.SIGTERM)
+
+    assert "Nina" in (tmp_path / "dev.db.platform").read_text()
+
+
 def test_skipped_time_belongs_to_a_store_that_is_there(tmp_path: Path) -> None:
     store = f"sqlite:{tmp_path}/dev.db"
     keep_skipped(store, 90_000)
