@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -76,6 +78,21 @@ async def choose(chat: Chat) -> None:
 """
 
 
+def two_ports() -> int:
+    """A free port with another one behind it: the store belongs to one address, so every run needs them.
+
+    None that the system gives to whoever connects: such a one may be taken by the time that it is needed.
+    """
+    for port in random.SystemRandom().sample(range(20_000, 30_000, 2), 100):
+        with (
+            suppress(OSError),
+            socket.create_server(("127.0.0.1", port)),
+            socket.create_server(("127.0.0.1", port + 1)),
+        ):
+            return port
+    raise AssertionError("no two ports are free")
+
+
 async def skip(dev: Dev, seconds: float) -> None:
     await dev.app.post("clock", {"seconds": seconds})
 
@@ -126,9 +143,7 @@ async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> Non
 async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
     """What was due within a day is due within what is left of it, for the next run as well."""
     (tmp_path / "bot.py").write_text(BOT)
-    # The store belongs to one address, so both runs need the same port, and the one behind it.
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = two_ports()
     again = ("--no-reload", "--store", f"sqlite:{tmp_path}/dev.db")
     async with developing(tmp_path, *again, port=port) as dev:
         lena = await dev.app.user("Lena")
@@ -149,8 +164,7 @@ async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
 async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
     """Who has joined, what was said, which button waits, and what was said while no bot was there."""
     (tmp_path / "bot.py").write_text(CHOOSE)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = two_ports()
     again = ("--no-reload", "--store", f"sqlite:{tmp_path}/dev.db")
     async with developing(tmp_path, *again, port=port) as dev:
         lena, mona = await dev.app.user("Lena", irr=5_000), await dev.app.user("Mona")
@@ -190,8 +204,7 @@ async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
 async def test_what_is_done_right_before_an_end_is_kept(tmp_path: Path) -> None:
     """A bot that fails has no store yet, but its users have spoken; and windows are closed, too."""
     (tmp_path / "bot.py").write_text(f"{CHOOSE}(")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = two_ports()
     again = ("--no-reload", "--store", f"sqlite:{tmp_path}/dev.db")
     async with developing(tmp_path, *again, port=port) as dev:
         await dev.wait_phase("failed")
