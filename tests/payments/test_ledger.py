@@ -148,6 +148,32 @@ def test_an_inquiry_alone_grants_nothing() -> None:
     assert after(again, "inquire_ok").state == "verified"
 
 
+@pytest.mark.parametrize(
+    ("error_at", "seen_at", "state"),
+    [
+        (50, 59, "verified"),  # the hour isn't over: it can't have gone back
+        (66, 77, "verifying"),  # it may have gone back, and was paid once more
+        (12, 12, "verified"),
+        (66, 66, "verifying"),  # the first "verified" is long ago
+    ],
+)
+def test_who_pays_once_more_after_the_refund_has_not_been_captured(
+    error_at: int, seen_at: int, state: str
+) -> None:
+    """A "verified" of the inquiry on both sides of an error is proof only if no refund fits between them."""
+    entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_unknown")
+    entry = after(entry, "inquire_ok", at=START + 10 * MINUTE)
+    entry = after(entry, "verify_begun", "verify_error", at=START + error_at * MINUTE)
+    entry = after(entry, "inquire_ok", at=START + seen_at * MINUTE)
+    assert entry.state == state
+    if state == "verifying":
+        assert (entry.ask, entry.check_at) == ("verify", START + seen_at * MINUTE)
+        at_once = after(entry, "verify_begun", "verify_error", "inquire_ok", at=START + seen_at * MINUTE)
+        assert at_once.state == "verified"
+        late = after(entry, "verify_begun", "verify_error", at=START + seen_at * MINUTE)
+        assert after(late, "inquire_ok", at=START + (seen_at + 2) * MINUTE).state == "verifying"
+
+
 def test_a_decline_is_believed_after_an_examination_that_began_behind_it() -> None:
     """Declined while a verify is on its way: that one began too early."""
     entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "1003", "verify_error")

@@ -209,6 +209,12 @@ FINAL: Final = frozenset({1001, 1002, USED})
 LINGER: Final = 5 * 60 * 1_000
 """How long after it was begun a verify that we gave up may still reach the platform."""
 
+WINDOW: Final = 60 * 60 * 1_000
+"""The platform gives back what was not verified so long after it was paid (interface section 1)."""
+
+AT_ONCE: Final = 60 * 1_000
+"""In so little time nobody gets money back and pays once more."""
+
 AFTERLIFE: Final = 75 * 60 * 1_000
 """After so long nothing is paid and not captured: the hour, and a quarter for clocks that differ."""
 
@@ -267,9 +273,22 @@ def _inquired(entry: Entry, answer: Answer, now: int) -> FactName:
 def _is_proof(entry: Entry, now: int) -> bool:
     """Whether another "verified" of the inquiry means captured; the interface doesn't say what paid is.
 
-    If a verify between two such answers said "error", there was nothing left for it to capture. What nobody
-    wants isn't verified; but what is only paid goes back within the hour.
+    If a verify between two such answers said "error", there was nothing left for it to capture: unless the
+    money had gone back before it, and was paid once more after it. That takes an hour since it was certainly
+    not paid; and time between the three answers. What nobody wants isn't verified; but what is only paid goes
+    back within the hour.
     """
     if entry.seen_at is None:
         return False
-    return entry.verify_said == "error" or (not entry.wanted and now >= entry.seen_at + AFTERLIFE)
+    if not entry.wanted and now >= entry.seen_at + AFTERLIFE:
+        return True
+    if entry.verify_said != "error" or entry.asked_at is None:
+        return False
+    too_early = entry.asked_at + LINGER < unpaid_until(entry) + WINDOW
+    return too_early or max(entry.asked_at - entry.seen_at, now - entry.asked_at) <= AT_ONCE
+
+
+def unpaid_until(entry: Entry) -> int:
+    """The last moment at which it was certainly not paid."""
+    known = [at for at in (entry.clean_at, entry.sent_at) if at is not None]
+    return max(known, default=entry.made_at)

@@ -169,10 +169,15 @@ def _answered(entry: Entry, answer: Answer, name: FactName, now: int) -> Entry:
         lost = answer.word == "unknown"
         entry = attrs.evolve(entry, verify_said=said, doubt_at=entry.asked_at if lost else entry.doubt_at)
     elif name == "inquire_seen":
-        entry = attrs.evolve(entry, seen_at=entry.seen_at or now, verify_said=None)
+        entry = attrs.evolve(entry, seen_at=now if _anew(entry) else entry.seen_at, verify_said=None)
     if name in ("verify_ok", "verify_wrong", "inquire_ok", "inquire_wrong"):
         return attrs.evolve(entry, captured=answer.amount)
     return entry
+
+
+def _anew(entry: Entry) -> bool:
+    """Whether a "verified" of the inquiry is the first since the platform said otherwise."""
+    return entry.seen_at is None or entry.verify_said == "error"
 
 
 def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
@@ -275,7 +280,7 @@ def _with_duties(
                     )
                     continue
                 # Seen for the first time, the platform answers again: its hour may be nearly over.
-                again = after.check_at if name == "inquire_seen" and before.seen_at else now
+                again = after.check_at if name == "inquire_seen" and not _anew(before) else now
                 after = attrs.evolve(after, check_at=again, ask="verify")
             case "examine":
                 # Wanted: verified again, which captures or says error. Else it is only asked about.

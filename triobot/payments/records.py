@@ -14,9 +14,9 @@ from ..money import AcknowledgeAlarms, PaymentNotice, PaymentRow, PutPayment, Ra
 from ..values import decode_value, encode_value, expect, register
 from ..wire.events import Sender
 from .entry import Entry, State
-from .facts import FactName
+from .facts import WINDOW, FactName
 from .ledger import Impossible, Moved
-from .schedule import WINDOW, due_at, urgency, verify_by
+from .schedule import due_at, urgency, verify_by
 
 register(Entry, name="triobot.payment")
 register(PaymentNotice, name="triobot.PaymentNotice")

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 import attrs
 
 from .entry import Entry, State
-from .facts import AFTERLIFE
+from .facts import AFTERLIFE, WINDOW, unpaid_until
 
 SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
@@ -33,9 +33,6 @@ BLIND_STILL: Final = 30 * MINUTE
 """After so long it is said again: who has acknowledged it has to hear of what was paid since, in its hour."""
 
 HINT_AGE: Final = 30 * MINUTE
-WINDOW: Final = HOUR
-"""The platform gives back what was not verified so long after it was paid (interface section 1)."""
-
 
 BUTTON_LIFE: Final = DAY
 INVOICE_LIFE: Final = DAY
@@ -65,12 +62,6 @@ def next_check(entry: Entry, now: int) -> int:
     if hinted or not entry.clean:
         return now + pause(PAUSES, entry.tries, UNCLEAR)
     return now + SWEEP
-
-
-def unpaid_until(entry: Entry) -> int:
-    """The last moment at which it was certainly not paid."""
-    known = [at for at in (entry.clean_at, entry.sent_at) if at is not None]
-    return max(known, default=entry.made_at)
 
 
 def verify_by(entry: Entry) -> int:
