@@ -53,6 +53,11 @@ class Dev:
                 await trio.sleep(0.05)
         return bot
 
+    async def ends(self, by: signal.Signals = signal.SIGINT) -> None:
+        """Ctrl-C: whatever was done until now is kept. Without it, the command is killed."""
+        self.popen.send_signal(by)
+        assert await trio.to_thread.run_sync(partial(self.popen.wait, timeout=20)) == 0
+
     async def wait_log(self, words: str) -> None:
         with trio.fail_after(20):
             while words not in self.log.read_text():
@@ -61,7 +66,7 @@ class Dev:
 
 @asynccontextmanager
 async def developing(folder: Path, *arguments: str, port: int = 0, **environ: str) -> AsyncGenerator[Dev]:
-    """Run the command on `folder`'s bot.py."""
+    """Run the command on `folder`'s bot.py; at the end it is killed, unless it `ends` before."""
     log = folder / "dev.log"
     with log.open("w") as errors:
         popen = subprocess.Popen(
@@ -135,8 +140,7 @@ async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> No
         await sara.says("Now?")
         await sara.sees("Who are you?", within=20)
 
-        dev.popen.send_signal(signal.SIGINT)
-        assert await trio.to_thread.run_sync(partial(dev.popen.wait, timeout=15)) == 0
+        await dev.ends()
         assert not is_alive(running["pid"])
     assert not (tmp_path / "production.db").exists()
     assert "Traceback" not in dev.log.read_text()

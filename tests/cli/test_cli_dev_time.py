@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import socket
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -43,7 +44,9 @@ async def tea(chat: Chat) -> None:
 
 @bot.aside(text("remind me"))
 async def remind(chat: Chat) -> None:
-    await chat.sleep(24 * 3600)
+    async with chat.open_nursery() as nursery:
+        nursery.start_soon(chat.sleep, 24 * 3600)
+        await chat.send("I will.")  # so whoever sees this knows that the day has begun
     await chat.send("A day has passed.")
 
 
@@ -75,6 +78,21 @@ async def choose(chat: Chat) -> None:
 """
 
 
+def two_ports() -> int:
+    """A free port with another one behind it: the store belongs to one address, so every run needs them.
+
+    None that the system gives to whoever connects: such a one may be taken by the time that it is needed.
+    """
+    for port in random.SystemRandom().sample(range(20_000, 30_000, 2), 100):
+        with (
+            suppress(OSError),
+            socket.create_server(("127.0.0.1", port)),
+            socket.create_server(("127.0.0.1", port + 1)),
+        ):
+            return port
+    raise AssertionError("no two ports are free")
+
+
 async def skip(dev: Dev, seconds: float) -> None:
     await dev.app.post("clock", {"seconds": seconds})
 
@@ -94,7 +112,7 @@ async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> Non
         await lena.sees("Too slow.")
 
         await lena.says("remind me")
-        await trio.sleep(0.3)
+        await lena.sees("I will.")
         await skip(dev, 23 * HOUR)
         await dev.app.post("bot/kill", {})
         await dev.wait_phase("killed")
@@ -125,17 +143,15 @@ async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> Non
 async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
     """What was due within a day is due within what is left of it, for the next run as well."""
     (tmp_path / "bot.py").write_text(BOT)
-    # The store belongs to one address, so both runs need the same port, and the one behind it.
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = two_ports()
     again = ("--no-reload", "--store", f"sqlite:{tmp_path}/dev.db")
     async with developing(tmp_path, *again, port=port) as dev:
         lena = await dev.app.user("Lena")
         await lena.joins()
-        await dev.wait_phase("running")
         await lena.says("remind me")
-        await trio.sleep(0.5)
+        await lena.sees("I will.", within=20)
         await skip(dev, 23 * HOUR)
+        await dev.ends()
 
     async with developing(tmp_path, *again, port=port) as dev:
         lena = await dev.app.known("Lena")
@@ -148,8 +164,7 @@ async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
 async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
     """Who has joined, what was said, which button waits, and what was said while no bot was there."""
     (tmp_path / "bot.py").write_text(CHOOSE)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = two_ports()
     again = ("--no-reload", "--store", f"sqlite:{tmp_path}/dev.db")
     async with developing(tmp_path, *again, port=port) as dev:
         lena, mona = await dev.app.user("Lena", irr=5_000), await dev.app.user("Mona")
@@ -160,26 +175,58 @@ async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
         await dev.app.post("bot/kill", {})
         await dev.wait_phase("killed")
         await mona.presses("Tea")
-        dev.popen.send_signal(signal.SIGINT)
-        assert await trio.to_thread.run_sync(partial(dev.popen.wait, timeout=20)) == 0
+        await dev.ends()
 
     assert (tmp_path / "dev.db.platform").stat().st_mode & 0o077 == 0
+    (tmp_path / "bot.py").write_text(f"{CHOOSE}(")
     async with developing(tmp_path, *again, port=port) as dev:
         lena, mona = await dev.app.known("Lena"), await dev.app.known("Mona")
+        # They see what comes from now on, so the bot must not be faster.
+        await dev.wait_phase("failed")
+        (tmp_path / "bot.py").write_text(CHOOSE)
+        await dev.app.post("bot/restart", {})
         await mona.sees("Tea it is.", within=20)
         question, picture, *_ = await lena.history()
         assert (question.text, picture.text, (await lena.wallet())["IRR"]) == ("Which?", "look", 5_000)
         assert await lena.opens(picture) == b"\x89PNG\r\n\x1a\n"
         await lena.presses("Coffee")
         await lena.sees("Coffee it is.", within=20)
-        dev.popen.send_signal(signal.SIGINT)
-        await trio.to_thread.run_sync(partial(dev.popen.wait, timeout=20))
+        await dev.ends()
 
     # Without its store it is another world, which nobody has joined.
     (tmp_path / "dev.db").unlink()
     async with developing(tmp_path, *again, port=port) as dev:
         with pytest.raises(AppError, match="nobody of this name"):
             await dev.app.known("Lena")
+
+
+@pytest.mark.processes
+async def test_what_is_done_right_before_an_end_is_kept(tmp_path: Path) -> None:
+    """A bot that fails has no store yet, but its users have spoken; and windows are closed, too."""
+    (tmp_path / "bot.py").write_text(f"{CHOOSE}(")
+    port = two_ports()
+    again = ("--no-reload", "--store", f"sqlite:{tmp_path}/dev.db")
+    async with developing(tmp_path, *again, port=port) as dev:
+        await dev.wait_phase("failed")
+        lena = await dev.app.user("Lena")
+        await lena.joins()
+        await dev.ends()
+
+    async with developing(tmp_path, *again, port=port) as dev:
+        lena = await dev.app.known("Lena")
+        await dev.wait_phase("failed")
+        (tmp_path / "bot.py").write_text(CHOOSE)
+        await dev.app.post("bot/restart", {})
+        await lena.sees("Which?", within=20)
+        await dev.app.user("Mona")
+        await dev.ends(by=signal.SIGHUP)
+
+    async with developing(tmp_path, *again, port=port) as dev:
+        await dev.app.known("Mona")
+        await dev.app.user("Nina")
+        await dev.ends(by=signal.SIGTERM)
+
+    assert "Nina" in (tmp_path / "dev.db.platform").read_text()
 
 
 def test_skipped_time_belongs_to_a_store_that_is_there(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import secrets
 import signal
 import socket
 import sys
+from contextlib import closing
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -70,7 +71,7 @@ def declare(commands: Commands) -> None:
 
 
 def dev(arguments: argparse.Namespace) -> None:
-    """Run the platform, the page and the bot until Ctrl-C."""
+    """Run the platform, the page and the bot until Ctrl-C, or until the terminal's window is closed."""
     import trio
 
     from .loading import parse_target
@@ -96,13 +97,14 @@ async def _dev(arguments: argparse.Namespace) -> None:
     if arguments.store is not None:
         token, platform_port = _LASTING_TOKEN, arguments.port + 1 if arguments.port else 0
     with (
-        trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
+        trio.open_signal_receiver(*_endings()) as signals,
         socket.create_server(("127.0.0.1", 0)) as listening,
         TemporaryDirectory(prefix="triobot-dev-") as folder,
+        # However it ends, and when nothing can happen on the platform any more.
+        closing(Lasting(arguments.store)) as lasting,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
         ahead = read_skipped(store)
-        lasting = Lasting(store, keep=arguments.store is not None)
         keeper = Keeper(
             arguments.bot,
             listening.fileno(),
@@ -129,7 +131,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
             platform.exchange.bot = keeper
             lasting.load(platform.exchange)
             _populate(platform)
-            platforms.start_soon(lasting.keep, platform.exchange)
+            platforms.start_soon(lasting.keep)
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
@@ -144,7 +146,15 @@ async def _dev(arguments: argparse.Namespace) -> None:
                 platforms.start_soon(_kill_on_next, signals, keeper)
                 bots.cancel_scope.cancel()
             platforms.cancel_scope.cancel()
-        lasting.close(platform.exchange)
+
+
+def _endings() -> list[signal.Signals]:
+    """The signals that end it in order: Ctrl-C, a polite kill, and the closing of the terminal's window."""
+    endings = [signal.SIGINT, signal.SIGTERM]
+    # Who said nohup wants it to outlive the window.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        endings.append(signal.SIGHUP)
+    return endings
 
 
 def child_environment(

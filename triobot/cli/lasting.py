@@ -25,62 +25,82 @@ if TYPE_CHECKING:
 # What is lost by a kill -9 of the platform itself; a chat of thousands of messages takes a while to write.
 _EVERY: Final = 2.0
 _SHARE: Final = 20
+_BEFORE: Final = "before_its_store"
 
 
 @final
 class Lasting:
-    """Where a platform is kept between runs; nowhere beside a store that is made only now, or in memory.
+    """Where a platform is kept between runs; nowhere beside a store that is in memory, or is thrown away.
+
+    Args:
+        store: the address of a store that outlives the run; None where none does.
 
     Attributes:
         folder: where its files are; None where nothing is kept.
     """
 
-    def __init__(self, store: str, *, keep: bool) -> None:
-        self._path = lasting_path(store, "platform") if keep else None
+    def __init__(self, store: str | None) -> None:
+        self._path = lasting_path(store, "platform") if store is not None else None
         self.folder: Path | None = None
+        self._exchange: Exchange | None = None
         if self._path is not None:
             self.folder = self._path.with_suffix(".files")
-            if not self._path.with_suffix("").exists():
+            if not self._store_is_there() and not self._is_before_its_store():
                 # The store was thrown away, and who knew these people with it.
                 self._path.unlink(missing_ok=True)
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def load(self, exchange: Exchange) -> None:
-        """Put back the platform of the run before.
+        """Put back the platform of the run before; from now on it is this one that is kept.
 
         Raises:
             ConfigError: its file is damaged.
         """
-        if self._path is None or not self._path.exists():
-            return
-        try:
-            pending = load_world(exchange.world, json.loads(self._path.read_bytes()))
-        except (UnreadableWorldError, ValueError) as error:
-            raise ConfigError(
-                f"{self._path} should hold the platform of the run before, and can't be read; "
-                "delete it together with the store, or mend it"
-            ) from error
-        exchange.pusher.push(*pending)
+        if self._path is not None and self._path.exists():
+            try:
+                pending = load_world(exchange.world, json.loads(self._path.read_bytes()))
+            except (UnreadableWorldError, ValueError) as error:
+                raise ConfigError(
+                    f"{self._path} should hold the platform of the run before, and can't be read; "
+                    "delete it together with the store, or mend it"
+                ) from error
+            exchange.pusher.push(*pending)
+        self._exchange = exchange
 
-    async def keep(self, exchange: Exchange) -> None:
+    async def keep(self) -> None:
         """Write down what happens, for ever; a moment behind it."""
-        if self._path is None:
+        if self._path is None or self._exchange is None:
             return
         heard, written = 0, None
         while True:
-            heard = await exchange.wait_news(heard)
+            heard = await self._exchange.wait_news(heard)
             began = trio.current_time()
-            kept = dump_world(exchange.world, exchange.pusher.pending, closed=False)
+            kept = self._dump(self._exchange, closed=False)
             # Most news is of requests, and of the bot's process.
             if kept != written:
                 await trio.to_thread.run_sync(self._write, kept)
                 written = kept
             await trio.sleep(max(_EVERY, _SHARE * (trio.current_time() - began)))
 
-    def close(self, exchange: Exchange) -> None:
-        """Write down how it ended."""
-        if self._path is not None:
-            self._write(dump_world(exchange.world, exchange.pusher.pending, closed=True))
+    def close(self) -> None:
+        """Write down how it ended; nothing where none was loaded, so that what is damaged can be mended."""
+        if self._path is not None and self._exchange is not None:
+            self._write(self._dump(self._exchange, closed=True))
+
+    def _dump(self, exchange: Exchange, *, closed: bool) -> JsonObject:
+        kept = dump_world(exchange.world, exchange.pusher.pending, closed=closed)
+        return {**kept, _BEFORE: not self._store_is_there()}
+
+    def _store_is_there(self) -> bool:
+        return cast("Path", self._path).with_suffix("").exists()
+
+    def _is_before_its_store(self) -> bool:
+        """Whether no bot had made the store when this was written: it failed, or the run was short."""
+        try:
+            kept = json.loads(cast("Path", self._path).read_bytes())
+        except (OSError, ValueError):
+            return False
+        return isinstance(kept, dict) and cast("JsonObject", kept).get(_BEFORE) is True
 
     def _write(self, kept: JsonObject) -> None:
         path = cast("Path", self._path)
