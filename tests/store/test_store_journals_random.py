@@ -285,3 +285,4 @@ def test_both_engines_do_what_is_promised(history: list[list[JournalWrite]]) -> 
                 )
             assert tally["parked"] == len(parked)
             assert tally["conversations"] == len(model.ids_of(lambda one: True))
+    engines.sql.close()

@@ -4,7 +4,7 @@ path, and none that runs again and again, walks through a table."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -50,12 +50,13 @@ class _Watched(sqlite3.Connection):
 
 
 @pytest.fixture
-def watched() -> _Watched:
+def watched() -> Iterator[_Watched]:
     connection = sqlite3.connect(":memory:", isolation_level=None, factory=_Watched)
     connection.asked = []
     for migration in MIGRATIONS:
         run_migration(connection, migration, MIGRATIONS)
-    return connection
+    yield connection
+    connection.close()
 
 
 def plans(watched: _Watched) -> list[str]:
