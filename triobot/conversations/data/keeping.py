@@ -64,9 +64,13 @@ class Kept:
         if self.values is None and any_declared():
             stored = await self._house.keeping.stored(self._chat_id)
             if self.values is None:  # another conversation of the chat may have been faster
-                self.values = dict(stored)
-                for key, value in self._put_early.items():
-                    self.put(key, value)
+                self.begin_with(stored)
+
+    def begin_with(self, stored: Mapping[str, str]) -> None:
+        """The store had this, before anything was put here."""
+        self.values = dict(stored)
+        for key, value in self._put_early.items():
+            self.put(key, value)
 
     def put(self, key: str, value: str | None, *, writer: Conversation | None = None) -> None:
         """Keep this, or with None nothing, under a key; other conversations are told as a turn of theirs."""

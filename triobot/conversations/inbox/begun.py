@@ -3,8 +3,8 @@
 Most conversations end well before anything of them has to be known; then that row is all that was ever
 stored of them, and it is consumed. One that comes to rest, or does more than one thing, is written out by
 itself (`ConversationWorld`). What was under way when the last process ended is written out by the next one,
-before anything else happens there, so that it is revived as every other conversation. For
-operators it is one all along (`begun_journal`).
+before anything else happens there, so that it is revived as every other conversation. For operators it is one
+all along (`begun_journal`).
 """
 
 from __future__ import annotations

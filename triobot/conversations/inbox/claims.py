@@ -155,10 +155,10 @@ class Claims:
             owner=beginning.owner,
             made=beginning.opened,
         )
-        if beginning.reads:
-            life.kept.values = dict(beginning.opened.first.data)
         for key, value in puts:
             life.kept.put(key, value)
+        if beginning.reads:
+            life.kept.begin_with(beginning.opened.first.data)
         life.places.live[beginning.owner] = begun
         self._hall.count("taken_at_once")
         self._hall.start(begun)
