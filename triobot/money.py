@@ -243,9 +243,6 @@ class MovePayment:
     committed: Callable[[], None] = attrs.field(repr=False)
 
 
-LedgerWrite: TypeAlias = MoneyWrite | MovePayment
-
-
 # --- what conversations and payments say to one another
 
 

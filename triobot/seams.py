@@ -21,7 +21,7 @@ from .alarm_kinds import OnAlarm as OnAlarm
 from .alarm_kinds import RaiseAlarm as RaiseAlarm
 from .jobs import BroadcastJob, BroadcastWrite, Receiver
 from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
-from .money import AlarmRows, LedgerWrite, PaymentRows
+from .money import AlarmRows, MoneyWrite, MovePayment, PaymentRows
 from .wire.events import Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
@@ -284,7 +284,7 @@ class PutData:
     value: str | None = attrs.field(repr=False)
 
 
-Write: TypeAlias = (
+PlainWrite: TypeAlias = (
     Consume
     | Acknowledge
     | Intent
@@ -294,8 +294,10 @@ Write: TypeAlias = (
     | PutData
     | JournalWrite
     | BroadcastWrite
-    | LedgerWrite
-)
+    | MoneyWrite
+)  # says what is stored, without a look at what is there
+Write: TypeAlias = PlainWrite | MovePayment
+Beginning: TypeAlias = Callable[[Callable[[], Mapping[str, str]]], str | None]  # see `Store.accept`
 
 
 @final
@@ -330,9 +332,6 @@ class Forgotten:
     records: int
     values: int
     others: int
-
-
-Beginning: TypeAlias = Callable[[Callable[[], Mapping[str, str]]], str | None]  # see `Store.accept`
 
 
 class Store(Protocol):

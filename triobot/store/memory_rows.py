@@ -24,6 +24,7 @@ from ..seams import (
     InboxRow,
     Intent,
     KeepRaw,
+    PlainWrite,
     PutData,
     PutSetting,
     Quota,
@@ -39,7 +40,7 @@ from .deliveries import Delivery, cutoff, is_redelivery
 from .memory_journals import MemoryJournals
 from .memory_money import MemoryMoney
 from .money_admission import MONEY
-from .moves import PlainWrite, all_decided
+from .moves import all_decided
 from .retention import Retention
 from .ring import overflows
 from .tally import Tally

@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
-from ..jobs import BroadcastWrite
-from ..journals import JournalWrite
-from ..money import Decided, MoneyWrite, MovePayment, PaymentRow, PutPayment
-from ..seams import Acknowledge, Consume, Intent, KeepRaw, PutData, PutSetting, Settle, Write
+from ..money import Decided, MovePayment, PaymentRow, PutPayment
+from ..seams import PlainWrite, Write
 from ..wire.ids import RefId
 from .admission import admit_writes
-
-PlainWrite: TypeAlias = (
-    Consume
-    | Acknowledge
-    | Intent
-    | Settle
-    | KeepRaw
-    | PutSetting
-    | PutData
-    | JournalWrite
-    | BroadcastWrite
-    | MoneyWrite
-)
-"""A write that says what is stored, without a look at what is there."""
 
 
 def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:
