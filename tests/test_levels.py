@@ -15,7 +15,9 @@ MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
 SEAMS = (
-    WIRE | {"alarm_kinds", "money", "values", "resources", "jobs", "journals", "seams", "secrets"} | {"clock"}
+    WIRE
+    | {"alarm_kinds", "arrivals", "money", "values", "resources", "jobs", "journals", "seams", "secrets"}
+    | {"clock"}
 )
 HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
@@ -34,7 +36,8 @@ ALLOWED: dict[str, set[str]] = {
     "journals": WIRE,
     "alarm_kinds": set(),
     "money": WIRE | {"alarm_kinds", "journals"},
-    "seams": WIRE | {"alarm_kinds", "jobs", "journals", "money"},
+    "arrivals": WIRE | {"journals"},
+    "seams": WIRE | {"alarm_kinds", "arrivals", "jobs", "journals", "money"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets"},
     "http": {"errors"},

@@ -29,6 +29,7 @@ from .conversations.charges.paid import goes_on
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.inbox.begun import begun_journal
+from .conversations.inbox.taken import with_taken
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
 from .conversations.speaking import Speech
@@ -255,6 +256,7 @@ async def open_intake(
                     pulse=intake.pulse,
                     chats=intake.chats,
                     begun=begun_journal,
+                    taken=with_taken,
                     end=intake.end_chat,
                     broadcasts=intake.about_broadcasts,
                     payments=intake.about_payments,

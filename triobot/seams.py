@@ -19,11 +19,20 @@ from .alarm_kinds import Alarm as Alarm
 from .alarm_kinds import AlarmKind as AlarmKind
 from .alarm_kinds import OnAlarm as OnAlarm
 from .alarm_kinds import RaiseAlarm as RaiseAlarm
+from .arrivals import Acceptance as Acceptance
+from .arrivals import Accepted as Accepted
+from .arrivals import Arrival as Arrival
+from .arrivals import Beginning as Beginning
+from .arrivals import ChatAtArrival as ChatAtArrival
+from .arrivals import InboxRow as InboxRow
+from .arrivals import OverQuota as OverQuota
+from .arrivals import Quota as Quota
+from .arrivals import Redelivered as Redelivered
 from .jobs import BroadcastJob, BroadcastWrite, Receiver
 from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
 from .money import AlarmRows, MoneyWrite, MovePayment, PaymentRows
 from .wire.events import Press
-from .wire.ids import ChatId, Recipient, SenderId
+from .wire.ids import ChatId, Recipient
 from .wire.operations import Operation
 
 R = TypeVar("R")
@@ -127,86 +136,6 @@ class Outbox(Protocol):
 
 @final
 @attrs.frozen
-class Arrival:
-    """An event on its way into the inbox.
-
-    Attributes:
-        chat_id: the chat it belongs to.
-        sender_id: who sent it, if told; makes a chat a group once two were seen.
-        at: when it arrived, in wall milliseconds.
-        content_type, body: the request as it came.
-        key: what makes two deliveries the same one, or None: a callback's id, or a digest of the event.
-        once: the key is unique in itself: a second arrival is dropped for seven days, acknowledged or not.
-            Without it, an equal key is a redelivery only within a minute of one that wasn't acknowledged.
-    """
-
-    chat_id: ChatId
-    sender_id: SenderId | None
-    at: int
-    content_type: str
-    body: bytes = attrs.field(repr=False)
-    key: str | None = attrs.field(default=None, repr=False)
-    once: bool = False
-
-
-@final
-@attrs.frozen
-class InboxRow:
-    """An event in the inbox: accepted, durable, not consumed yet.
-
-    Attributes:
-        group: two different senders have been seen in this chat.
-        parked: this chat has conversations, in memory or not, as of when the row was read.
-        begun: what has begun with it, in the words of whoever it has begun for; it is to be done at the
-            next start, if the row is still there then.
-    """
-
-    seq: int
-    chat_id: ChatId
-    at: int
-    content_type: str
-    body: bytes = attrs.field(repr=False)
-    group: bool = False
-    parked: bool = False
-    begun: str | None = attrs.field(default=None, repr=False)
-
-
-@final
-@attrs.frozen
-class Accepted:
-    """It is stored; `row` is durable."""
-
-    row: InboxRow
-
-
-@final
-@attrs.frozen
-class Redelivered:
-    """It is here already; answer 200, dispatch nothing."""
-
-
-@final
-@attrs.frozen
-class OverQuota:
-    """Not stored: too much is waiting, in this chat or altogether; answer 503."""
-
-    whole: bool
-
-
-Acceptance: TypeAlias = Accepted | Redelivered | OverQuota
-
-
-@final
-@attrs.frozen
-class Quota:
-    """How much may wait in the inbox before events are refused."""
-
-    events_per_chat: int = 1_000
-    bytes_in_all: int = 256 * 1024 * 1024
-
-
-@final
-@attrs.frozen
 class Consume:
     """These inbox rows have been dealt with; they go. `spoken`: it would be seen if that were lost."""
 
@@ -297,7 +226,6 @@ PlainWrite: TypeAlias = (
     | MoneyWrite
 )  # says what is stored, without a look at what is there
 Write: TypeAlias = PlainWrite | MovePayment
-Beginning: TypeAlias = Callable[[Callable[[], Mapping[str, str]]], str | None]  # see `Store.accept`
 
 
 @final
@@ -376,9 +304,8 @@ class Store(Protocol):
         for the new row is stored with it, and `Consume` of that row may be part of it. It is called inside
         the transaction, maybe in another thread, maybe more than once: it must be pure, and quick.
 
-        `beginning` is for whoever lets something begin with the event, in a chat that is at rest: no other
-        event of it waits, no conversation of it is stored, and it is no group. It is called if that is so, as
-        `taking` is, with what reads the chat's data, and returns `InboxRow.begun`.
+        `beginning` is for whoever lets something begin with the event. It is called as `taking` is, before
+        the row is there, with what the store has of the chat, and returns `InboxRow.begun`.
 
         `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns,
         even when nobody waits any more. It must be quick and must not raise.

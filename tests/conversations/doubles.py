@@ -27,6 +27,7 @@ from triobot.seams import (
     Accepted,
     Arrival,
     Beginning,
+    ChatAtArrival,
     Consume,
     InboxRow,
     Intent,
@@ -266,7 +267,8 @@ class FakeStore:
             self._apply(also)
             group = arrival.chat_id in self._groups
             parked = bool(self.journals.conversations(arrival.chat_id))
-            at_rest = not (waiting or group or parked)
+            data = partial(self._of, arrival.chat_id)
+            chat = ChatAtArrival(waiting, parked, group, data, self.journals.position)
             row = InboxRow(
                 self._seq,
                 arrival.chat_id,
@@ -275,7 +277,7 @@ class FakeStore:
                 arrival.body,
                 group,
                 parked,
-                beginning(partial(self._of, arrival.chat_id)) if beginning is not None and at_rest else None,
+                None if beginning is None else beginning(chat),
             )
             self.rows[row.seq] = row
             if taking is not None:

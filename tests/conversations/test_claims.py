@@ -14,7 +14,7 @@ from triobot.conversations.data import slots
 from triobot.conversations.dispatcher import CHANNEL
 from triobot.filters import flooding
 from triobot.journals import AppendRecords, BeginConversation, PutStanding
-from triobot.seams import Arrival, Consume, Quota, Write
+from triobot.seams import Arrival, ChatAtArrival, Consume, Quota, Write
 from triobot.values import encode_value
 from triobot.wire.encode import encode_event
 from triobot.wire.events import Message
@@ -141,7 +141,7 @@ async def test_a_row_whose_beginning_cannot_be_read_is_an_event_as_any(autojump_
     ):
         said = encode_event(Message(ChatId(chat), "hi", ALI))
         arrival = Arrival(ChatId(chat), ALI.id, now, said.content_type, said.data)
-        await store.accept(arrival, quota=Quota(), beginning=lambda kept, begun=begun: begun)  # type: ignore[misc]
+        await store.accept(arrival, quota=Quota(), beginning=lambda chat, begun=begun: begun)  # type: ignore[misc]
     async with open_town(echo_bot(), store=store) as town:
         await town.rest()
         assert [town.sent(chat) for chat in (1, 2, 3)] == [["heard"]] * 3
@@ -247,7 +247,7 @@ async def test_what_fails_when_nobody_waits_for_it_claims_no_chat(autojump_clock
         claims, now = town.dispatcher.claims, town.services.clock.now()
         claim = claims.claim(Message(CHAT, "hi", ALI), now)
         assert claim is not None
-        claim.beginning(dict)
+        claim.beginning(ChatAtArrival(0, False, False, dict, lambda _: None))
         assert claims.defers(CHAT)
         claim.over(known=False)
         await town.rest()

@@ -16,6 +16,7 @@ import argparse
 import random
 import sys
 import traceback
+from collections import Counter
 from contextlib import suppress
 from itertools import product
 
@@ -30,6 +31,8 @@ from triobot.testing.chance import seeded
 from .listworld import Dead, Disk, ListWorld, People, wall
 from .programs import Maker, Node, Runner
 
+COVERED = Counter[str]()
+"""Events that were durable together with the record of their being taken, and turns that a crash tore so."""
 FOREVER = 10**9
 """Virtual milliseconds after which whoever still waits will wait for ever."""
 
@@ -47,6 +50,8 @@ class Outcome:
     actions: int = 0
     problems: list[str] = attrs.Factory(list)
     ambiguous: bool = False
+    taken_early: int = 0
+    torn: int = 0
 
 
 def people_of(seed: int) -> People:
@@ -61,18 +66,25 @@ def people_of(seed: int) -> People:
 
 
 async def live(
-    program: list[Node], seed: int, crashes: list[int], *, race: bool, write_behind: bool = False
+    program: list[Node],
+    seed: int,
+    crashes: list[int],
+    *,
+    race: bool,
+    write_behind: bool = False,
+    early: bool = False,
 ) -> Outcome:
     """Run a program through all its incarnations."""
     disk, people, outcome = Disk(), people_of(seed), Outcome()
     chance = random.Random(f"race {seed}") if race else None
+    soon = random.Random(f"early {seed}") if early else None
     snapshots: dict[int, object] = {}
     pending = [*crashes, None]
     while pending:
         crash_at = pending.pop(0)
         async with trio.open_nursery() as nursery:
             world = ListWorld(
-                disk, people, nursery, crash_at=crash_at, race=chance, write_behind=write_behind
+                disk, people, nursery, crash_at=crash_at, race=chance, write_behind=write_behind, early=soon
             )
             world.snapshots = snapshots
             fresh = not disk.journal
@@ -95,14 +107,18 @@ async def live(
             nursery.cancel_scope.cancel()
         outcome.problems += world.problems
         outcome.actions = world.actions
+        outcome.taken_early += world.taken_early
         if outcome.end != "waits":
             outcome.log = runner.log
         outcome.data = dict(incarnation.data)
         if outcome.problems or outcome.end != "waits" or not world.dead:
             break
         outcome.crashes += 1
-        if len(disk.journal) in snapshots:
-            snapshots = {len(disk.journal): snapshots[len(disk.journal)]}
+        known = snapshots.get(len(disk.journal))
+        if disk.restart():
+            outcome.torn += 1
+            known = None
+        snapshots = {} if known is None else {len(disk.journal): known}
         if chance is not None:
             await trio.sleep(chance.randrange(4000))
     if outcome.end == "Returned" and dict(incarnation.data) != disk.data:
@@ -138,7 +154,9 @@ def _check(seed: int, *, race: bool, write_behind: bool) -> str | None:
     if calm.problems:
         return f"without a crash: {calm.problems}"
     crashes = [chance.randint(1, max(1, calm.actions)) for _ in range(chance.randint(1, 4))]
-    shaken = _run(program, seed, crashes, race=race, write_behind=write_behind)
+    # Half of the seeds take events in the transaction that accepts them.
+    shaken = _run(program, seed, crashes, race=race, write_behind=write_behind, early=seed % 2 == 1)
+    COVERED.update(early=shaken.taken_early, torn=shaken.torn)
     if shaken.problems:
         return f"{shaken.problems}"
     # An effect that was cut short may have ended just before, and a crash decides anew which it was.
@@ -150,10 +168,16 @@ def _check(seed: int, *, race: bool, write_behind: bool) -> str | None:
 
 
 def _run(
-    program: list[Node], seed: int, crashes: list[int], *, race: bool, write_behind: bool = False
+    program: list[Node],
+    seed: int,
+    crashes: list[int],
+    *,
+    race: bool,
+    write_behind: bool = False,
+    early: bool = False,
 ) -> Outcome:
     async def main() -> Outcome:
-        return await live(program, seed, crashes, race=race, write_behind=write_behind)
+        return await live(program, seed, crashes, race=race, write_behind=write_behind, early=early)
 
     return trio.run(main, clock=MockClock(autojump_threshold=0))
 
@@ -180,7 +204,7 @@ def main() -> None:
                 print(f"seed {seed}, {mode}, shuffle {shuffle}: {wrong}", flush=True)
                 if arguments.stop:
                     sys.exit(1)
-    print(f"{arguments.seeds * len(modes) * arguments.shuffles} runs, {failures} failures")
+    print(f"{arguments.seeds * len(modes) * arguments.shuffles} runs, {failures} failures, {dict(COVERED)}")
     sys.exit(bool(failures))
 
 

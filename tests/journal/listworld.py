@@ -14,8 +14,9 @@ from typing import Any
 import attrs
 import trio
 
+from triobot.journal.faults import record_value
 from triobot.journal.incarnation import Incarnation
-from triobot.journal.records import decode_record, encode_record
+from triobot.journal.records import Done, OperationId, Unended, decode_record, encode_record
 from triobot.journal.world import Entry, Waiting
 from triobot.seams import Consume
 
@@ -36,6 +37,17 @@ class Disk:
     data: dict[str, str] = attrs.Factory(dict)
     consumed: set[int] = attrs.Factory(set)
     jumped: int = 0
+    promise: tuple[int, Done] | None = None
+
+    def restart(self) -> bool:
+        """What an event's own row said is written out, unless something else became durable in its place."""
+        promise, self.promise = self.promise, None
+        if promise is None or promise[0] != len(self.journal):
+            return False
+        self.journal += map(encode_record, [promise[1], Unended(promise[1].time)])
+        assert promise[1].event is not None
+        self.consumed.add(promise[1].event)
+        return True
 
     def keep(self, entry: Entry) -> None:
         self.journal += [encode_record(record) for record in entry.records]
@@ -85,7 +97,11 @@ class Dead(BaseException):
 
 
 class ListWorld:
-    """The world of one incarnation."""
+    """The world of one incarnation.
+
+    Args:
+        early: by which chance an event is stored together with the record of its being taken.
+    """
 
     def __init__(
         self,
@@ -96,6 +112,7 @@ class ListWorld:
         crash_at: int | None,
         race: random.Random | None,
         write_behind: bool = False,
+        early: random.Random | None = None,
     ) -> None:
         self.disk = disk
         self.people = people
@@ -117,6 +134,10 @@ class ListWorld:
         self._some = trio.Event()
         self._timer: trio.CancelScope | None = None
         self._appended = len(disk.journal)
+        # What was appended and stands in an event's row: nobody need wait for it.
+        self._covered: Entry | None = None
+        self._early = early
+        self.taken_early = 0
 
     # --- crashes
 
@@ -148,6 +169,11 @@ class ListWorld:
         if self.dead:
             return
         self._appended += len(entry.records)
+        if self.disk.promise is not None and entry.records:
+            position, done = self.disk.promise
+            if position + 1 == self._appended and entry.records == (done,) and not entry.data:
+                self._covered = entry
+                self.taken_early += 1
         self._pending.append(entry)
         self._some.set()
         if entry.records and self.incarnation is not None:
@@ -159,7 +185,7 @@ class ListWorld:
         self._some.set()
 
     async def commit(self) -> None:
-        if self.write_behind:
+        if self.write_behind or self._pending[-1:] == [self._covered]:
             return
         await self.flush()
 
@@ -287,11 +313,23 @@ class ListWorld:
                         self._taken.discard(number)
                         self._nursery.start_soon(self._route_again)
 
+                    time = self._take_early(waiting.id, text, number)
                     if not self.incarnation.complete(
-                        waiting.id, text, stamp=at, event=number, moves=moves, withdraw=withdraw
+                        waiting.id, text, stamp=at, event=number, moves=moves, withdraw=withdraw, time=time
                     ):
                         self._taken.discard(number)
                     break
+
+    def _take_early(self, id: OperationId, text: str, number: int) -> int | None:
+        """The event was stored just now, together with who takes it; the time of that turn."""
+        assert self.incarnation is not None
+        if self._early is None or self._early.random() < 0.3 or self._pending:
+            return None
+        if (time := self.incarnation.next_turn(id)) is not None:
+            done = Done(time, id, "receive", "", record_value(text), number)
+            self.disk.promise = (len(self.disk.journal), done)
+            self.action()
+        return time
 
     async def _route_again(self) -> None:
         await trio.lowlevel.checkpoint()

@@ -24,7 +24,9 @@ from triobot.journal.records import (
     OperationId,
     Patched,
     Result,
+    Resumed,
     Start,
+    Unended,
     Value,
     decode_record,
     encode_record,
@@ -90,6 +92,14 @@ def test_a_journal_of_a_time_of_day_that_jumped() -> None:
     assert [decode_record(line) for line in lines("format1-jumped.jsonl")] == [
         Jumped(1700000000000, 0, 7_200_000),
         Jumped(1699992800000, -7_200_000, 0),
+    ]
+
+
+def test_a_journal_of_a_turn_that_a_crash_tore() -> None:
+    """What was taken was durable before the turn came to rest."""
+    assert [decode_record(line) for line in lines("format1-torn.jsonl")] == [
+        Unended(1700000000000),
+        Resumed(1700000000000),
     ]
 
 

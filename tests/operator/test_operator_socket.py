@@ -152,7 +152,7 @@ async def test_what_its_event_stands_for_is_listed_in_its_place(store: Store, pl
     """Between those that are stored, over several pages of either, and of an inbox in which others wait."""
     for n in range(1, 351):
         arrival = Arrival(ChatId(n), None, NOON, "text/plain", b"x")
-        await store.accept(arrival, quota=Quota(), beginning=(lambda kept: "begun") if n % 3 == 0 else None)
+        await store.accept(arrival, quota=Quota(), beginning=(lambda chat: "begun") if n % 3 == 0 else None)
         if n % 3 == 1:
             await begin(store, n, n)
             await store.commit(Consume((n,)))

@@ -21,7 +21,9 @@ from triobot.journal.records import (
     Patched,
     Record,
     Result,
+    Resumed,
     Start,
+    Unended,
     encode_record,
 )
 from triobot.operator.wording import LONGEST, in_python, record_in_words, worded
@@ -76,6 +78,8 @@ class Cup:
             {"what": "DataPut", "at": 5, "name": "lang", "value": "'fa'"},
         ),
         (Jumped(5, -7_200_000, 0), {"what": "Jumped", "at": 5, "by": -7_200_000}),
+        (Unended(5), {"what": "Unended", "at": 5}),
+        (Resumed(5), {"what": "Resumed", "at": 5}),
         (Ended(6), {"what": "Ended", "at": 6}),
         (Continued(6, "bot.next", "[1,[]]"), {"what": "Continued", "at": 6, "name": "bot.next"}),
     ],

@@ -123,6 +123,7 @@ async def _own_desk(settings: Settings) -> AsyncGenerator[Desk]:
 
     from ..clock import SystemClock
     from ..conversations.inbox.begun import begun_journal
+    from ..conversations.inbox.taken import with_taken
     from ..operator import Desk, socket_path
     from ..store import Stamp, open_store
 
@@ -136,6 +137,7 @@ async def _own_desk(settings: Settings) -> AsyncGenerator[Desk]:
                 store,
                 clock,
                 begun=begun_journal,
+                taken=with_taken,
                 broadcasts=partial(_about_broadcasts, store),
                 payments=partial(_about_payments, store, clock),
             )

@@ -240,7 +240,7 @@ class Conversation:
         if self.ending is None:
             self.ending = ending
             if self.stuck:
-                self.house.write(self.end_with(), None)
+                self.house.write(self.end_with())
                 abandon(self.house, self.services, self.life.chat_id, self.id, self.key)
                 self.life.ended(self)
             elif self._incarnation is not None:
@@ -254,6 +254,8 @@ class Conversation:
         """Leave memory. The conversation isn't over."""
         if self._incarnation is not None:
             self._incarnation.evict()
+        if self.world is not None:
+            self.world.let_out()
 
     @property
     def quiescent(self) -> bool:

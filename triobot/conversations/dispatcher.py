@@ -93,14 +93,19 @@ class Dispatcher:
 
     # --- from the inbox
 
-    def at_rest(self, chat_id: ChatId) -> bool:
-        """Nothing of this chat is in memory, nor waits before what comes in now."""
-        return chat_id not in self._lives and not self._behind and self._busy <= BUSY
+    @property
+    def keeps_up(self) -> bool:
+        """Nothing waits before what comes in now."""
+        return not self._behind and self._busy <= BUSY
 
-    def come_alive(self, row: InboxRow) -> ChatLife:
-        """Something begins with this row, which is durable as its beginning."""
+    def came_to(self, row: InboxRow) -> ChatLife:
+        """Something begins or goes on in its chat with this row, which is durable together with that."""
         self._outdated.came(row.seq)
-        return self._new_life(row.chat_id, row.seq)
+        if (life := self._lives.pop(row.chat_id, None)) is None:
+            return self._new_life(row.chat_id, row.seq)
+        self._lives[row.chat_id] = life
+        life.latest = life.cursor = row.seq
+        return life
 
     def offer(self, row: InboxRow, event: Event) -> None:
         """Take an accepted event, in the order of acceptance; never waits.
@@ -270,10 +275,9 @@ class Dispatcher:
 
     def _evict_one(self) -> None:
         """The chat in which nothing has happened for longest leaves memory, if it can."""
-        for life in islice(self._lives.values(), LOOKED_AT):
-            if life.quiescent and not life.idle and all(t.route.durable for t in life.places.all()):
-                self.evict(life)
-                return
+        oldest = islice(self._lives.values(), LOOKED_AT)
+        if (life := next((life for life in oldest if life.may_leave), None)) is not None:
+            self.evict(life)
 
     def evict(self, life: ChatLife) -> None:
         """A chat leaves memory; its conversations go on in the store."""
@@ -369,7 +373,7 @@ class Dispatcher:
         """These inbox rows have been dealt with, and this was kept meanwhile."""
         self._consumption.add([*([Consume(tuple(seqs))] if seqs else []), *data])
 
-    def write(self, writes: Sequence[Write], chat_id: ChatId | None, writer: Writer | None = None) -> int:
+    def write(self, writes: Sequence[Write], writer: Writer | None = None) -> int:
         """Make this durable, as one, soon."""
         return self._consumption.add(writes, writer)
 

@@ -54,7 +54,7 @@ class House(Protocol):
         """These inbox rows have been dealt with, and this was kept meanwhile."""
         ...
 
-    def write(self, writes: Sequence[Write], chat_id: ChatId | None, writer: Writer | None = None) -> int:
+    def write(self, writes: Sequence[Write], writer: Writer | None = None) -> int:
         """Make this durable, as one, soon; returns what `wait_written` takes.
 
         Args:

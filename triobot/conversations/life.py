@@ -119,6 +119,11 @@ class ChatLife:
         waiting = self.mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
         return not waiting and all(there.quiescent for there in self.places.all())
 
+    @property
+    def may_leave(self) -> bool:
+        """Whether something goes on here that can be brought back as it is."""
+        return self.quiescent and not self.idle and all(there.route.durable for there in self.places.all())
+
     # --- what came too late
 
     def _overtaken(self, delivery: Delivery) -> bool:
@@ -210,7 +215,7 @@ class ChatLife:
             case End(watch, value):
                 self._end(watch, Taken(delivery, value))
             case Give(wait, value):
-                self._give(wait, Taken(delivery, value))
+                self.give(wait, Taken(delivery, value))
             case Break(wait, error):
                 wait.give(Broken(delivery, error))
             case Tell(wait):
@@ -222,7 +227,8 @@ class ChatLife:
             case Stop(halt):
                 self._halt(halt, delivery)
 
-    def _give(self, wait: Wait, answer: Taken) -> None:
+    def give(self, wait: Wait, answer: Taken) -> None:
+        """Let a wait take an event."""
         if wait.open:
             wait.give(answer)
             if (question := self._question_of(answer.delivery.event)) is not None:

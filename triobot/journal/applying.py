@@ -19,7 +19,9 @@ from .records import (
     OperationId,
     Patched,
     Record,
+    Resumed,
     Start,
+    Unended,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def apply(turns: Turns, record: Record) -> None:
             turns.apply_data(key, value)
         case Jumped():
             move(turns, record)
-        case Ended() | Continued() | Start() | Patched() | Noted():
+        case Ended() | Continued() | Start() | Patched() | Noted() | Unended() | Resumed():
             turns.get_stuck(OperationId("0"), "the conversation ended here, and goes on now")
 
 

@@ -19,11 +19,14 @@ from .records import (
     Patched,
     Record,
     Result,
+    Resumed,
     Row,
     Start,
+    Unended,
 )
 
 _CUTS: Final = (Fired, Interrupted)
+_BESIDE: Final = (Patched, Noted, Unended, Resumed)
 
 
 @final
@@ -36,6 +39,7 @@ class History:
         unpatched: what this code asked for where none was recorded.
         notes: what it asked for in the middle of a turn.
         asked: those of them that this code has asked for, too.
+        unended: the last turn may have ended nowhere: what it did beside its operations is not done.
         results: outcomes of effects that are known, while their turns may not have come.
         intended: effects that were about to leave.
     """
@@ -49,7 +53,8 @@ class History:
         self.unpatched: set[str] = set()
         self.notes = {record.id: record for record in rest if isinstance(record, Noted)}
         self.asked: set[OperationId] = set()
-        self._turns = [record for record in rest if not isinstance(record, Patched | Noted)]
+        self._turns = [record for record in rest if not isinstance(record, _BESIDE)]
+        self.unended = isinstance(records[-1], Unended)
         self._cursor = 0
         cuts = [place for place, record in enumerate(self._turns) if isinstance(record, _CUTS)]
         self._last_cut = cuts[-1] if cuts else -1

@@ -13,15 +13,13 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
-from typing import NoReturn, TypeAlias, TypeVar, cast, final
+from typing import NoReturn, TypeVar, cast, final
 
-import attrs
 import trio
 
 from ..errors import (
     ConversationEndedError,
     ForeignTaskError,
-    NondeterminismError,
     UnreadableRecordError,
 )
 from ..seams import Write
@@ -29,6 +27,13 @@ from ..values import decode_value, encode_value
 from .between import ChatChannel, ChatEvent
 from .branches import Branch, Nature, Place
 from .doubts import PLAIN_PAST, Past
+from .ends import ContinuesAs as ContinuesAs
+from .ends import Crashed as Crashed
+from .ends import End as End
+from .ends import Evicted as Evicted
+from .ends import Returned as Returned
+from .ends import Stuck as Stuck
+from .ends import WasInterrupted as WasInterrupted
 from .faults import Raises, leaves, record_error, record_value
 from .foreign import lasts
 from .history import History
@@ -37,6 +42,7 @@ from .nursery import Nursery, open_nursery
 from .operations import TORN, enter, park, perform
 from .outline import Outline, outline
 from .patches import patched
+from .recording import next_turn
 from .records import Continued, Ended, Noted, OperationId, Record, Row, Start, Value
 from .scopes import Scope
 from .stimuli import Completion, Expiry, Interruption, Written
@@ -44,58 +50,6 @@ from .turns import Turns
 from .world import World
 
 T = TypeVar("T")
-
-
-@final
-@attrs.frozen
-class Returned:
-    """It came to its normal end."""
-
-
-@final
-@attrs.frozen
-class Crashed:
-    """It raised this."""
-
-    error: BaseExceptionGroup[Exception] = attrs.field(repr=False)
-
-
-@final
-@attrs.frozen
-class WasInterrupted:
-    """An interrupt ended it; what its cleanup raised is `error`."""
-
-    why: str
-    error: BaseExceptionGroup[Exception] | None = attrs.field(default=None, repr=False)
-
-
-@final
-@attrs.frozen
-class ContinuesAs:
-    """It goes on as another one, in a journal of its own."""
-
-    fn: str
-    args: str = attrs.field(repr=False)
-
-
-@final
-@attrs.frozen
-class Evicted:
-    """It isn't over; this incarnation is. What its cleanup raised is `error`."""
-
-    error: BaseExceptionGroup[Exception] | None = attrs.field(default=None, repr=False)
-
-
-@final
-@attrs.frozen
-class Stuck:
-    """It isn't over, and can't go on with this code. What that raised at its end, if it did, is `failure`."""
-
-    error: NondeterminismError
-    failure: BaseExceptionGroup[Exception] | None = attrs.field(default=None, repr=False)
-
-
-End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | Stuck
 
 
 class _Continue(BaseException):
@@ -278,20 +232,26 @@ class Incarnation:
         event: int | None = None,
         moves: Sequence[Write] = (),
         withdraw: Callable[[], None] | None = None,
+        time: int | None = None,
     ) -> bool:
         """A wait takes this; False if it takes nothing any more.
 
         Args:
             value: what it returns; an exception is raised.
             withdraw: called if it comes to nothing: the wait is cancelled first.
+            time: of the turn in which it is taken, if that is known already.
         """
         parked = self._turns.expects(id)
         if parked is None:
             return False
         parked.over = True
         outcome = record_error(value) if isinstance(value, Exception) else record_value(value)
-        self._turns.offer(Completion(parked, outcome, stamp, event, tuple(moves), withdraw))
+        self._turns.offer(Completion(parked, outcome, stamp, event, tuple(moves), withdraw, time))
         return True
+
+    def next_turn(self, id: OperationId) -> int | None:
+        """When the turn would be in which this wait takes something; None if anything else comes first."""
+        return next_turn(self._turns, id)
 
     def end_scope(
         self, id: OperationId, value: object, *, stamp: int, event: int | None, moves: Sequence[Write] = ()

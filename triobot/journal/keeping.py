@@ -3,7 +3,8 @@
 Replay runs each write again, for the conversation's own view of the data. It must not be *stored* again:
 others may have written since, and their value would be lost. A turn that is recorded came to rest, and its
 data was stored with it; so only what is written by who is live is new. Of the first turn nobody knows, for it
-has no record of its own: its writes are new as long as the chat keeps what it kept when the turn began.
+has no record of its own: its writes are new as long as the chat keeps what it kept when the turn began. Of a
+turn that is `Unended` it is known that they are.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ def put_data(turns: Turns, key: str, value: str | None, kept: Kept | None) -> bo
     Args:
         kept: what the chat keeps now under a key.
     """
-    new = turns.live or (turns.history.exhausted and not turns.history.given)
-    if new and turns.replays_first_turn and kept is not None and not turns.draft.puts(key):
-        new = kept(key) == turns.history.start.data.get(key)
+    history = turns.history
+    first = not (turns.live or history.given)
+    new = turns.live or (history.exhausted and (first or history.unended))
+    if new and first and turns.replays_first_turn and kept is not None and not turns.draft.puts(key):
+        new = kept(key) == history.start.data.get(key)
     if new:
         turns.draft.put(key, value)
     turns.apply_data(key, value)

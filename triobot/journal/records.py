@@ -207,6 +207,22 @@ class Jumped:
 
 @final
 @attrs.frozen
+class Unended:
+    """The turn of the record before is not known to have come to rest: that record was durable by itself."""
+
+    time: int
+
+
+@final
+@attrs.frozen
+class Resumed:
+    """A turn that was `Unended` ran once more from its beginning, and came to rest."""
+
+    time: int
+
+
+@final
+@attrs.frozen
 class Ended:
     """The last record: it returned (None), or raised this."""
 
@@ -225,7 +241,18 @@ class Continued:
 
 
 Record: TypeAlias = (
-    Start | Done | Fired | Interrupted | Patched | Noted | DataPut | Jumped | Ended | Continued
+    Start
+    | Done
+    | Fired
+    | Interrupted
+    | Patched
+    | Noted
+    | DataPut
+    | Jumped
+    | Unended
+    | Resumed
+    | Ended
+    | Continued
 )
 
 

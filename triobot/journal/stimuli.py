@@ -48,6 +48,7 @@ class Completion:
 
     Attributes:
         withdraw: called if the operation is cancelled before the outcome's turn comes.
+        time: of its turn, if that is known already.
     """
 
     parked: Parked
@@ -56,6 +57,7 @@ class Completion:
     event: int | None = None
     moves: tuple[Write, ...] = ()
     withdraw: Callable[[], None] | None = None
+    time: int | None = None
 
 
 @final

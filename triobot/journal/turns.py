@@ -34,30 +34,24 @@ from .foreign import cut_holder, replay_cuts
 from .history import History
 from .jumps import take_jump
 from .lanes import Lanes
+from .recording import take, write_down
 from .records import (
     Continued,
     CutShort,
-    DataPut,
-    Done,
     Ended,
     Failed,
-    Fired,
-    Interrupted,
     Jumped,
     OperationId,
     Outcome,
-    Record,
     Result,
-    Value,
+    Resumed,
 )
 from .stimuli import (
-    Awake,
     Completion,
     Expiry,
     Interruption,
     OpenScope,
     Stimulus,
-    Written,
     best,
     due,
     next_due,
@@ -129,6 +123,8 @@ class Turns:
             self.draft.add(history.start, begun)
             if self.jumped:
                 self.draft.add(Jumped(self.time, 0, self.jumped))
+        if history.unended:
+            self.draft.add(Resumed(self.time))
         self._struck: list[Parked] | None = None
         self._parking: Parked | None = None
         self._pumping = self._pump_comes = False
@@ -355,7 +351,7 @@ class Turns:
             go_live(self, fresh=self._fresh)
         now = self.world.now()
         if not (self._dry or self.dying) and (record := take_jump(self, now)) is not None:
-            self._record(record, ())
+            write_down(self, record)
             return True
         self.hand_over()
         if self._dry or self.dying:
@@ -374,32 +370,8 @@ class Turns:
             return False
         if chosen in self.stimuli:  # what is due was never among them
             self.stimuli.remove(chosen)
-        self._take(chosen, max(self.time, now))
+        take(self, chosen, now)
         return True
-
-    def _take(self, stimulus: Stimulus, time: int) -> None:
-        self.in_doubt.took(stimulus)
-        match stimulus:
-            case Completion(parked, outcome, _, event, moves):
-                record = Done(time, parked.id, parked.kind, parked.fingerprint, outcome, event)
-                if parked.nature is Nature.EFFECT and not isinstance(outcome, CutShort):
-                    self.draft.finish(record, moves)
-                    apply(self, record)
-                else:
-                    self._record(record, moves)
-            case Awake(parked):
-                none = Value("[1,null]")
-                self._record(Done(time, parked.id, parked.kind, parked.fingerprint, none), ())
-            case Expiry(scope, _, event, value, moves):
-                self._record(Fired(time, scope.id, None, event, value), moves)
-            case Interruption(_, event, moves, why):
-                self._record(Interrupted(time, event, why), moves)
-            case Written(_, key, value):
-                self._record(DataPut(time, key, value), ())
-
-    def _record(self, record: Record, moves: tuple[Write, ...]) -> None:
-        self.draft.add(record, moves)
-        apply(self, record)
 
     # --- effects
 

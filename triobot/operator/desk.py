@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..journals import ConversationId, ConversationRow, Journal
 from ..seams import Alarm, Store, WallClock
 from ..wire.ids import ChatId
-from .filing import Begun, Filing
+from .filing import Begun, Filing, WithTaken
 from .requests import (
     AboutBroadcasts,
     AboutPayments,
@@ -75,6 +75,7 @@ class Desk:
         pulse: asks the running bot how it is; None where none runs.
         chats: what goes on in so many chats at most, one by one; None where no bot runs.
         begun: reads what has begun with an event, and is nowhere else yet; None: nothing has.
+        taken: reads what a conversation took that is written nowhere else yet; None: there is no such thing.
         end: ends what runs in a chat, and returns once nothing does.
         broadcasts: answers questions about them.
         payments: answers questions about them, and about alarms.
@@ -88,6 +89,7 @@ class Desk:
         pulse: Callable[[], Pulse] | None = None,
         chats: Callable[[int], Iterable[Told]] | None = None,
         begun: Begun | None = None,
+        taken: WithTaken | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
         broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
         payments: Callable[[Told], Awaitable[Told]] | None = None,
@@ -96,7 +98,7 @@ class Desk:
         self._clock = clock
         self._pulse = pulse
         self._chats = chats
-        self._filing = Filing(store, begun)
+        self._filing = Filing(store, begun, taken)
         self._end = end
         self._broadcasts = broadcasts
         self._payments = payments

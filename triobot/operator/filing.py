@@ -1,7 +1,8 @@
 """The conversations of a store, those that only their event's row stands for included.
 
 A conversation that has just begun is nothing but that row (`InboxRow.begun`) until something else of it is
-written. Who looks into a store doesn't care where it is written down.
+written; such a row may stand for the newest record of one that takes the event, too. Who looks into a store
+doesn't care where it is written down.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from ..wire.ids import ChatId
 
 Begun: TypeAlias = Callable[[InboxRow, Lease, int], Journal | None]
 """The journal of what has begun with a row, of a store in this epoch; None if that is nothing."""
+WithTaken: TypeAlias = Callable[[Journal, Sequence[InboxRow]], Journal]
+"""A journal with the record that one of these rows of its chat stands for, if one does."""
 
 _PAGE: Final = 100
 
@@ -23,18 +26,26 @@ def _nothing(row: InboxRow, lease: Lease, epoch: int) -> Journal | None:
     return None
 
 
+def _as_it_is(journal: Journal, rows: Sequence[InboxRow]) -> Journal:
+    return journal
+
+
 @final
 class Filing:
     """Reads conversations, oldest first."""
 
-    def __init__(self, store: Store, begun: Begun | None = None) -> None:
+    def __init__(self, store: Store, begun: Begun | None = None, with_taken: WithTaken | None = None) -> None:
         self._store = store
         self._begun = begun or _nothing
+        self._with_taken = with_taken or _as_it_is
 
     async def journal(self, conversation: ConversationId) -> Journal | None:
         """Everything of one; None if there is none."""
         found = await self._store.journal(conversation)
-        if found is None:
+        if found is not None:
+            # Nothing else of its chat waited when the row came to stand for a record.
+            found = self._with_taken(found, await self._store.pending(found.row.chat_id, after=0, limit=1))
+        else:
             rows = await self._store.backlog(after=conversation - 1, limit=1)
             begun = [one for one in self._of(rows) if one.row.id == conversation]
             # Perhaps it was written out meanwhile.

@@ -21,7 +21,8 @@ _RECORDS: Final = frozenset(
     f"journal.{name}"
     for name in (
         *("Value", "Failed", "CutShort", "Start", "Done", "Fired", "Interrupted"),
-        *("Patched", "Noted", "DataPut", "Jumped", "Ended", "Continued", "Result", "Intended"),
+        *("Patched", "Noted", "DataPut", "Jumped", "Unended", "Resumed", "Ended", "Continued"),
+        *("Result", "Intended"),
     )
 )
 _KEPT_WORDS: Final = frozenset({"id", "kind", "scope", "mid", "fn", "patch", "why"})

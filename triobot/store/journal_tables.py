@@ -137,6 +137,13 @@ class JournalTables:
             raise JournalConflictError(write.id, "has begun already")
         self._tally.add("conversations", 1)
 
+    def position(self, conversation: ConversationId) -> int | None:
+        """Where the next record of a conversation goes that has not ended; None if there is none."""
+        found: tuple[int] | None = self._sql.execute(
+            f"SELECT {_POSITION} FROM conversations WHERE id = ? AND ended_at IS NULL", (conversation,)
+        ).fetchone()
+        return None if found is None else found[0]
+
     def _append(self, write: AppendRecords) -> None:
         self._append_records(write.conversation, write.position, write.records)
 
@@ -146,13 +153,11 @@ class JournalTables:
             raise self._conflict(conversation, position)
 
     def _conflict(self, conversation: ConversationId, position: int) -> JournalConflictError:
-        found: tuple[int] | None = self._sql.execute(
-            f"SELECT {_POSITION} FROM conversations WHERE id = ? AND ended_at IS NULL", (conversation,)
-        ).fetchone()
+        found = self.position(conversation)
         if found is None:
             return JournalConflictError(conversation, "is over")
         return JournalConflictError(
-            conversation, f"its next record is number {found[0]}, and its writer believes {position}"
+            conversation, f"its next record is number {found}, and its writer believes {position}"
         )
 
     def _put_standing(self, write: PutStanding) -> None:

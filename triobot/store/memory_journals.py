@@ -253,6 +253,11 @@ class MemoryJournals:
             self._put(kept.row.id, None)
         return len(found), sum(kept.size for kept in found)
 
+    def position(self, conversation: ConversationId) -> int | None:
+        """Where the next record of a conversation goes that has not ended; None if there is none."""
+        kept = self._kept.get(conversation)
+        return None if kept is None or kept.row.ended_at is not None else kept.first + kept.size
+
     def _alive(self, conversation: ConversationId) -> _Kept:
         kept = self._kept.get(conversation)
         if kept is None or kept.row.ended_at is not None:

@@ -19,6 +19,7 @@ from ..seams import (
     Acknowledge,
     Arrival,
     Beginning,
+    ChatAtArrival,
     Consume,
     Forgotten,
     InboxRow,
@@ -217,10 +218,12 @@ class MemoryRows:
         first = self._first_senders.get(arrival.chat_id)
         another = arrival.sender_id is not None and first is not None and first != arrival.sender_id
         group, parked = another or arrival.chat_id in self._groups, self.journals.has(arrival.chat_id)
-        at_rest = not (group or parked or self._tally.waiting(arrival.chat_id))
         begun = None
-        if beginning is not None and at_rest:
-            begun = admit_begun(beginning(partial(self.data, arrival.chat_id)))
+        if beginning is not None:
+            waiting, data = self._tally.waiting(arrival.chat_id), partial(self.data, arrival.chat_id)
+            begun = admit_begun(
+                beginning(ChatAtArrival(waiting, parked, group, data, self.journals.position))
+            )
         return InboxRow(
             seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun
         )

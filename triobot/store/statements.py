@@ -20,6 +20,7 @@ from ..seams import (
     Acknowledge,
     Arrival,
     Beginning,
+    ChatAtArrival,
     Consume,
     Forgotten,
     InboxRow,
@@ -88,10 +89,11 @@ class Tables:
         for write in also:
             self.apply(write, now)
         group, parked = self._is_group(arrival), self.journals.has(chat_id)
-        at_rest = not (group or parked or self.tally.waiting(chat_id))
         begun = None
-        if beginning is not None and at_rest:
-            begun = admit_begun(beginning(partial(self.data, chat_id)))
+        if beginning is not None:
+            waiting, position = self.tally.waiting(chat_id), self.journals.position
+            chat = ChatAtArrival(waiting, parked, group, partial(self.data, chat_id), position)
+            begun = admit_begun(beginning(chat))
         seq = self._sql.execute(
             "INSERT INTO inbox (chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?)",
             (chat_id, arrival.at, arrival.content_type, arrival.body, begun),

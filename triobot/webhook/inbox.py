@@ -8,7 +8,7 @@ the same bytes again. Nothing here knows HTTP: `endpoint` turns an outcome into 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias, assert_never, final
 
 import attrs
@@ -20,6 +20,7 @@ from ..seams import (
     Accepted,
     Alarm,
     Arrival,
+    ChatAtArrival,
     InboxRow,
     KeepRaw,
     OverQuota,
@@ -84,7 +85,7 @@ Outcome: TypeAlias = Taken | Unread | NoRoom | Unwritable | Unstorable
 class Claim(Protocol):
     """Whoever would deal with an event in the very transaction that accepts it."""
 
-    def beginning(self, kept: Callable[[], Mapping[str, str]]) -> str | None:
+    def beginning(self, chat: ChatAtArrival) -> str | None:
         """What begins with the event; see `triobot.seams.Store.accept`."""
         ...
 

@@ -100,7 +100,7 @@ class Sending:
     def _keep(self, moved: list[MovePayment]) -> None:
         world, error = self._conversation.world, self._error
         if world is None or world.over:
-            self._conversation.house.write(moved, None)
+            self._conversation.house.write(moved)
         else:
             outcome = record_value(self._message) if error is None else record_error(error)
             world.write([*moved, *world.result_of(self._own)(outcome)])

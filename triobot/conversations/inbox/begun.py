@@ -4,7 +4,7 @@ Most conversations end well before anything of them has to be known; then that r
 stored of them, and it is consumed. One that comes to rest, or does more than one thing, is written out by
 itself (`ConversationWorld`). What was under way when the last process ended is written out by the next one,
 before anything else happens there, so that it is revived as every other conversation. For operators it is one
-all along (`begun_journal`).
+all along (`begun_journal`). So it is with rows that stand for a later record (`taken`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from ...values import encode_value
 from ...wire.ids import SenderId
 from ..revival.opening import Opened, beside
 from ..routes.declarations import Route
+from . import taken
 from .consumption import stored_event
+from .taken import taken_with
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -56,12 +58,15 @@ async def write_out(store: Store) -> int:
     newest = 0
     while rows := await store.backlog(after=newest, limit=_PAGE):
         newest = rows[-1].seq
-        if writes := [write for row in rows for write in _written_out(row, store.lease(row.chat_id))]:
+        if writes := [write for row in rows for write in await _written_out(row, store)]:
             await store.commit(*writes)
     return newest
 
 
-def _written_out(row: InboxRow, lease: Lease | None) -> Sequence[Write]:
+async def _written_out(row: InboxRow, store: Store) -> Sequence[Write]:
+    lease = store.lease(row.chat_id)
+    if taken_with(row) is not None:
+        return taken.written_out(row, await store.conversations(row.chat_id))
     journal = None if lease is None else begun_journal(row, lease)
     if journal is None:
         return ()
@@ -77,7 +82,7 @@ def _written_out(row: InboxRow, lease: Lease | None) -> Sequence[Write]:
 
 def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None:
     """The journal of the conversation that this row stands for; None if it stands for none."""
-    if row.begun is None:
+    if row.begun is None or taken_with(row) is not None:
         return None
     try:
         version, fn, kind, code, owner, time, seed, told, data, jumped = _read(row.begun)

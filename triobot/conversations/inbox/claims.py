@@ -9,7 +9,7 @@ every other, and goes its way. What the chat keeps is read there, too, for the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 
 from ...errors import StoreError
-from ...seams import InboxRow, Store
+from ...seams import ChatAtArrival, InboxRow, Store
 from ...wire.events import Event, Join, Message
 from ...wire.ids import ChatId
 from ..conversation import Conversation
@@ -30,12 +30,13 @@ from ..routes.filters import Setting
 from ..routes.routing import Start, decide
 from ..running.waits import Delivery
 from ..services import Services
+from .answers import AnswerClaim, Answers
 from .begun import words_of, write_out
+from .unnumbered import HAS_NO_NUMBER, NoMemory
 
 if TYPE_CHECKING:
     from ..dispatcher import Dispatcher
 
-_HAS_NO_NUMBER: Final = -1
 _MOST_KEPT: Final = 64 * 1024
 
 
@@ -59,6 +60,7 @@ class Claims:
         # The chats of which an event is being stored as a beginning.
         self._claimed: dict[ChatId, EventClaim] = {}
         self._from_before: int | None = None
+        self._answers = Answers(table, hall, username)
 
     async def write_out(self) -> None:
         """Write out what began in an earlier run, before anybody asks the store who goes on."""
@@ -72,12 +74,16 @@ class Claims:
 
     def began(self, row: InboxRow) -> bool:
         """Whether something has begun with this row in this run, and may not be over."""
-        return row.begun is not None and self._from_before is not None and row.seq > self._from_before
+        if row.begun is None or self._from_before is None or row.seq <= self._from_before:
+            return False
+        return not self._answers.declined(row.seq)
 
-    def claim(self, event: Event, at: int) -> EventClaim | None:
+    def claim(self, event: Event, at: int) -> EventClaim | AnswerClaim | None:
         """What is to become durable with this event; None if nothing is."""
-        if self._context is None or self._hall.stopping:
+        if self._context is None or self._hall.stopping or not self._hall.keeps_up:
             return None
+        if (life := self._hall.life(event.chat_id)) is not None:
+            return self._answers.claim(event, at, life, self._context)
         beginning = self._beginning(event, at)
         if beginning is None:
             return None
@@ -86,7 +92,7 @@ class Claims:
 
     def _beginning(self, event: Event, at: int) -> _Beginning | None:
         hall, chat_id = self._hall, event.chat_id
-        if not isinstance(event, Message | Join) or not hall.at_rest(chat_id):
+        if not isinstance(event, Message | Join):
             return None
         if chat_id in self._claimed or not hall.keeping.is_stored(chat_id):
             return None
@@ -103,7 +109,7 @@ class Claims:
     def _start(self, event: Event, at: int) -> Start | None:
         """The conversation that would start if nothing went on here."""
         failures: list[str] = []
-        setting = Setting(self._username, False, _HAS_NO_NUMBER, at, _NoMemory())
+        setting = Setting(self._username, False, HAS_NO_NUMBER, at, NoMemory())
         decision = decide(event, setting, self._table, (), None, lambda name, error: failures.append(name))
         if failures or not isinstance(decision, Start) or decision.call is not None:
             return None
@@ -145,7 +151,7 @@ class Claims:
             self._hall.recall(chat_id)
 
     def _run(self, row: InboxRow, beginning: _Beginning, puts: Sequence[tuple[str, str | None]]) -> None:
-        life = self._hall.come_alive(row)
+        life = self._hall.came_to(row)
         delivery = Delivery(row.seq, beginning.event, row.at)
         begun = Conversation(
             self._services,
@@ -188,14 +194,14 @@ class EventClaim:
         """See `triobot.conversations.data.keeping.Keeper`: it may have been read without this."""
         self._puts.append((key, value))
 
-    def beginning(self, kept: Callable[[], Mapping[str, str]]) -> str | None:
+    def beginning(self, chat: ChatAtArrival) -> str | None:
         """See `triobot.webhook.inbox.Claim`. Runs in the store's thread; the last run counts."""
         if self._beginning is None:
             try:
                 self._beginning = self._offered.pop()
             except IndexError:
                 return None
-        return self._beginning.words(kept)
+        return self._beginning.words(chat)
 
     def accepted(self, row: InboxRow) -> bool:
         """See `triobot.webhook.inbox.Claim`."""
@@ -249,31 +255,13 @@ class _Beginning:
         sender = event.sender
         self.owner = sender.id if sender is not None and start.route.per is Per.SENDER else None
 
-    def words(self, kept: Callable[[], Mapping[str, str]]) -> str | None:
-        """What is stored with the event; None if too much is kept to be stored once more so quickly."""
+    def words(self, chat: ChatAtArrival) -> str | None:
+        """What is stored with the event; None if the chat isn't at rest, or keeps too much."""
+        if not chat.at_rest:
+            return None
         if self.reads:
-            data = of_authors(kept())
+            data = of_authors(chat.data())
             if sum(len(value) for value in data.values()) > _MOST_KEPT:
                 return None
             self.opened = attrs.evolve(self.opened, first=attrs.evolve(self.opened.first, data=data))
         return words_of(self.opened, self.start.route, self.owner)
-
-
-@final
-class _NoMemory(MutableMapping[object, object]):
-    """For filters that count: the event has no number yet by which they would know it again."""
-
-    def __getitem__(self, key: object) -> object:
-        raise TypeError("nothing is remembered of an event that isn't stored yet")
-
-    def __setitem__(self, key: object, value: object) -> None:
-        raise TypeError("nothing is remembered of an event that isn't stored yet")
-
-    def __delitem__(self, key: object) -> None:
-        raise TypeError("nothing is remembered of an event that isn't stored yet")
-
-    def __iter__(self) -> Iterator[object]:
-        raise TypeError("nothing is remembered of an event that isn't stored yet")
-
-    def __len__(self) -> int:
-        raise TypeError("nothing is remembered of an event that isn't stored yet")

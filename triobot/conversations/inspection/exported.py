@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import attrs
 
 from ...errors import ConfigError
-from ...journal.records import Done, Fired, Interrupted, Noted, Patched, Record
+from ...journal.records import Done, Fired, Interrupted, Noted, Patched, Record, Resumed, Unended
 from ...journals import ConversationId, ConversationRow, Effect, Journal, Lease
 from ..revival.stored import Stored, read_stored
 
@@ -78,7 +78,7 @@ def _concerns(record: Record, operation: str) -> bool:
 
 def _within_a_turn(record: Record) -> bool:
     """Whether this came about in the turn of the record before it."""
-    return isinstance(record, Noted | Patched) or (
+    return isinstance(record, Noted | Patched | Unended | Resumed) or (
         isinstance(record, Fired | Interrupted) and record.mid is not None
     )
 

@@ -137,7 +137,7 @@ class Tidying:
         if there.get(message_id) is owed:
             del there[message_id]
             if owed.kept:
-                self._house.write([self._all(chat_id)], chat_id)
+                self._house.write([self._all(chat_id)])
             if not there:
                 del self._owed[chat_id]
 

@@ -91,7 +91,7 @@ class Care:
         if self._opening.unclean:
             await trio.sleep(LIVED)
             self._careful = False
-            self._house.write([PutSetting(_LIVED, str(self._opening.at))], None)
+            self._house.write([PutSetting(_LIVED, str(self._opening.at))])
             for there in list(self._counted):
                 self._acquit(there, 0)
 
@@ -190,7 +190,7 @@ class Care:
             if there not in self._counted:
                 self._counted[there] = 0 if there.stored is None else there.stored.row.in_hand
         writes = [write for there in some for write in self._counting(there)]
-        self._house.write([*writes, *more], None)
+        self._house.write([*writes, *more])
         await self._house.wait_written()
 
     def _counting(self, there: Conversation) -> Sequence[Write]:
@@ -205,12 +205,12 @@ class Care:
         if there.stuck:
             return
         if there.world is not None:
-            self._house.write(there.world.acquitted(count), None)
+            self._house.write(there.world.acquitted(count))
         elif there.stored is not None and there.stored.row.parked_because is None:
             # It was counted and has not begun.
             row, now = there.stored.row, self._services.clock.now()
             free = ParkConversation(row.lease, row.id, now, None)
-            self._house.write([free, *(TakeInHand(row.lease, row.id, now) for _ in range(count))], None)
+            self._house.write([free, *(TakeInHand(row.lease, row.id, now) for _ in range(count))])
 
     # --- events
 
@@ -259,7 +259,7 @@ class Care:
 
     def _looks_at(self, what: str, *, looking: bool) -> None:
         self._looking = looking
-        self._house.write([PutSetting(_ROUTING, what)], None)
+        self._house.write([PutSetting(_ROUTING, what)])
 
     def _put_away(self, row: InboxRow) -> None:
         text = (
@@ -269,7 +269,7 @@ class Care:
         log.error("%s", text)
         self._services.raise_alarm(Alarm("crash_loop", str(row.seq), text))
         raw = KeepRaw(row.at, "kills the program", row.content_type, row.body)
-        self._house.write([raw, Consume((row.seq,)), PutSetting(_ROUTING, "")], None)
+        self._house.write([raw, Consume((row.seq,)), PutSetting(_ROUTING, "")])
 
 
 def takers_of(life: ChatLife, delivery: Delivery) -> Sequence[Conversation]:

@@ -10,11 +10,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, final
 
+import attrs
 import trio
 
 from ...errors import LocalProtocolError
 from ...journal.records import (
     Continued,
+    Done,
     Ended,
     Intended,
     OperationId,
@@ -65,6 +67,9 @@ class ConversationWorld:
     Args:
         opened: how it began, if the row of its event says so: that row stands for the first record, and is
             consumed with the first thing that is written.
+
+    An event's row may stand for the record of its being taken, too (`answers`): then nobody waits for that
+    record, which is written with whatever is written next.
     """
 
     def __init__(
@@ -88,6 +93,8 @@ class ConversationWorld:
         self._opened = opened
         self._position = (0 if opened is None else opened.length) if row is None else row.position
         self._begun = row is not None
+        self._in_row: tuple[int, OperationId, int] | None = None
+        self._held: Entry | None = None
         self._written = 0
         self._wakes = row is not None
         replays, stored = conversation.services.replays, conversation.stored
@@ -113,7 +120,13 @@ class ConversationWorld:
     def append(self, entry: Entry) -> None:
         if self.over:
             return
-        chat_id = self._there.life.chat_id
+        in_row = self._stands_in_row(entry)
+        if self._watched is not None:
+            self._watched.add(entry.records)
+        if in_row and entry.unfinished:
+            self._held = entry
+            return
+        entry, chat_id = self._with_held(entry), self._there.life.chat_id
         ended = bool(entry.records) and isinstance(entry.records[-1], Ended | Continued)
         failure = _failure(entry.records) if ended else None
         # What ends well leaves nothing, so that its last records need not be written to be deleted.
@@ -136,9 +149,54 @@ class ConversationWorld:
             if not entry.unfinished:
                 self._house.care.rested(self._there)
         self._begun = self._begun or not gone
-        self._written = self._house.write(writes, chat_id if entry.data else None, self)
-        if self._watched is not None:
-            self._watched.add(entry.records)
+        written = self._house.write(writes, self)
+        if not in_row:
+            self._written = written
+
+    # --- what stands in an event's row
+
+    @property
+    def position(self) -> int:
+        """Where the next record goes."""
+        return self._position
+
+    def stands_in(self, seq: int, operation: OperationId, time: int) -> None:
+        """The row of this event stands for the record that this operation takes it in a turn of this time."""
+        self._in_row = seq, operation, time
+
+    def _stands_in_row(self, entry: Entry) -> bool:
+        """Whether all that this says is durable already, or comes about again when its turn is run again."""
+        if self._in_row is None or not entry.records:
+            return False
+        in_row, self._in_row = self._in_row, None
+        done, owed = entry.records[0], entry.moves[1:]
+        return (
+            isinstance(done, Done)
+            and (done.event, done.id, done.time) == in_row
+            and len(entry.records) == 1
+            and not entry.data
+            and entry.moves[:1] == (Consume((in_row[0],)),)
+            and all(isinstance(write, PutData) for write in owed)
+        )
+
+    def _with_held(self, entry: Entry) -> Entry:
+        """What is to be written now, and before it what was held back."""
+        if (held := self._held) is None:
+            return entry
+        self._held = None
+        stands = entry if entry.records or entry.standing else held
+        return attrs.evolve(
+            entry,
+            records=(*held.records, *entry.records),
+            moves=(*held.moves, *entry.moves),
+            unfinished=stands.unfinished,
+            wake=stands.wake,
+        )
+
+    def let_out(self) -> None:
+        """What was held back is written, so that the event's row need not stand for it any more."""
+        if self._held is not None:
+            self.append(Entry())
 
     def refused(self, error: Exception) -> None:
         """Something that it did can't be stored: it goes no further, and the next start goes on before it."""
@@ -196,13 +254,17 @@ class ConversationWorld:
 
     def write(self, writes: Sequence[Write]) -> int:
         """Make this durable behind what was appended, and before what will be; see `House.write`."""
-        self._written = self._house.write(writes, None, self)
+        self.let_out()
+        self._written = self._house.write(writes, self)
         return self._written
 
     def end_with(self) -> Sequence[Write]:
         """What ends it in somebody else's transaction; nothing more is written for it then."""
         self.over = True
-        return [EndConversation(self._lease, self._id, self.now())] if self._begun else self._consume()
+        if not self._begun:
+            return self._consume()
+        held = () if self._held is None else self._house.tidying.going(self._held.moves)
+        return [*held, EndConversation(self._lease, self._id, self.now())]
 
     def counted(self) -> Sequence[Write]:
         """What counts it as in hand, for when the program dies."""

@@ -109,7 +109,7 @@ def _place(life: ChatLife, there: Conversation) -> None:
 
 def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> None:
     """It was not meant to survive the process, or could not be written down."""
-    life.house.write([EndConversation(row.lease, row.id, services.clock.now())], None)
+    life.house.write([EndConversation(row.lease, row.id, services.clock.now())])
     abandon(life.house, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
     life.house.count("not_durable")
     if (said := life.kept.texts.restarted) and row.kind != "aside":
@@ -142,7 +142,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     if stored is None:
         return
     row, now = stored.row, there.services.clock.now()
-    life.house.write([ParkConversation(row.lease, row.id, now, because, error)], None)
+    life.house.write([ParkConversation(row.lease, row.id, now, because, error)])
     if (said := life.kept.texts.parked) and row.parked_because is None and not there.beside:
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ...journal.records import OperationId
 from ...seams import Consume
@@ -19,6 +19,10 @@ from .waits import Broken, Delivery, Hint, OtherwisePolicy, Taken, Unfit, Wait
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
+
+
+KIND: Final = "receive"
+"""As what a wait is recorded."""
 
 
 def open_wait(
@@ -60,6 +64,11 @@ def look_again(there: Conversation, wait: Wait) -> None:
         there.life.give_back(there, answer.delivery)
 
 
+def taken_value(delivery: Delivery, value: object) -> object:
+    """What is recorded of an event that was taken as this."""
+    return (delivery.event, delivery.seq, delivery.at, (value,))
+
+
 async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:
     """Wait for the next event that the wait takes, or that doesn't fit.
 
@@ -69,14 +78,14 @@ async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:
     """
     there.enter(OperationKind.RECEIVE)
     try:
-        answer = cast("tuple[Event, int, int, object]", await there.journal.wait("receive", wait))
+        answer = cast("tuple[Event, int, int, object]", await there.journal.wait(KIND, wait))
     except Exception:
         wait.answer = None
         raise
     finally:
         wait.parked_as = None
     wait.answer = None
-    event, seq, at, value = answer
+    event, seq, at, value = answer  # see `taken_value`
     delivery = Delivery(seq, event, at)
     if value is None:
         return Unfit(delivery)
@@ -104,7 +113,7 @@ def _complete(there: Conversation, wait: Wait) -> None:
     value: object = None
     match answer:
         case Taken(_, taken):
-            value = (delivery.event, delivery.seq, delivery.at, (taken,))
+            value = taken_value(delivery, taken)
         case Unfit():
             value = (delivery.event, delivery.seq, delivery.at, None)
         case Broken(_, error):
@@ -112,4 +121,5 @@ def _complete(there: Conversation, wait: Wait) -> None:
     there.stirred()
     # What has no row in the inbox has no number either: a payment's news.
     moves = [Consume((delivery.seq,))] if delivery.seq else []
-    there.journal.complete(wait.parked_as, value, stamp=delivery.at, event=delivery.seq or None, moves=moves)
+    seq, at, turn = delivery.seq or None, delivery.at, delivery.turn
+    there.journal.complete(wait.parked_as, value, stamp=at, event=seq, moves=moves, time=turn)

@@ -43,11 +43,16 @@ class Hint:
 @final
 @attrs.frozen
 class Delivery:
-    """An event on its way to a conversation, with its place in the inbox and the time of its arrival."""
+    """An event on its way to a conversation, with its place in the inbox and the time of its arrival.
+
+    Attributes:
+        turn: the time of the turn in which it is taken, if that was stored with it.
+    """
 
     seq: int
     event: Event
     at: int = 0
+    turn: int | None = None
 
 
 @final

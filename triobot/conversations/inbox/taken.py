@@ -1,0 +1,111 @@
+"""What a conversation takes with its event: the event's row stands for the record, until that is written.
+
+It stands for it as long as the journal ends where it did when the event was stored; once another record is
+there, the event is one like any other. What a crash leaves is written out by the next process (`written_out`)
+as a turn that is not known to have ended: it runs again, from the event on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Final, cast, final
+
+import attrs
+
+from ...errors import UnreadableRecordError
+from ...journal.faults import record_value
+from ...journal.records import FORMAT, Done, OperationId, Unended, encode_record
+from ...journals import AppendRecords, ConversationId, ConversationRow, Journal, PutStanding
+from ...seams import Consume, InboxRow, Write
+from ...values import decode_value
+from ..running.taking import KIND, taken_value
+from ..running.waits import Delivery
+from .consumption import stored_event
+
+log: Final = logging.getLogger("triobot.conversations")
+
+
+@final
+@attrs.frozen
+class TakenWith:
+    """Who takes an event, and how.
+
+    Attributes:
+        position: of the record that says so.
+        operation: what takes it.
+        time: of the turn in which it does.
+        value: as what, in a tuple, as text of `triobot.values`; None: as the event that it is.
+    """
+
+    conversation: ConversationId
+    position: int
+    operation: OperationId
+    time: int
+    value: str | None = attrs.field(repr=False)
+
+    def words(self) -> str:
+        """What is stored with the event, besides the event."""
+        return json.dumps([FORMAT, *attrs.astuple(self)])
+
+
+def taken_with(row: InboxRow) -> TakenWith | None:
+    """Who takes this event; None if its row doesn't say so, or in words that this program can't read."""
+    if row.begun is None:
+        return None
+    try:
+        parts = cast("object", json.loads(row.begun))
+    except ValueError:
+        return None
+    if not isinstance(parts, list) or len(cast("list[object]", parts)) != 6:
+        return None
+    version, conversation, position, operation, time, value = cast(
+        "tuple[int, int, int, str, int, str | None]", tuple(cast("list[object]", parts))
+    )
+    if version != FORMAT:
+        return None
+    return TakenWith(ConversationId(conversation), position, OperationId(operation), time, value)
+
+
+def with_taken(journal: Journal, rows: Sequence[InboxRow]) -> Journal:
+    """A journal with the record that one of these rows stands for, if one does."""
+    for row in rows:
+        if (done := _done(row, journal.row)) is not None:
+            records = _torn(done)
+            it = attrs.evolve(journal.row, unfinished=True, position=journal.row.position + len(records))
+            return attrs.evolve(journal, row=it, records=(*journal.records, *records))
+    return journal
+
+
+def written_out(row: InboxRow, conversations: Sequence[ConversationRow]) -> Sequence[Write]:
+    """What makes this row's record one of its journal; nothing if it stands for none of these."""
+    for it in conversations:
+        if (done := _done(row, it)) is not None:
+            return (
+                AppendRecords(it.lease, it.id, it.position, _torn(done)),
+                PutStanding(it.lease, it.id, done.time, unfinished=True, wake_at=it.wake_at),
+                Consume((row.seq,)),
+            )
+    return ()
+
+
+def _torn(done: Done) -> tuple[str, ...]:
+    return encode_record(done), encode_record(Unended(done.time))
+
+
+def _done(row: InboxRow, it: ConversationRow) -> Done | None:
+    """The record that this row stands for in this conversation's journal."""
+    taken = taken_with(row)
+    if taken is None or (taken.conversation, taken.position) != (it.id, it.position) or it.ended_at:
+        return None
+    event = stored_event(row)
+    try:
+        if event is None:
+            raise UnreadableRecordError("its event can't be read")
+        value = event if taken.value is None else cast("tuple[object]", decode_value(taken.value))[0]
+    except UnreadableRecordError as error:
+        log.warning("event %d of chat %s is one like any other: %s", row.seq, row.chat_id, error)
+        return None
+    outcome = record_value(taken_value(Delivery(row.seq, event, row.at), value))
+    return Done(taken.time, taken.operation, KIND, "", outcome, row.seq)
