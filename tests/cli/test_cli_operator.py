@@ -130,7 +130,7 @@ def test_what_has_just_begun_is_a_conversation_for_operators(command: Command, t
         bot.conversation(starter)
         async with bot.running() as intake:
             assert intake.work is not None
-            while not intake.work.dispatcher.at_rest(ChatId(7)):
+            while not intake.work.dispatcher.keeps_up:
                 await trio.sleep(0.01)
             await say(intake, 7, "hi")
             await chats.entered.wait()

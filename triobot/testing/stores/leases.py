@@ -10,6 +10,7 @@ import pytest
 
 from ...errors import JournalConflictError, LeaseLostError, LocalProtocolError
 from ...journals import (
+    LARGEST_RECORD,
     AppendRecords,
     ConversationId,
     EndConversation,
@@ -19,9 +20,20 @@ from ...journals import (
     Lease,
     ParkConversation,
 )
-from ...seams import Accepted, Consume, InboxRow, KeepRaw, PutData, PutSetting, Store, Write
+from ...seams import (
+    Accepted,
+    ChatAtArrival,
+    Consume,
+    InboxRow,
+    KeepRaw,
+    PutData,
+    PutSetting,
+    Quota,
+    Store,
+    Write,
+)
 from ...wire.ids import ChatId
-from .contract import ALI, DAY, MINUTE, NOON, ROOMY, Contract, SettableClock, accepted, arrival
+from .contract import ALI, DAY, MINUTE, NOON, ROOMY, SARA, Contract, SettableClock, accepted, arrival
 from .journals import append, begin, late_writes, lease_of, records_of, row_of, standing
 
 
@@ -48,6 +60,56 @@ class LeaseContract(Contract):
         assert list(await store.pending(ChatId(7), after=0, limit=9)) == []
         assert (store.statistics().inbox, store.statistics().inbox_bytes) == (0, 0)
         assert (await row_of(store, 5)).unfinished
+
+    async def test_what_begins_with_an_event_is_told_what_is_there(self, store: Store) -> None:
+        """As of the transaction, and before the event itself is there; what it says stays with the row."""
+        seen: list[ChatAtArrival] = []
+        inside: list[object] = []
+
+        def beginning(chat: ChatAtArrival) -> str:
+            seen.append(chat)
+            positions = [chat.position(ConversationId(number)) for number in (5, 6)]
+            inside.append((dict(chat.data()), *positions))
+            return "words"
+
+        def none(chat: ChatAtArrival) -> None:
+            seen.append(chat)
+
+        first = await accepted(store, arrival(7, sender_id=ALI), beginning=beginning)
+        await store.commit(begin(store, 5, 7), append(store, 5, 0, "0", "1"), PutData(ChatId(7), "a", "b"))
+        await store.commit(begin(store, 6, 8), EndConversation(lease_of(store), ConversationId(6), NOON))
+        second = await accepted(store, arrival(7, sender_id=SARA), beginning=beginning)
+        await store.commit(Consume((first.seq, second.seq)))
+        third = await accepted(store, arrival(7), beginning=none)
+
+        assert [chat.at_rest for chat in seen] == [True, False, False]
+        assert [(chat.waiting, chat.parked, chat.group) for chat in seen] == [
+            (0, False, False),
+            (1, True, True),
+            (0, True, True),
+        ]
+        assert inside == [({}, None, None), ({"a": "b"}, 2, None)]
+        assert (first.begun, second.begun, third.begun) == ("words", "words", None)
+        assert [row.begun for row in await store.backlog(after=0, limit=9)] == [None]
+
+    async def test_nothing_begins_with_an_event_that_is_not_stored(self, store: Store) -> None:
+        asked: list[ChatAtArrival] = []
+
+        def words(chat: ChatAtArrival) -> str:
+            asked.append(chat)
+            return "words" if chat.at_rest and len(asked) == 1 else "x" * (LARGEST_RECORD + 1)
+
+        await accepted(store, arrival(7, key="press-1", once=True), beginning=words)
+
+        for other, quota in ((arrival(7, key="press-1", once=True), ROOMY), (arrival(7), Quota(1))):
+            refused = await store.accept(other, quota=quota, beginning=words)
+            assert not isinstance(refused, Accepted)
+        assert len(asked) == 1
+        with pytest.raises(LocalProtocolError, match="begun"):
+            await store.accept(arrival(8), quota=ROOMY, beginning=words)
+
+        (row,) = await store.backlog(after=0, limit=9)
+        assert (row.chat_id, row.begun) == (7, "words")
 
     async def test_an_event_can_begin_a_conversation_where_it_is_accepted(self, store: Store) -> None:
         def taking(row: InboxRow) -> list[Write]:
