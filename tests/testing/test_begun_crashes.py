@@ -1,4 +1,4 @@
-"""What has just begun, killed at every act: as its event is stored, and at all that follows."""
+"""What has just begun or goes on, killed at every act: as its event is stored, and at all that follows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pytest
 import trio
 from crash_scenes import Killer
 
-from triobot import Bot, Chat
+from triobot import Bot, Chat, Key
 from triobot.errors import DeliveryUnknownError
 from triobot.filters import command, text
 from triobot.testing import DrivenWorld, drive
 from triobot.testing.mortal import MortalStore
+
+
+COUNT = Key("begun_crashes_count", int, default=0)
 
 
 class EarlyKiller(Killer):
@@ -85,6 +88,31 @@ def bot_of_beginners(done: list[str]) -> Bot:
         except DeliveryUnknownError:
             await chat.send("Perhaps.")
 
+    @bot.conversation(text("asks"))
+    async def asks(chat: Chat) -> None:
+        name = await chat.ask("Name?")
+        await chat.step(work, name)
+        await chat.send(f"Hello {name}.")
+        with chat.move_on_after(1000):
+            size = await chat.choose("Size?", {"small": "Small", "large": "Large"})
+            await chat.send(f"{name} gets {size}.")
+
+    @bot.conversation(text("counts"))
+    async def counts(chat: Chat) -> None:
+        for _ in range(3):
+            await chat.receive(text())
+            chat.data[COUNT] += 1
+            await chat.send(f"Now {chat.data[COUNT]}.")
+
+    @bot.conversation(text("goes on after all"))
+    async def after_all(chat: Chat) -> None:
+        await chat.ask("Ready?")
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(chat.send, "One.")
+            nursery.start_soon(chat.send, "Two.")
+        await chat.ask("Really?")
+        await chat.continue_as(second, 4)
+
     @bot.conversation(text("waits elsewhere"))
     async def elsewhere(chat: Chat) -> None:
         await trio.sleep(100)
@@ -101,6 +129,17 @@ SCENES: dict[str, tuple[Sequence[str], set[str], int]] = {
     "children": (["children"], {"One.", "Two."}, 5),
     "a doubt": (["risks"], {"Once at most.", "Perhaps."}, 5),
     "a foreign await": (["waits elsewhere", "/cancel"], {"Cancelled."}, 7),
+    "answers": (
+        ["asks", "Ali", "[Large]"],
+        {"Name?", "Hello Ali.", "Size?", "Ali gets large."},
+        20,
+    ),
+    "answers that count": (["counts", "x", "y", "z"], {"Now 1.", "Now 2.", "Now 3."}, 15),
+    "answers and children": (
+        ["goes on after all", "yes", "really"],
+        {"Ready?", "One.", "Two.", "Really?", "Part 4."},
+        20,
+    ),
     "company": (["works", "beside", "children"], {"Done, ", "I go beside.", "One.", "Two."}, 10),
 }
 
@@ -122,13 +161,14 @@ async def _play(killer: EarlyKiller, said: Sequence[str]) -> tuple[int, list[str
         async with trio.open_nursery() as nursery:
             killer.world, killer.nursery = world, nursery
             for words in said:
-                await ali.says(words)
+                await (ali.presses(words[1:-1]) if words[0] == "[" else ali.says(words))
                 if "beside" not in said:
                     await world.waits(seconds=5)
             await world.waits(seconds=300)
             killer.nursery = None
         assert await left_over(world) == []
-        heard = [line.partition(" ")[2] for line in (await world.transcript()).splitlines() if "bot" in line]
+        lines = (await world.transcript()).splitlines()
+        heard = [line.partition(" ")[2].partition(" <")[0] for line in lines if "bot" in line]
         return killer.count, [line.partition(" ")[2] for line in heard], done
 
 
