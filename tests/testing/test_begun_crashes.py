@@ -15,7 +15,6 @@ from triobot.filters import command, text
 from triobot.testing import DrivenWorld, drive
 from triobot.testing.mortal import MortalStore
 
-
 COUNT = Key("begun_crashes_count", int, default=0)
 
 

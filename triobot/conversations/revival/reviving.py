@@ -135,9 +135,10 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     life, stored = there.life, there.stored
     life.house.count("parked")
     log.error("conversation %s of chat %s is parked: %s", there.route.name, life.chat_id, because)
-    text = (
-        f"conversation {there.route.name} is parked: {because}; deploy code that can go on with it, or end it"
-    )
+    todo = "deploy code that can go on with it, or end it"
+    if there.world is not None and there.world.lost:
+        todo = "start the bot again, and it goes on with what is stored"
+    text = f"conversation {there.route.name} is parked: {because}; {todo}"
     life.services.raise_alarm(Alarm("conversation_parked", there.route.name, text))
     if stored is None:
         return
