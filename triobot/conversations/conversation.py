@@ -8,7 +8,7 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar, cast, final
 
@@ -39,8 +39,9 @@ from ..seams import Consume, OnUnknown, Urgency, Write
 from ..wire.events import Event, Press
 from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation
-from .advice import Copy, is_changed
+from .advice import Copy
 from .charges.paid import Debts, abandon
+from .data.own import OwnData
 from .inspection.fingerprint import fingerprint
 from .revival.beginning import begun, opened, revived
 from .revival.journaling import ConversationWorld
@@ -90,6 +91,7 @@ class Conversation:
         leash: of a dry run, which holds its tasks.
         stuck: it can't be revived with this code, and waits for other code or an interrupt.
         stuck_at: the author's line where that was found, or "?".
+        copies: what its code has read of what the chat keeps, and may change.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class Conversation:
         self.leash = leash
         self._opened = made
         self._operations = 0
-        self._copies: list[Copy] = []
+        self.copies: list[Copy] = []
         self._when_live: list[Callable[[], None]] = []
         self._incarnation: Incarnation | None = None
         self.world: ConversationWorld | None = None
@@ -183,7 +185,7 @@ class Conversation:
             return await incarnation.run(lambda: self._concluded(chat))
         finally:
             leave_branch(task)
-            self.look_at_copies()
+            self.data.look_at_copies()
 
     async def _live(self, chat: Chat[Event], made: Incarnation) -> BaseExceptionGroup[Exception] | None:
         end = await self.run_over(chat, made)
@@ -368,49 +370,21 @@ class Conversation:
         except (ConversationEndedError, ForeignTaskError) as error:
             raise type(error)(f"{calling_line()}: {error}") from None
 
-    # --- what the chat keeps
+    @property
+    def listens(self) -> bool:
+        """What happens now is given to it."""
+        return self._incarnation is not None and not self._incarnation.over
+
+    @property
+    def data(self) -> OwnData:
+        """What the chat keeps, as this conversation sees it."""
+        return OwnData(self)
 
     @property
     def texts(self) -> Texts:
         """The runtime's own words, as this chat is to hear them."""
         kept, there = self.life.kept, self._incarnation
         return kept.texts if there is None else kept.words(there.data)
-
-    def data(self) -> Mapping[str, str]:
-        """What the chat keeps, by key.
-
-        Raises:
-            ConfigError: no key was declared before the conversation began.
-        """
-        self.check_task()
-        if self.life.kept.values is None:
-            raise ConfigError("a Key was declared too late: declare it at the top of its module")
-        return self.journal.data
-
-    def lent(self, copy: Copy) -> None:
-        """A copy of a value is out, which its reader may change; for a developer to be told of."""
-        self._copies.append(copy)
-
-    def look_at_copies(self) -> None:
-        """Tell of copies that were changed and not assigned."""
-        copies, self._copies = self._copies, []
-        for copy in copies:
-            if self.services.advice is not None and is_changed(copy):
-                self.services.advice.unassigned(copy)
-
-    def put_data(self, key: str, value: str | None) -> None:
-        """Keep a value; it is written down with the turn."""
-        self.data()
-        self._copies = [copy for copy in self._copies if copy.key != key]
-        if self.journal.put_data(key, value, (self.life.kept.values or {}).get):
-            self.life.kept.put(key, value, writer=self)
-
-    def told(self, key: str, value: str | None) -> None:
-        """Somebody else wrote into what the chat keeps."""
-        if self._incarnation is not None and not self._incarnation.over:
-            self.stirred()
-            self._incarnation.put(key, value, stamp=self.services.clock.now())
-            self.rested()
 
     # --- operations
 

@@ -76,7 +76,7 @@ class Kept:
         """Keep this, or with None nothing, under a key; other conversations are told as a turn of theirs."""
         for there in self._places.all():
             if there is not writer:
-                there.told(key, value)
+                there.data.told(key, value)
         if self.values is None:
             self._put_early[key] = value
         elif value is None:

@@ -171,12 +171,12 @@ class ChatData:
             UnreadableRecordError: what is stored is of another class.
         """
         check_key(key)
-        text = self._conversation.data().get(key.name)
+        text = self._conversation.data.all().get(key.name)
         value = key.load(text)
         if self._conversation.services.advice is not None:
             copy = copied(key.name, key.dump(value), value)
             if copy is not None:
-                self._conversation.lent(copy)
+                self._conversation.data.lent(copy)
         return value
 
     def __setitem__(self, key: Key[T], value: T) -> None:
@@ -186,13 +186,13 @@ class ChatData:
             UnrecordableError: it can't be recorded; nothing was changed.
         """
         check_key(key)
-        self._conversation.put_data(key.name, key.dump(value))
+        self._conversation.data.put(key.name, key.dump(value))
 
     def __delitem__(self, key: Key[T]) -> None:
         """Empty the slot; an empty one stays so."""
         check_key(key)
-        self._conversation.put_data(key.name, None)
+        self._conversation.data.put(key.name, None)
 
     def __contains__(self, key: Key[T]) -> bool:
         """Whether the slot holds a value, its default aside."""
-        return key.name in self._conversation.data()
+        return key.name in self._conversation.data.all()
