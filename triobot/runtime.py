@@ -33,6 +33,7 @@ from .conversations.inbox.taken import with_taken
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
 from .conversations.speaking import Speech
+from .journals import Journal
 from .money import Captured, MovePayment
 from .operator import Desk, Pulse, Rung, serve_desk, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
@@ -137,6 +138,11 @@ class Intake:
 
     def _claim_for(self, event: Event, at: int) -> Claim | None:
         return None if self.work is None else self.work.dispatcher.claims.claim(event, at)
+
+    def with_taken(self, journal: Journal, rows: Sequence[InboxRow]) -> Journal:
+        """A journal with the record that one of these rows stands for, if one does."""
+        stands = self.work.dispatcher.claims.stands if self.work is not None else bool
+        return with_taken(journal, [row for row in rows if stands(row)])
 
     @property
     def writable(self) -> bool:
@@ -256,7 +262,7 @@ async def open_intake(
                     pulse=intake.pulse,
                     chats=intake.chats,
                     begun=begun_journal,
-                    taken=with_taken,
+                    taken=intake.with_taken,
                     end=intake.end_chat,
                     broadcasts=intake.about_broadcasts,
                     payments=intake.about_payments,

@@ -307,8 +307,9 @@ class Store(Protocol):
         `beginning` is for whoever lets something begin with the event. It is called as `taking` is, before
         the row is there, with what the store has of the chat, and returns `InboxRow.begun`.
 
-        `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns,
-        even when nobody waits any more. It must be quick and must not raise.
+        `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns
+        and before anybody has read the row, even when nobody waits any more. It must be quick and must not
+        raise.
         """
         ...
 

@@ -207,6 +207,11 @@ def encode_value(value: object) -> str:
         raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
 
 
+def with_member(text: str, member: str) -> str:
+    """The text of a tuple that has one more member, which is given as text: it need not be known here."""
+    return f"{text[:-3]},{member[len(f'[{_VERSION},') : -1]}]}}]"
+
+
 class _RefusedError(Exception):
     """A value can't be recorded; where it is becomes known on the way out."""
 

@@ -20,6 +20,7 @@ from triobot.seams import Arrival, ChatAtArrival, Consume, Quota, Write
 from triobot.wire.content import Location
 from triobot.wire.encode import encode_event
 from triobot.wire.events import Message
+from triobot.wire.ids import ChatId
 
 COUNT = Key("answers_count", int, default=0)
 
@@ -371,3 +372,196 @@ async def test_a_transaction_that_finds_another_chat_takes_nothing(autojump_cloc
             attrs.evolve(plain, position=lambda _: None),
         ):
             assert claim.beginning(other) is None
+
+
+async def test_what_others_write_waits_for_the_turn_that_was_torn(autojump_clock: MockClock) -> None:
+    """Else it would be overwritten: the turn reckons with what was kept before the crash."""
+    bot, store = Router(), FakeStore()
+
+    @bot.aside(text("slow"))
+    async def slow(chat: Chat) -> None:
+        await trio.sleep(3)  # what isn't the chat's, so that its replay takes as long
+        await chat.sleep(1000)
+
+    @bot.conversation
+    async def play(chat: Chat) -> None:
+        await chat.ask("Guess?")
+        chat.data[COUNT] += 1
+        await chat.send(f"You have {chat.data[COUNT]}.")
+        await chat.ask("Again?")
+
+    await taken_by_a_dead_process(bot, store, ["slow", "hi"], "seven", seconds=5)
+    async with open_town(bot, store=store) as town:
+        keeping = town.dispatcher.keeping
+        before = (await keeping.data(CHAT)).get(COUNT.name, "[1,0]")
+        await keeping.put(CHAT, COUNT.name, before.replace("1]", "41]"))
+        await trio.sleep(10)
+        assert store.kept == {(CHAT, COUNT.name): "[1,41]"}
+        assert town.sent()[0] == "You have 1."
+
+
+async def test_what_others_write_while_a_turn_lasts_comes_after_it(autojump_clock: MockClock) -> None:
+    """In the store as in the conversation's own view, whoever wrote first by the clock."""
+    bot, store, seen = Router(), FakeStore(), list[int]()
+
+    @bot.conversation
+    async def count(chat: Chat) -> None:
+        while True:
+            now = chat.data[COUNT]
+            await trio.sleep(10)
+            chat.data[COUNT] = now + 1
+            await chat.receive(text())
+            seen.append(chat.data[COUNT])
+
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        await trio.sleep(5)
+        await town.dispatcher.keeping.put(CHAT, COUNT.name, "[1,40]")
+        await trio.sleep(10)
+        assert store.kept == {(CHAT, COUNT.name): "[1,40]"}
+        await town.says("go on")
+        await trio.sleep(20)
+        assert seen == [40]
+        assert store.kept == {(CHAT, COUNT.name): "[1,41]"}
+
+
+@attrs.frozen
+class Size:
+    """What an older version of the bot made of an answer."""
+
+    number: int
+
+
+async def test_an_answer_that_new_code_cannot_read_parks_its_conversation(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came of it has been seen: nobody may go on from there as something else."""
+    bot, store = Router(), FakeStore()
+
+    @bot.conversation
+    async def ask(chat: Chat) -> None:
+        await chat.send("Size?")
+        await chat.receive(Filter(lambda event, _: Size(len(event.content)), "size"))  # type: ignore[union-attr]
+        await chat.send("Ordered.")
+        await chat.receive(text())
+
+    await taken_by_a_dead_process(bot, store, ["hi"], "three")
+    for row in list(store.rows.values()):
+        store.rows[row.seq] = attrs.evolve(row, begun=(row.begun or "").replace("Size", "Gone"))
+    async with open_town(bot, store=store) as town:
+        await town.rest()
+        assert town.sent() == [TEXTS.parked]
+        assert [alarm.kind for alarm in town.alarms] == ["conversation_parked"]
+    assert store.rows == {}
+
+
+async def test_an_event_that_new_code_cannot_read_parks_its_conversation(autojump_clock: MockClock) -> None:
+    """As with a value."""
+    store = FakeStore()
+    await taken_by_a_dead_process(asking_bot(), store, ["hi"], "Ali")
+    for row in list(store.rows.values()):
+        store.rows[row.seq] = attrs.evolve(row, body=b"?", content_type="x/y")
+    async with open_town(asking_bot(), store=store) as town:
+        await town.rest()
+        assert [alarm.kind for alarm in town.alarms] == ["conversation_parked"]
+    assert store.rows == {}
+
+
+async def test_nothing_is_taken_at_once_while_what_the_chat_keeps_is_not_stored(
+    autojump_clock: MockClock,
+) -> None:
+    """Its turn may be told of what another one wrote, and a crash takes back."""
+    store = FakeStore()
+    async with open_town(asking_bot(), store=store) as town:
+        await town.says("hi")
+        now, message = town.services.clock.now(), Message(CHAT, "Ali", ALI)
+        store.latency = 5
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(town.dispatcher.keeping.put, CHAT, COUNT.name, "[1,7]")
+            await trio.sleep(1)
+            assert town.dispatcher.claims.claim(message, now) is None
+            await trio.sleep(20)
+            assert town.dispatcher.claims.claim(message, now) is not None
+
+
+async def test_who_looks_into_a_running_bot_sees_what_stands(autojump_clock: MockClock) -> None:
+    """A row whose event went the common way after all says what didn't happen."""
+    bot, store = Router(), FakeStore()
+
+    @bot.conversation
+    async def ask(chat: Chat) -> None:
+        await chat.send("Go on.")
+        with chat.move_on_after(100):
+            await chat.receive(text())
+        await chat.step(trio.sleep, 100)
+
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        await trio.sleep(98)
+        store.commit_lag = 5
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(town.says, "late")
+        (row,) = store.rows.values()
+        assert row.begun is not None
+        assert not town.dispatcher.claims.stands(row)
+        store.commit_lag = 0
+        await town.says("hi", 6)
+        town.outbox.hold()
+        await town.says("in time", 6)
+        (_, other) = store.rows.values()
+        assert town.dispatcher.claims.stands(other)
+        assert town.dispatcher.claims.stands(attrs.evolve(other, chat_id=ChatId(7)))
+
+
+async def test_a_full_disk_makes_a_start_wait(autojump_clock: MockClock) -> None:
+    """Nothing may happen before what was under way is written out; an operator hears of it."""
+    store, got = FakeStore(), list[object]()
+    await taken_by_a_dead_process(asking_bot(got), store, ["hi"], "Ali")
+    store.full = 3
+    town = Town(asking_bot(got), FakeOutbox(), store, TEXTS, username=None)
+    with trio.fail_after(60):
+        await town.dispatcher.claims.write_out()
+    assert {alarm.kind for alarm in town.alarms} == {"store_unwritable"}
+    assert store.rows == {}
+
+
+async def test_what_waits_behind_a_continuation_is_its_own_after_a_crash(autojump_clock: MockClock) -> None:
+    """An event that came while the first part was at work waits for the second."""
+    bot, store, outbox = Router(), FakeStore(), FakeOutbox()
+
+    @bot.conversation(text("go"))
+    async def go(chat: Chat) -> None:
+        await chat.ask("Ready?")
+        await chat.send("Well.")
+        await chat.continue_as(more, 7)
+
+    @bot.conversation(text("never"))
+    async def more(chat: Chat, number: int = 0) -> None:
+        answer = await chat.ask("Really?")
+        await chat.send(f"{number}: {answer}.")
+
+    async with trio.open_nursery() as nursery:
+        town = Town(bot, outbox, store, TEXTS, username=None)
+        run = await start(nursery, town)
+        await town.rest()
+        await town.says("go")
+        outbox.latency = 5
+        await town.says("one")
+        await town.says("two")
+        accept = store.accept
+
+        async def accept_and_die(*what: object, **how: object) -> object:
+            how["on_commit"] = lambda _: None
+            accepted = await accept(*what, **how)  # type: ignore[arg-type]
+            nursery.start_soon(run.cut)
+            await trio.sleep_forever()
+            return accepted
+
+        store.accept = accept_and_die  # type: ignore[method-assign, assignment]
+        await run.ended.wait()
+        store.accept = accept  # type: ignore[method-assign]
+    async with open_town(bot, store=store) as town:
+        await trio.sleep(20)
+        assert town.sent() == ["Really?", "7: two."]
+        assert store.rows == {}
+    assert await store.conversations(CHAT) == []

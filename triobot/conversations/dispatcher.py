@@ -39,6 +39,7 @@ from .questions.tidying import Tidying
 from .revival.care import Care
 from .revival.jumping import Jumps
 from .revival.reviving import let_go, park
+from .revival.settling import Settling
 from .revival.waking import Waking
 from .routes.declarations import Table
 from .running.waits import Delivery, is_payment
@@ -87,7 +88,8 @@ class Dispatcher:
         self._nursery: trio.Nursery | None = None
         self._handed_over: set[int] = set()
         self.elsewhere: Final = Elsewhere(services, table, self)
-        self.keeping: Final = Keeping(services.store, self._consumption, self._keeper)
+        settling = Settling(services.store, self._waking, self.life, self.recall)
+        self.keeping: Final = Keeping(services.store, self._consumption, self._keeper, settling)
         self.care: Final = Care(services, self, self._less_busy)
         self.claims: Final = Claims(services, table, self, username)
 
@@ -275,8 +277,7 @@ class Dispatcher:
 
     def _evict_one(self) -> None:
         """The chat in which nothing has happened for longest leaves memory, if it can."""
-        oldest = islice(self._lives.values(), LOOKED_AT)
-        if (life := next((life for life in oldest if life.may_leave), None)) is not None:
+        if life := next((one for one in islice(self._lives.values(), LOOKED_AT) if one.may_leave), None):
             self.evict(life)
 
     def evict(self, life: ChatLife) -> None:
@@ -292,7 +293,7 @@ class Dispatcher:
     # --- back from the store
 
     def _load(self, life: ChatLife) -> None:
-        life.loading = life.behind = True
+        life.loading, life.behind, life.back = True, True, trio.Event()
         self.room(life)
 
     def recall(self, chat_id: ChatId) -> None:
@@ -355,8 +356,7 @@ class Dispatcher:
         """It is waited for no more."""
         self._running.discard(conversation)
         self._timers.wake_at(conversation, None)
-        if self._fewer_running:
-            self._fewer_running.unpark_all()
+        self._fewer_running.unpark_all()
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
         """What goes on in a chat."""

@@ -5,12 +5,17 @@ others may have written since, and their value would be lost. A turn that is rec
 data was stored with it; so only what is written by who is live is new. Of the first turn nobody knows, for it
 has no record of its own: its writes are new as long as the chat keeps what it kept when the turn began. Of a
 turn that is `Unended` it is known that they are.
+
+What others write while a turn lasts comes after it, for everybody: the turn doesn't see it, and what the turn
+writes under the same key is overwritten by it, in the store as in the conversation's own view.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
+
+from .stimuli import Written
 
 if TYPE_CHECKING:
     from .turns import Turns
@@ -29,6 +34,8 @@ def put_data(turns: Turns, key: str, value: str | None, kept: Kept | None) -> bo
     new = turns.live or (history.exhausted and (first or history.unended))
     if new and first and turns.replays_first_turn and kept is not None and not turns.draft.puts(key):
         new = kept(key) == history.start.data.get(key)
+    if new and any(isinstance(one, Written) and one.key == key for one in turns.stimuli):
+        new = False  # somebody else has written it since this turn began, so after it
     if new:
         turns.draft.put(key, value)
     turns.apply_data(key, value)

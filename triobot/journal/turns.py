@@ -123,8 +123,7 @@ class Turns:
             self.draft.add(history.start, begun)
             if self.jumped:
                 self.draft.add(Jumped(self.time, 0, self.jumped))
-        if history.unended:
-            self.draft.add(Resumed(self.time))
+        self._resumes = history.unended
         self._struck: list[Parked] | None = None
         self._parking: Parked | None = None
         self._pumping = self._pump_comes = False
@@ -399,6 +398,9 @@ class Turns:
 
     def hand_over(self) -> None:
         """Everything rests, or nearly: what was recorded since the last time goes to the store, as one."""
+        if self._resumes:
+            self._resumes = False
+            self.draft.add(Resumed(self.time))
         if self.draft.empty:
             return
         wake = next_due(self.scopes.values(), self.parked.values(), -1)

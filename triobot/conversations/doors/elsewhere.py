@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import trio
 
 from ...errors import StoreError, StoreFullError
+from ...journals import RunKind
 from ...money import Captured, MovePayment
-from ...seams import Accepted, Arrival, InboxRow, OverQuota, PutData, Quota, Write
+from ...seams import Accepted, Arrival, Beginning, InboxRow, OverQuota, PutData, Quota, Write
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
+from ..inbox.begun import words_of
 from ..inbox.consumption import stored_event
+from ..revival.opening import Opening, open_conversation
 from ..routes.declarations import Table
 from ..routes.routing import Start
 from ..running.waits import Delivery
@@ -148,13 +151,26 @@ class Elsewhere:
             conversation.life.succeed(conversation, start, Delivery(row.seq, as_event(fresh), row.at))
 
         settled = conversation.money.ends(well=True)
+        # Events that came before it wait for it: after a crash it must be there before they are routed.
+        begun = self._begun(conversation, call, arrival.at)
+        also = [*settled, *conversation.end_with()]
         try:
-            await self._accept(arrival, succeed, also=[*settled, *conversation.end_with()])
+            await self._accept(arrival, succeed, also=also, beginning=lambda _: begun)
         except StoreError:
             if conversation.world is not None:
                 conversation.world.over = False  # whoever catches this goes on, and it is written down
             raise
         conversation.money.clear()
+
+    def _begun(self, conversation: Conversation, call: Call, at: int) -> str | None:
+        """What begins with a call that goes on in a conversation's place; see `InboxRow.begun`."""
+        clock, route = self._services.clock, self.table.named(call.name)
+        assert route is not None
+        opening = Opening(as_event(call), at, call.value, call.args, conversation.interrupted)
+        data = dict(conversation.life.kept.values or {})
+        opened = open_conversation(route, opening, now=clock.now(), jumped=clock.jumped(), data=data)
+        kind: RunKind = "aside" if call.place is Place.BESIDE else route.kind.value
+        return words_of(opened, kind, conversation.owner) if opened.durable else None
 
     async def hand_money(self, name: str, captured: Captured, claim: MovePayment) -> None:
         """Have the aside begin that takes this money, unless it runs or is on its way already; durable.
@@ -191,9 +207,16 @@ class Elsewhere:
         return any(row.key == key and row.ended_at is None for row in await store.conversations(chat_id))
 
     async def _accept(
-        self, arrival: Arrival, on_commit: Callable[[InboxRow], None], *, also: Sequence[Write] = ()
+        self,
+        arrival: Arrival,
+        on_commit: Callable[[InboxRow], None],
+        *,
+        also: Sequence[Write] = (),
+        beginning: Beginning | None = None,
     ) -> bool:
-        accepted = await self._services.store.accept(arrival, quota=_QUOTA, also=also, on_commit=on_commit)
+        accepted = await self._services.store.accept(
+            arrival, quota=_QUOTA, also=also, beginning=beginning, on_commit=on_commit
+        )
         if isinstance(accepted, OverQuota):
             whose = "altogether" if accepted.whole else f"in chat {arrival.chat_id}"
             raise StoreFullError(f"the signal was not stored: too much waits {whose}; repeat it later")

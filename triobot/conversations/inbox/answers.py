@@ -47,6 +47,8 @@ class Answers:
         """What is to become durable with this event; None if nothing is."""
         if not life.quiescent or not is_recordable(event):
             return None
+        if not self.hall.keeping.is_stored(event.chat_id):
+            return None  # what comes of it may be told of what isn't durable
         given = self._given(event, at, life)
         if given is None or not given.wait.open or given.wait.parked_as is None:
             return None

@@ -29,8 +29,8 @@ from ...journals import (
 from ...seams import Consume, InboxRow, Store, Write
 from ...values import encode_value
 from ...wire.ids import SenderId
+from ..doors.calls import Call, asked_of
 from ..revival.opening import Opened, beside
-from ..routes.declarations import Route
 from . import taken
 from .consumption import stored_event
 from .taken import taken_with
@@ -42,11 +42,11 @@ _PAGE: Final = 256
 _Begun: TypeAlias = tuple[int, str, RunKind, int, SenderId | None, int, str, str | None, dict[str, str], int]
 
 
-def words_of(opened: Opened, route: Route, owner: SenderId | None) -> str:
+def words_of(opened: Opened, kind: RunKind, owner: SenderId | None) -> str:
     """What is stored with the event of a conversation that begins, besides the event."""
     first = opened.first
     event = first.event if opened.told is None else None
-    told = [FORMAT, first.fn, route.kind.value, first.version, owner, first.time, first.seed, event]
+    told = [FORMAT, first.fn, kind, first.version, owner, first.time, first.seed, event]
     return json.dumps([*told, first.data, opened.jumped])
 
 
@@ -65,15 +65,17 @@ async def write_out(store: Store) -> int:
 
 async def _written_out(row: InboxRow, store: Store) -> Sequence[Write]:
     lease = store.lease(row.chat_id)
+    if lease is None or row.begun is None:
+        return ()
     if taken_with(row) is not None:
         return taken.written_out(row, await store.conversations(row.chat_id))
-    journal = None if lease is None else begun_journal(row, lease)
+    journal = begun_journal(row, lease)
     if journal is None:
         return ()
     it = journal.row
     return (
         BeginConversation(
-            it.lease, it.id, it.chat_id, it.route, it.version, it.started_at, it.kind, it.sender_id
+            it.lease, it.id, it.chat_id, it.route, it.version, it.started_at, it.kind, it.sender_id, it.key
         ),
         AppendRecords(it.lease, it.id, 0, journal.records),
         Consume((row.seq,)),
@@ -106,7 +108,7 @@ def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None
         kind=kind,
         version=str(code),
         sender_id=owner,
-        key=None,
+        key=asked.key if isinstance(asked := asked_of(event), Call) else None,
         run=1,
         unfinished=True,
         wake_at=None,

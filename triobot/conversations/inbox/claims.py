@@ -16,9 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
+import trio
 
-from ...errors import StoreError
-from ...seams import ChatAtArrival, InboxRow, Store
+from ...errors import StoreError, StoreFullError
+from ...seams import Alarm, ChatAtArrival, InboxRow, Store
 from ...wire.events import Event, Join, Message
 from ...wire.ids import ChatId
 from ..conversation import Conversation
@@ -64,7 +65,14 @@ class Claims:
 
     async def write_out(self) -> None:
         """Write out what began in an earlier run, before anybody asks the store who goes on."""
-        self._from_before = await write_out(self._services.store)
+        while self._from_before is None:
+            try:
+                self._from_before = await write_out(self._services.store)
+            except StoreFullError:
+                # Nothing may happen before it: what is under way would begin anew.
+                text = "the store can't be written, so the bot can't start: free some space"
+                self._services.raise_alarm(Alarm("store_unwritable", "start", text))
+                await trio.sleep(1)
 
     async def open(self) -> None:
         """From now on events begin conversations in this task's context; those before are written out."""
@@ -77,6 +85,12 @@ class Claims:
         if row.begun is None or self._from_before is None or row.seq <= self._from_before:
             return False
         return not self._answers.declined(row.seq)
+
+    def stands(self, row: InboxRow) -> bool:
+        """Whether the record of which this row speaks may still be nowhere else."""
+        life = self._hall.life(row.chat_id)
+        worlds = () if life is None else [there.world for there in life.places.all()]
+        return life is None or any(world is not None and world.is_held_in(row.seq) for world in worlds)
 
     def claim(self, event: Event, at: int) -> EventClaim | AnswerClaim | None:
         """What is to become durable with this event; None if nothing is."""
@@ -264,4 +278,4 @@ class _Beginning:
             if sum(len(value) for value in data.values()) > _MOST_KEPT:
                 return None
             self.opened = attrs.evolve(self.opened, first=attrs.evolve(self.opened.first, data=data))
-        return words_of(self.opened, self.start.route, self.owner)
+        return words_of(self.opened, self.start.route.kind.value, self.owner)

@@ -8,23 +8,20 @@ as a turn that is not known to have ended: it runs again, from the event on.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from typing import Final, cast, final
 
 import attrs
 
-from ...errors import UnreadableRecordError
-from ...journal.faults import record_value
-from ...journal.records import FORMAT, Done, OperationId, Unended, encode_record
+from ...journal.records import FORMAT, Done, OperationId, Outcome, Unended, Value, encode_record
 from ...journals import AppendRecords, ConversationId, ConversationRow, Journal, PutStanding
 from ...seams import Consume, InboxRow, Write
-from ...values import decode_value
-from ..running.taking import KIND, taken_value
+from ...values import encode_value
+from ..running.taking import KIND, taken_text
 from ..running.waits import Delivery
 from .consumption import stored_event
 
-log: Final = logging.getLogger("triobot.conversations")
+_UNREADABLE: Final = '[1,{"class":["an event that this program could not read",{}]}]'
 
 
 @final
@@ -100,12 +97,11 @@ def _done(row: InboxRow, it: ConversationRow) -> Done | None:
     if taken is None or (taken.conversation, taken.position) != (it.id, it.position) or it.ended_at:
         return None
     event = stored_event(row)
-    try:
-        if event is None:
-            raise UnreadableRecordError("its event can't be read")
-        value = event if taken.value is None else cast("tuple[object]", decode_value(taken.value))[0]
-    except UnreadableRecordError as error:
-        log.warning("event %d of chat %s is one like any other: %s", row.seq, row.chat_id, error)
-        return None
-    outcome = record_value(taken_value(Delivery(row.seq, event, row.at), value))
+    if event is None:
+        # What came of it may have been seen: whoever can't read it can't go on, and is parked.
+        outcome: Outcome = Value(_UNREADABLE)
+    else:
+        delivery = Delivery(row.seq, event, row.at)
+        value = encode_value((event,)) if taken.value is None else taken.value
+        outcome = Value(taken_text(delivery, value))
     return Done(taken.time, taken.operation, KIND, "", outcome, row.seq)

@@ -160,6 +160,11 @@ class ConversationWorld:
         """Where the next record goes."""
         return self._position
 
+    def is_held_in(self, seq: int) -> bool:
+        """Whether the row of this event stands for a record that is written nowhere else."""
+        held = self._held
+        return held is not None and Consume((seq,)) in held.moves
+
     def stands_in(self, seq: int, operation: OperationId, time: int) -> None:
         """The row of this event stands for the record that this operation takes it in a turn of this time."""
         self._in_row = seq, operation, time

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ...journal.records import OperationId
 from ...seams import Consume
+from ...values import encode_value, with_member
 from ...wire.events import Event, Press
 from ..routes.filters import Setting
 from .branches import OperationKind
@@ -64,9 +65,14 @@ def look_again(there: Conversation, wait: Wait) -> None:
         there.life.give_back(there, answer.delivery)
 
 
-def taken_value(delivery: Delivery, value: object) -> object:
+def taken_value(delivery: Delivery, value: object) -> tuple[object, ...]:
     """What is recorded of an event that was taken as this."""
     return (delivery.event, delivery.seq, delivery.at, (value,))
+
+
+def taken_text(delivery: Delivery, value: str) -> str:
+    """The same as text, of a value that is text already, in a tuple: this program need not know it."""
+    return with_member(encode_value(taken_value(delivery, None)[:-1]), value)
 
 
 async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:

@@ -101,6 +101,20 @@ class InboxContract(Contract):
 
         assert announced == [row]
 
+    async def test_on_commit_is_called_before_anybody_has_read_the_row(self, store: Store) -> None:
+        announced: list[InboxRow] = []
+
+        async def read() -> None:
+            while len(announced) < 50:
+                rows = await store.backlog(after=0, limit=100)
+                assert list(rows) == announced[: len(rows)]
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            nursery.start_soon(read)
+            for _ in range(50):
+                await accepted(store, arrival(), on_commit=announced.append)
+
     async def test_also_is_stored_with_the_event(self, store: Store) -> None:
         old = await accepted(store, arrival(7))
 
