@@ -425,6 +425,28 @@ async def test_what_others_write_while_a_turn_lasts_comes_after_it(autojump_cloc
         assert store.kept == {(CHAT, COUNT.name): "[1,41]"}
 
 
+async def test_two_that_wake_at_the_same_moment_see_what_the_other_wrote(autojump_clock: MockClock) -> None:
+    """Neither has run when both are given their turns; and a restart finds it so."""
+    bot, store = Router(), FakeStore()
+
+    @bot.aside(text("count"))
+    async def count(chat: Chat) -> None:
+        await chat.sleep(3)
+        chat.data[COUNT] += 1
+        await chat.sleep(3)
+        await chat.send(f"{chat.data[COUNT]}")
+
+    async with open_town(bot, store=store) as town:
+        for _ in range(3):
+            await town.says("count", wait=False)
+        await trio.sleep(4)
+        assert store.kept == {(CHAT, COUNT.name): "[1,3]"}
+    async with open_town(bot, store=store) as town:
+        await trio.sleep(4)
+        assert town.sent() == ["3", "3", "3"]
+        assert "parked" not in town.counts
+
+
 @attrs.frozen
 class Size:
     """What an older version of the bot made of an answer."""

@@ -78,6 +78,7 @@ async def live(
     disk, people, outcome = Disk(), people_of(seed), Outcome()
     chance = random.Random(f"race {seed}") if race else None
     soon = random.Random(f"early {seed}") if early else None
+    others = random.Random(f"others {seed}") if race and seed % 3 == 0 else None
     snapshots: dict[int, object] = {}
     pending = [*crashes, None]
     while pending:
@@ -95,6 +96,8 @@ async def live(
             world.state = lambda runner=runner: list(runner.log)
             nursery.start_soon(world.feed)
             nursery.start_soon(world.keep_flushing)
+            if others is not None:
+                nursery.start_soon(world.write, others)
             nursery.start_soon(_give_up, outcome, runner, incarnation)
             end = await incarnation.run(runner.main)
             if isinstance(end, Stuck):

@@ -216,6 +216,8 @@ class ListWorld:
         now = (self.incarnation.standing(), self.state())
         if known is not None and known != now:
             self.problems.append(f"before the crash {known}, after replay {now}")
+        if self._appended and (kept := self.kept("n")) != self.incarnation.data.get("n"):
+            self.incarnation.put("n", kept, stamp=0)
         if self.race is None:
             # A result that outlived a crash and an event that was accepted before it may go in either order;
             # where two runs are compared it is to be that of their stamps, and not of the scheduler.
@@ -280,6 +282,26 @@ class ListWorld:
             self.came = number
             self.route()
             self._tick()
+
+    async def write(self, others: random.Random) -> None:
+        """Let others write into what the chat keeps, at any time."""
+        for _ in range(100):
+            await trio.sleep(others.randrange(1, 1_000_000))
+            if self.dead or self.incarnation is None or self.incarnation.over:
+                return
+            value = str(others.randrange(100, 1000))
+            if others.random() < 0.5 and (kept := self.kept("n")) is not None:
+                value = str(int(kept) + 1)
+            self._pending.append(Entry(data={"n": value}))
+            self._some.set()
+            self.incarnation.put("n", value, stamp=wall())
+
+    def kept(self, key: str) -> str | None:
+        """What the chat keeps, durable or not."""
+        value = self.disk.data.get(key)
+        for entry in self._pending:
+            value = entry.data.get(key, value)
+        return value
 
     async def keep_flushing(self) -> None:
         """Write behind: what nobody waits for becomes durable a little later."""

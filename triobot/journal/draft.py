@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import final
 
 from ..seams import Write
-from .records import Done, Record, Result
+from .records import Done, OperationId, Record, Result
 from .world import Entry, World
 
 
@@ -30,6 +30,14 @@ class Draft:
         """This was taken, and these move with it."""
         self._records.append(record)
         self._moves.extend(moves)
+
+    def add_before(self, turn: OperationId, record: Record) -> bool:
+        """This goes before the turn that was given last; False if that has no record of its own."""
+        last = self._records[-1] if self._records else None
+        if not isinstance(last, Done) or last.id != turn:
+            return False
+        self._records.insert(-1, record)
+        return True
 
     def finish(self, record: Done, moves: Sequence[Write]) -> None:
         """An effect's outcome was taken; it is kept nowhere else."""

@@ -7,7 +7,9 @@ has no record of its own: its writes are new as long as the chat keeps what it k
 turn that is `Unended` it is known that they are.
 
 What others write while a turn lasts comes after it, for everybody: the turn doesn't see it, and what the turn
-writes under the same key is overwritten by it, in the store as in the conversation's own view.
+writes under the same key is overwritten by it, in the store as in the conversation's own view. While the turn
+has only been given, and nothing of it has run, it comes before it: of two conversations that wake at the same
+moment, each sees what the other one wrote.
 """
 
 from __future__ import annotations
@@ -15,12 +17,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from .stimuli import Written
+from .records import DataPut
+from .stimuli import Stimulus, Written
 
 if TYPE_CHECKING:
     from .turns import Turns
 
 Kept: TypeAlias = Callable[[str], str | None]
+
+
+def put_before(turns: Turns, stimulus: Stimulus) -> bool:
+    """Let what somebody else writes come before the turn that was given last, if nothing of it has run."""
+    if not isinstance(stimulus, Written) or not turns.live or (turn := turns.given) is None:
+        return False
+    if not turns.draft.add_before(turn, DataPut(turns.time, stimulus.key, stimulus.value)):
+        return False
+    turns.apply_data(stimulus.key, stimulus.value)
+    return True
 
 
 def put_data(turns: Turns, key: str, value: str | None, kept: Kept | None) -> bool:

@@ -33,6 +33,7 @@ from .draft import Draft
 from .foreign import cut_holder, replay_cuts
 from .history import History
 from .jumps import take_jump
+from .keeping import put_before
 from .lanes import Lanes
 from .recording import take, write_down
 from .records import (
@@ -124,6 +125,7 @@ class Turns:
             if self.jumped:
                 self.draft.add(Jumped(self.time, 0, self.jumped))
         self._resumes = history.unended
+        self._given: Parked | None = None
         self._struck: list[Parked] | None = None
         self._parking: Parked | None = None
         self._pumping = self._pump_comes = False
@@ -197,6 +199,7 @@ class Turns:
     def give(self, parked: Parked, given: Given) -> None:
         """Begin the turn in which this operation goes on."""
         self.parked.pop(parked.id, None)
+        self._given = parked
         # Awake first: what cuts this very turn must not find it asleep.
         self._wake(parked, given)
         self._begin_turn(parked.branch, parked.id)
@@ -210,9 +213,15 @@ class Turns:
 
     def offer(self, stimulus: Stimulus) -> None:
         """Something happened."""
-        if not self.dying and not self.over:
+        if not self.dying and not self.over and not put_before(self, stimulus):
             self.stimuli.append(stimulus)
             self.tick()
+
+    @property
+    def given(self) -> OperationId | None:
+        """The turn that was given to somebody who hasn't come to run yet."""
+        last = self._given
+        return None if last is None or last.given is None or self.holder is None else self.holder.turn
 
     def expects(self, id: OperationId) -> Parked | None:
         """The wait that can still be completed."""
