@@ -182,6 +182,8 @@ class ChatData:
     def __setitem__(self, key: Key[T], value: T) -> None:
         """Keep a value; it is durable together with the consumption of the event that caused it.
 
+        What others write under the key while this turn lasts comes after it, and stays.
+
         Raises:
             UnrecordableError: it can't be recorded; nothing was changed.
         """
