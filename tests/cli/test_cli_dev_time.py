@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -200,7 +201,16 @@ async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
             await dev.app.known("Lena")
 
 
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    """What is started here hears of a window that closes, even if this was started by nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.processes
+@pytest.mark.usefixtures("hangup")
 async def test_what_is_done_right_before_an_end_is_kept(tmp_path: Path) -> None:
     """A bot that fails has no store yet, but its users have spoken; and windows are closed, too."""
     (tmp_path / "bot.py").write_text(f"{CHOOSE}(")
