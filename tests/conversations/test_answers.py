@@ -374,8 +374,8 @@ async def test_a_transaction_that_finds_another_chat_takes_nothing(autojump_cloc
             assert claim.beginning(other) is None
 
 
-async def test_what_others_write_waits_for_the_turn_that_was_torn(autojump_clock: MockClock) -> None:
-    """Else it would be overwritten: the turn reckons with what was kept before the crash."""
+async def test_a_torn_turn_begins_with_what_is_kept_when_it_runs_again(autojump_clock: MockClock) -> None:
+    """What others wrote since the crash is not overwritten; and the next restart finds it so."""
     bot, store = Router(), FakeStore()
 
     @bot.aside(text("slow"))
@@ -393,11 +393,15 @@ async def test_what_others_write_waits_for_the_turn_that_was_torn(autojump_clock
     await taken_by_a_dead_process(bot, store, ["slow", "hi"], "seven", seconds=5)
     async with open_town(bot, store=store) as town:
         keeping = town.dispatcher.keeping
-        before = (await keeping.data(CHAT)).get(COUNT.name, "[1,0]")
-        await keeping.put(CHAT, COUNT.name, before.replace("1]", "41]"))
+        assert COUNT.name not in await keeping.data(CHAT)
+        await keeping.put(CHAT, COUNT.name, "[1,40]")
         await trio.sleep(10)
         assert store.kept == {(CHAT, COUNT.name): "[1,41]"}
-        assert town.sent()[0] == "You have 1."
+        assert town.sent()[0] == "You have 41."
+    async with open_town(bot, store=store) as town:
+        await town.says("no")
+        assert "parked" not in town.counts
+        assert store.kept == {(CHAT, COUNT.name): "[1,41]"}
 
 
 async def test_what_others_write_while_a_turn_lasts_comes_after_it(autojump_clock: MockClock) -> None:
@@ -425,6 +429,49 @@ async def test_what_others_write_while_a_turn_lasts_comes_after_it(autojump_cloc
         assert store.kept == {(CHAT, COUNT.name): "[1,41]"}
 
 
+async def test_what_others_write_in_the_end_stays(autojump_clock: MockClock) -> None:
+    """Also if this turn wrote first, and came to rest last: in the store, in the view, after a restart."""
+    bot, store, seen = Router(), FakeStore(), list[int]()
+
+    @bot.conversation
+    async def count(chat: Chat) -> None:
+        chat.data[COUNT] = 1
+        await trio.sleep(10)
+        await chat.receive(text())
+        seen.append(chat.data[COUNT])
+        await chat.receive(text())
+
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        await trio.sleep(5)
+        await town.dispatcher.keeping.put(CHAT, COUNT.name, "[1,2]")
+        await trio.sleep(10)
+        assert store.kept == {(CHAT, COUNT.name): "[1,2]"}
+    async with open_town(bot, store=store) as town:
+        await town.says("go on")
+        await trio.sleep(20)
+        assert seen == [2]
+        assert store.kept == {(CHAT, COUNT.name): "[1,2]"}
+
+
+async def test_what_was_written_before_a_turn_is_seen_by_it(autojump_clock: MockClock) -> None:
+    """Although its event came earlier still, while the conversation was at work."""
+    bot, store = Router(), FakeStore()
+
+    @bot.conversation
+    async def count(chat: Chat) -> None:
+        await trio.sleep(10)
+        await chat.receive(text())
+        chat.data[COUNT] += 1
+
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        await town.says("early")
+        await town.dispatcher.keeping.put(CHAT, COUNT.name, "[1,40]")
+        await trio.sleep(20)
+        assert store.kept == {(CHAT, COUNT.name): "[1,41]"}
+
+
 async def test_two_that_wake_at_the_same_moment_see_what_the_other_wrote(autojump_clock: MockClock) -> None:
     """Neither has run when both are given their turns; and a restart finds it so."""
     bot, store = Router(), FakeStore()
@@ -433,7 +480,8 @@ async def test_two_that_wake_at_the_same_moment_see_what_the_other_wrote(autojum
     async def count(chat: Chat) -> None:
         await chat.sleep(3)
         chat.data[COUNT] += 1
-        await chat.sleep(3)
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(chat.sleep, 3)
         await chat.send(f"{chat.data[COUNT]}")
 
     async with open_town(bot, store=store) as town:

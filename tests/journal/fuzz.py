@@ -24,6 +24,7 @@ import attrs
 import trio
 from trio.testing import MockClock
 
+from triobot.journal.doubts import PLAIN_PAST, Past
 from triobot.journal.incarnation import Evicted, Incarnation, Stuck
 from triobot.journal.records import CutShort, Done, Start
 from triobot.testing.chance import seeded
@@ -90,7 +91,9 @@ async def live(
             world.snapshots = snapshots
             fresh = not disk.journal
             journal = [Start(wall(), "fn", 1, f"seed {seed}")] if fresh else disk.records()
-            incarnation = Incarnation(world, journal, disk.rows_read(), begun=() if fresh else None)
+            past = Past(data=dict(disk.data)) if others is not None else PLAIN_PAST
+            begun = () if fresh else None
+            incarnation = Incarnation(world, journal, disk.rows_read(), begun=begun, past=past)
             world.incarnation = incarnation
             runner = Runner(incarnation, world, program, lane=not race)
             world.state = lambda runner=runner: list(runner.log)

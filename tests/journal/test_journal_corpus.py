@@ -99,6 +99,7 @@ def test_a_journal_of_a_turn_that_a_crash_tore() -> None:
     """What was taken was durable before the turn came to rest."""
     assert [decode_record(line) for line in lines("format1-torn.jsonl")] == [
         Unended(1700000000000),
+        Resumed(1700000000000, {"language": encode_value("fa")}),
         Resumed(1700000000000),
     ]
 

@@ -39,7 +39,6 @@ from .questions.tidying import Tidying
 from .revival.care import Care
 from .revival.jumping import Jumps
 from .revival.reviving import let_go, park
-from .revival.settling import Settling
 from .revival.waking import Waking
 from .routes.declarations import Table
 from .running.waits import Delivery, is_payment
@@ -88,8 +87,7 @@ class Dispatcher:
         self._nursery: trio.Nursery | None = None
         self._handed_over: set[int] = set()
         self.elsewhere: Final = Elsewhere(services, table, self)
-        settling = Settling(services.store, self._waking, self.life, self.recall)
-        self.keeping: Final = Keeping(services.store, self._consumption, self._keeper, settling)
+        self.keeping: Final = Keeping(services.store, self._consumption, self._keeper)
         self.care: Final = Care(services, self, self._less_busy)
         self.claims: Final = Claims(services, table, self, username)
 
@@ -293,7 +291,7 @@ class Dispatcher:
     # --- back from the store
 
     def _load(self, life: ChatLife) -> None:
-        life.loading, life.behind, life.back = True, True, trio.Event()
+        life.loading = life.behind = True
         self.room(life)
 
     def recall(self, chat_id: ChatId) -> None:

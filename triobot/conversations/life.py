@@ -64,7 +64,6 @@ class ChatLife:
         behind: events between the two wait in the inbox.
         jumped: those of them that went ahead of the others.
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
-        back: told when they are back, if they were brought.
         kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
     """
@@ -87,7 +86,6 @@ class ChatLife:
         self.jumped: set[int] = set()
         self.house = house
         self.loading = False
-        self.back: trio.Event | None = None
         self.services = self._services = services
         self._table = table
         self._username = username
@@ -125,11 +123,6 @@ class ChatLife:
     def may_leave(self) -> bool:
         """Whether something goes on here that can be brought back as it is."""
         return self.quiescent and not self.idle and all(there.route.durable for there in self.places.all())
-
-    def is_back(self) -> None:
-        """It has been brought back, or nobody brings it any more."""
-        if self.back is not None:
-            self.back.set()
 
     # --- what came too late
 

@@ -8,7 +8,7 @@ first thing that can't have happened before the store was restored, such as an e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, final
 
 import attrs
@@ -25,11 +25,13 @@ class Past:
 
     Attributes:
         jumped: where it begins: by how much the time of day had jumped in all (`jumps`).
+        data: what the chat keeps now; a turn that is not known to have ended begins with it.
         unknown_until: what happened until then, in wall milliseconds, is not known: a backup was restored.
     """
 
     jumped: int = 0
     unknown_until: int | None = None
+    data: Mapping[str, str] | None = attrs.field(default=None, repr=False)
 
 
 PLAIN_PAST: Final = Past()

@@ -64,6 +64,10 @@ class Draft:
         """The conversation keeps this."""
         self._data[key] = value
 
+    def withdraw(self, key: str) -> None:
+        """Somebody else keeps another value under this key, and that is stored first."""
+        self._data.pop(key, None)
+
     def puts(self, key: str) -> bool:
         """Whether the present turn has written this."""
         return key in self._data

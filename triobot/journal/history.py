@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, final
 
 from ..errors import UnreadableRecordError
@@ -27,6 +27,17 @@ from .records import (
 
 _CUTS: Final = (Fired, Interrupted)
 _BESIDE: Final = (Patched, Noted, Unended, Resumed)
+
+
+def _views(records: Sequence[Record]) -> dict[int, Mapping[str, str]]:
+    """What turns began with that ran once more, by their places among the turns."""
+    views: dict[int, Mapping[str, str]] = {}
+    turns = -1  # the start is none
+    for record in records:
+        turns += not isinstance(record, _BESIDE)
+        if isinstance(record, Resumed) and record.data is not None:
+            views[turns - 1] = record.data
+    return views
 
 
 @final
@@ -55,6 +66,7 @@ class History:
         self.asked: set[OperationId] = set()
         self._turns = [record for record in rest if not isinstance(record, _BESIDE)]
         self.unended = isinstance(records[-1], Unended)
+        self._views = _views(records)
         self._cursor = 0
         cuts = [place for place, record in enumerate(self._turns) if isinstance(record, _CUTS)]
         self._last_cut = cuts[-1] if cuts else -1
@@ -86,6 +98,16 @@ class History:
     def next(self) -> Record | None:
         """The next turn's record."""
         return self._turns[self._cursor] if self._cursor < len(self._turns) else None
+
+    @property
+    def view(self) -> Mapping[str, str] | None:
+        """What the chat kept when the next turn began, if that is said here."""
+        return self._views.get(self._cursor)
+
+    def resume(self, data: Mapping[str, str] | None) -> None:
+        """The last turn, which is `unended`, begins with this."""
+        if self.unended and data is not None:
+            self._views[len(self._turns) - 1] = data
 
     def advance(self) -> None:
         """The next record has been given."""

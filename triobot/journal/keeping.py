@@ -3,8 +3,8 @@
 Replay runs each write again, for the conversation's own view of the data. It must not be *stored* again:
 others may have written since, and their value would be lost. A turn that is recorded came to rest, and its
 data was stored with it; so only what is written by who is live is new. Of the first turn nobody knows, for it
-has no record of its own: its writes are new as long as the chat keeps what it kept when the turn began. Of a
-turn that is `Unended` it is known that they are.
+has no record of its own: its writes are new as long as the chat keeps what it kept when the turn began. A
+turn that is `Unended` begins with what the chat keeps when it runs again, and its writes are new.
 
 What others write while a turn lasts comes after it, for everybody: the turn doesn't see it, and what the turn
 writes under the same key is overwritten by it, in the store as in the conversation's own view. While the turn

@@ -216,9 +216,14 @@ class Unended:
 @final
 @attrs.frozen
 class Resumed:
-    """A turn that was `Unended` ran once more from its beginning, and came to rest."""
+    """A turn that was `Unended` ran once more from its beginning, and came to rest.
+
+    Attributes:
+        data: what the chat kept when it did, and the turn began with; None if that isn't known.
+    """
 
     time: int
+    data: Mapping[str, str] | None = attrs.field(default=None, repr=False)
 
 
 @final

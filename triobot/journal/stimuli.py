@@ -113,7 +113,9 @@ def best(stimuli: Iterable[Stimulus]) -> Stimulus | None:
 
 def _precedence(stimulus: Stimulus) -> tuple[int, int, int]:
     match stimulus:
-        case Interruption() | Written():
+        case Written():
+            return 0, 0, 0  # it has happened, and whatever comes next is to see it
+        case Interruption():
             return stimulus.stamp, 0, 0
         case Completion(parked=parked):
             return stimulus.stamp, int(parked.nature is Nature.EFFECT), 0

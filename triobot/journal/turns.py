@@ -17,7 +17,7 @@ order of the ids. Trio's own order would differ from run to run.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import final
 
@@ -53,6 +53,7 @@ from .stimuli import (
     Interruption,
     OpenScope,
     Stimulus,
+    Written,
     best,
     due,
     next_due,
@@ -125,7 +126,9 @@ class Turns:
             if self.jumped:
                 self.draft.add(Jumped(self.time, 0, self.jumped))
         self._resumes = history.unended
+        history.resume(past.data)
         self._given: Parked | None = None
+        self._began_with: Mapping[str, str] | None = None
         self._struck: list[Parked] | None = None
         self._parking: Parked | None = None
         self._pumping = self._pump_comes = False
@@ -215,6 +218,8 @@ class Turns:
         """Something happened."""
         if not self.dying and not self.over and not put_before(self, stimulus):
             self.stimuli.append(stimulus)
+            if isinstance(stimulus, Written):
+                self.draft.withdraw(stimulus.key)  # it was written before, and isn't stored yet
             self.tick()
 
     @property
@@ -326,6 +331,7 @@ class Turns:
                 if self._queue:
                     self._queue.popleft()()
                 elif (record := self.history.next) is not None:
+                    self._begin_with(self.history.view)
                     self.history.advance()
                     apply(self, record)
                 elif not self._take_next():
@@ -409,7 +415,7 @@ class Turns:
         """Everything rests, or nearly: what was recorded since the last time goes to the store, as one."""
         if self._resumes:
             self._resumes = False
-            self.draft.add(Resumed(self.time))
+            self.draft.add(Resumed(self.time, self._began_with))
         if self.draft.empty:
             return
         wake = next_due(self.scopes.values(), self.parked.values(), -1)
@@ -470,6 +476,10 @@ class Turns:
         if parked.asleep:
             parked.asleep = False
             trio.lowlevel.reschedule(parked.task)
+
+    def _begin_with(self, view: Mapping[str, str] | None) -> None:
+        if view is not None:
+            self.data, self._began_with = dict(view), view
 
     def apply_data(self, key: str, value: str | None) -> None:
         if value is None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..conversation import Conversation
     from ..house import House
     from ..places import Places
-    from ..revival.settling import Settling
 
 PAGE: Final = 256
 
@@ -114,20 +113,14 @@ class Keeping:
 
     Args:
         find: who knows what the chat keeps, while it is in memory.
-        settling: waits until what a crash tore in a chat has been run again.
     """
 
     def __init__(
-        self,
-        store: Store,
-        consumption: Consumption,
-        find: Callable[[ChatId], Keeper | None],
-        settling: Settling,
+        self, store: Store, consumption: Consumption, find: Callable[[ChatId], Keeper | None]
     ) -> None:
         self._store = store
         self._consumption = consumption
         self._find = find
-        self._settling = settling
 
     async def stored(self, chat_id: ChatId) -> Mapping[str, str]:
         """What a chat keeps, from the store."""
@@ -141,7 +134,6 @@ class Keeping:
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """What a chat keeps, as its conversations see it."""
-        await self._settling.settle(chat_id)
         kept = self._find(chat_id)
         if kept is not None and kept.values is not None:
             await trio.lowlevel.checkpoint()
@@ -151,7 +143,6 @@ class Keeping:
     async def put(self, chat_id: ChatId, key: str, value: str | None) -> None:
         """Keep a value; the chat's conversations see it at once, and it is durable when this returns."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        await self._settling.settle(chat_id)
         kept = self._find(chat_id)
         if kept is not None:
             kept.put(key, value)

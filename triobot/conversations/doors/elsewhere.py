@@ -6,7 +6,7 @@ chat keeps can be read and written from here, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 import trio
@@ -14,9 +14,10 @@ import trio
 from ...errors import StoreError, StoreFullError
 from ...journals import RunKind
 from ...money import Captured, MovePayment
-from ...seams import Accepted, Arrival, Beginning, InboxRow, OverQuota, PutData, Quota, Write
+from ...seams import Accepted, Arrival, Beginning, ChatAtArrival, InboxRow, OverQuota, PutData, Quota, Write
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
+from ..data.keeping import of_authors
 from ..inbox.begun import words_of
 from ..inbox.consumption import stored_event
 from ..revival.opening import Opening, open_conversation
@@ -150,25 +151,30 @@ class Elsewhere:
             start = Start(route, fresh.value, fresh)
             conversation.life.succeed(conversation, start, Delivery(row.seq, as_event(fresh), row.at))
 
+        now, jumped = self._services.clock.now(), self._services.clock.jumped()
+
+        def begin(chat: ChatAtArrival) -> str | None:
+            # Events that came before it wait for it: after a crash it must be there before they are routed.
+            return self._begun(conversation, call, now, jumped, of_authors(chat.data()))
+
         settled = conversation.money.ends(well=True)
-        # Events that came before it wait for it: after a crash it must be there before they are routed.
-        begun = self._begun(conversation, call, arrival.at)
         also = [*settled, *conversation.end_with()]
         try:
-            await self._accept(arrival, succeed, also=also, beginning=lambda _: begun)
+            await self._accept(arrival, succeed, also=also, beginning=begin)
         except StoreError:
             if conversation.world is not None:
                 conversation.world.over = False  # whoever catches this goes on, and it is written down
             raise
         conversation.money.clear()
 
-    def _begun(self, conversation: Conversation, call: Call, at: int) -> str | None:
+    def _begun(
+        self, conversation: Conversation, call: Call, now: int, jumped: int, data: Mapping[str, str]
+    ) -> str | None:
         """What begins with a call that goes on in a conversation's place; see `InboxRow.begun`."""
-        clock, route = self._services.clock, self.table.named(call.name)
+        route = self.table.named(call.name)
         assert route is not None
-        opening = Opening(as_event(call), at, call.value, call.args, conversation.interrupted)
-        data = dict(conversation.life.kept.values or {})
-        opened = open_conversation(route, opening, now=clock.now(), jumped=clock.jumped(), data=data)
+        opening = Opening(as_event(call), now, call.value, call.args, conversation.interrupted)
+        opened = open_conversation(route, opening, now=now, jumped=jumped, data=data)
         kind: RunKind = "aside" if call.place is Place.BESIDE else route.kind.value
         return words_of(opened, kind, conversation.owner) if opened.durable else None
 

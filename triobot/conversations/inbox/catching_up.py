@@ -60,13 +60,6 @@ class CatchingUp:
 
     async def keep_up(self) -> None:
         """Read on for whoever has room again, until cancelled."""
-        try:
-            await self._keep_up()
-        finally:
-            for life in self._stalled:
-                life.is_back()  # or nobody will be
-
-    async def _keep_up(self) -> None:
         async with trio.open_nursery() as nursery:
             while True:
                 await self._stall.wait()
@@ -93,7 +86,6 @@ class CatchingUp:
             finally:
                 self._coming.discard(life)
                 there.set()
-                life.is_back()
 
         nursery.start_soon(come_back)
         with trio.move_on_after(PROMPT):

@@ -22,7 +22,8 @@ def revived(there: Conversation, dry: World | None) -> tuple[ConversationWorld |
     if dry is not None:
         return None, Incarnation(dry, stored.records, stored.rows, dry=True)
     world = ConversationWorld(there, stored.row, durable=True)
-    past = Past(unknown_until=_unknown_until(there, stored.row.updated_at, stored.row.epoch))
+    kept = None if there.life.kept.values is None else dict(there.life.kept.values)
+    past = Past(unknown_until=_unknown_until(there, stored.row.updated_at, stored.row.epoch), data=kept)
     return world, Incarnation(world, stored.records, stored.rows, past=past)
 
 

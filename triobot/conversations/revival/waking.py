@@ -18,9 +18,6 @@ _PAGE: Final = 256
 class Waking:
     """Asks the store who has to be revived.
 
-    Attributes:
-        looked_through: whatever was under way when the last process ended has been asked to come back.
-
     Args:
         revive: takes a chat back into memory, unless it is there.
         wait_written: waits until what was handed to the store before is in it.
@@ -38,7 +35,6 @@ class Waking:
         self._revive = revive
         self._wait_written = wait_written
         self._stirred = trio.Event()
-        self.looked_through = False
 
     def look_again(self) -> None:
         """A chat has left memory: its time may come first."""
@@ -51,7 +47,6 @@ class Waking:
             for row in rows:
                 after = row.id
                 self._revive(row.chat_id)
-        self.looked_through = True
 
     async def keep_reviving(self) -> None:
         """Revive what has a deadline and isn't in memory, until cancelled."""
