@@ -128,6 +128,7 @@ class ListWorld:
         self._nursery = nursery
         self._crash_at = crash_at
         self._pending: list[Entry] = []
+        self.memory = dict(disk.data)
         self._looks: list[Callable[[], None]] = []
         self._armed: dict[str, Waiting] = {}
         self._taken: set[int] = set()
@@ -292,16 +293,14 @@ class ListWorld:
             value = str(others.randrange(100, 1000))
             if others.random() < 0.5 and (kept := self.kept("n")) is not None:
                 value = str(int(kept) + 1)
+            self.memory["n"] = value
             self._pending.append(Entry(data={"n": value}))
             self._some.set()
             self.incarnation.put("n", value, stamp=wall())
 
     def kept(self, key: str) -> str | None:
         """What the chat keeps, durable or not."""
-        value = self.disk.data.get(key)
-        for entry in self._pending:
-            value = entry.data.get(key, value)
-        return value
+        return self.memory.get(key)
 
     async def keep_flushing(self) -> None:
         """Write behind: what nobody waits for becomes durable a little later."""

@@ -138,7 +138,8 @@ class Runner:
                 await self.step(number, kind)
             case ("data", number):
                 held = int(self.chat.data.get("n", "0"))
-                self.chat.put_data("n", str(held + 1), self.world.kept)
+                if self.chat.put_data("n", str(held + 1), self.world.kept):
+                    self.world.memory["n"] = str(held + 1)
             case ("random", number):
                 self.log.append((number, self.chat.random().random(), self.chat.uuid().hex))
             case ("now", number):
