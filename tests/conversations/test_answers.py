@@ -404,6 +404,34 @@ async def test_a_torn_turn_begins_with_what_is_kept_when_it_runs_again(autojump_
         assert store.kept == {(CHAT, COUNT.name): "[1,41]"}
 
 
+async def test_a_torn_turn_that_is_cut_replays_with_what_it_began_with(
+    autojump_clock: MockClock,
+) -> None:
+    """Other records may come before the one that says what that was."""
+    bot, store = Router(), FakeStore()
+
+    @bot.conversation
+    async def play(chat: Chat) -> None:
+        await chat.ask("Guess?")
+        with chat.move_on_after(5):
+            told = chat.data[COUNT]
+            await trio.sleep(1000)
+        await chat.send(f"{told}")
+        await chat.ask("Again?")
+        await chat.send(f"{told} still")
+
+    await taken_by_a_dead_process(bot, store, ["hi"], "seven")
+    store.kept[CHAT, COUNT.name] = "[1,40]"
+    async with open_town(bot, store=store) as town:
+        await trio.sleep(100)
+        assert town.sent() == ["40", "Again?"]
+    store.kept[CHAT, COUNT.name] = "[1,50]"
+    async with open_town(bot, store=store) as town:
+        await town.says("no")
+        await trio.sleep(100)
+        assert town.sent() == ["40 still"]
+
+
 async def test_what_others_write_while_a_turn_lasts_comes_after_it(autojump_clock: MockClock) -> None:
     """In the store as in the conversation's own view, whoever wrote first by the clock."""
     bot, store, seen = Router(), FakeStore(), list[int]()

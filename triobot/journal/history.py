@@ -32,11 +32,13 @@ _BESIDE: Final = (Patched, Noted, Unended, Resumed)
 def _views(records: Sequence[Record]) -> dict[int, Mapping[str, str]]:
     """What turns began with that ran once more, by their places among the turns."""
     views: dict[int, Mapping[str, str]] = {}
-    turns = -1  # the start is none
+    newest, torn = -2, -2  # the start is none
     for record in records:
-        turns += not isinstance(record, _BESIDE)
-        if isinstance(record, Resumed) and record.data is not None:
-            views[turns - 1] = record.data
+        newest += not isinstance(record, _BESIDE)
+        if isinstance(record, Unended):
+            torn = newest
+        elif isinstance(record, Resumed) and record.data is not None:
+            views[torn] = record.data  # what cut the turn, or a jump of the clock, may be between the two
     return views
 
 
