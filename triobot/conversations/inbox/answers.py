@@ -18,9 +18,10 @@ from ...errors import UnrecordableError
 from ...journals import ConversationId
 from ...seams import ChatAtArrival, InboxRow
 from ...values import encode_value
-from ...wire.events import Event, Join, Message, Press, Submission
+from ...wire.events import Event
 from ..conversation import Conversation
 from ..life import ChatLife
+from ..revival.opening import is_recordable
 from ..routes.declarations import Table
 from ..routes.filters import Setting
 from ..routes.routing import Give, decide
@@ -159,16 +160,3 @@ class AnswerClaim:
         self._answers.hall.count("answered_at_once")
         delivery = Delivery(row.seq, self._delivery.event, self._delivery.at, taken.time)
         there.life.give(self._given.wait, Taken(delivery, self._given.value))
-
-
-def is_recordable(event: Event) -> bool:
-    """Whether this can be recorded, beyond doubt: what was sent may hold numbers that can't."""
-    match event:
-        case Message(content=content):
-            return isinstance(content, str)
-        case Press(value=value):
-            return isinstance(value, str)
-        case Join() | Submission():
-            return True
-        case _:
-            return False

@@ -16,7 +16,7 @@ from ...errors import UnrecordableError
 from ...journal.records import Jumped, Record
 from ...journal.records import Start as StartRecord
 from ...values import decode_value, encode_value
-from ...wire.events import Event, Join, Message
+from ...wire.events import Event, Join, Message, Press, Submission
 from ..routes.declarations import Route
 
 
@@ -91,7 +91,7 @@ def open_conversation(
         stored: the event is stored elsewhere, so that its text may wait, if it is sure to have one.
     """
     event = opening.event
-    if stored and opening.value is event and route.durable and not opening.args and _has_text(event):
+    if stored and opening.value is event and route.durable and not opening.args and is_recordable(event):
         told = {"event": event, "interrupted": opening.interrupted, "at": opening.at}
         bare = StartRecord(now, route.name, route.version, secrets.token_hex(16), event="", data=dict(data))
         return Opened(bare, event, durable=True, jumped=jumped, told=told)
@@ -112,6 +112,14 @@ def open_conversation(
     return Opened(first, value, durable, jumped)
 
 
-def _has_text(event: Event) -> bool:
+def is_recordable(event: Event) -> bool:
     """Whether this can be recorded, beyond doubt: what was sent may hold numbers that can't."""
-    return isinstance(event, Join) or (isinstance(event, Message) and isinstance(event.content, str))
+    match event:
+        case Message(content=content):
+            return isinstance(content, str)
+        case Press(value=value):
+            return isinstance(value, str)
+        case Join() | Submission():
+            return True
+        case _:
+            return False

@@ -26,7 +26,7 @@ from ..routes.routing import Start
 from ..running.waits import Delivery
 from ..services import Services
 from .build import current_build
-from .stored import Stored, is_whole, opening_of, read_stored, why_unfit
+from .stored import Stored, opening_of, read_stored, why_unfit
 
 if TYPE_CHECKING:
     from ..life import ChatLife
@@ -42,11 +42,11 @@ HANGS: Final = 60.0
 async def revive(services: Services, table: Table, life: ChatLife) -> None:
     """Bring back whatever is stored of a chat's conversations."""
     store, care = services.store, life.house.care
-    journals = [await store.journal(row.id) for row in await store.conversations(life.chat_id)]
-    # Whose turn was torn reckons with what was kept before it: nobody may write anything else first.
-    for journal in sorted((one for one in journals if one is not None), key=is_whole):
-        row = journal.row
+    for row in await store.conversations(life.chat_id):
         route = table.named(row.route)
+        journal = await store.journal(row.id)
+        if journal is None:
+            continue
         because = why_unfit(row, table)
         if route is None or because is not None:
             _park(life, row, route, because or "")

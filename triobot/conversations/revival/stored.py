@@ -8,7 +8,7 @@ from typing import cast, final
 import attrs
 
 from ...errors import NondeterminismError, UnreadableRecordError
-from ...journal.records import Record, Row, Unended, decode_record
+from ...journal.records import Record, Row
 from ...journal.records import Start as StartRecord
 from ...journals import ConversationRow, Journal
 from ...values import decode_value
@@ -73,16 +73,6 @@ def survives(stored: Stored, table: Table) -> bool:
     if route is None or why_unfit(stored.row, table) is not None:
         return True
     return route.durable and opening_of(stored, route) is not None
-
-
-def is_whole(journal: Journal) -> bool:
-    """Whether its last turn came to rest, as far as is known; of the first one nobody knows."""
-    if len(journal.records) < 2:
-        return False
-    try:
-        return not isinstance(decode_record(journal.records[-1]), Unended)
-    except UnreadableRecordError:
-        return True
 
 
 def read_stored(journal: Journal) -> Stored:
