@@ -135,8 +135,8 @@ def test_the_codec_knows_no_network(module: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=named)
 def test_a_module_is_read_in_one_sitting(module: Path) -> None:
-    """No module over 500 lines."""
-    assert len(module.read_text(encoding="utf-8").splitlines()) <= 500
+    """Bound a module by 900 lines: room for one class with all its state, and for nothing beside it."""
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= 900
 
 
 def test_a_bot_loads_no_emulator() -> None:
