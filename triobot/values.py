@@ -491,3 +491,6 @@ _LOADERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "flag": _load_flag,
     "class": _load_attrs,
 }
+
+TAGS: Final = frozenset(_LOADERS)
+"""Of all types that JSON doesn't have."""

@@ -4,6 +4,9 @@ What a bug report needs of a journal is what happened in which order; what someb
 his bot is paid is nobody's business. So a redacted line keeps its structure: names of fields and of classes,
 which operation, what kind, when. Every other text becomes its length, every other number becomes 0; so does a
 fingerprint, from which a short answer could be guessed.
+
+A text is read as JSON where the record's own shape says that the runtime wrote a value there, and nowhere
+else: what a text looks like is up to the person who typed it.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import json
 from typing import Final, TypeAlias, cast
 
+from ..values import TAGS
 from .requests import Told
 
 _Node: TypeAlias = "bool | int | float | str | list[_Node] | dict[str, _Node] | None"
@@ -25,11 +29,14 @@ _RECORDS: Final = frozenset(
         *("Result", "Intended"),
     )
 )
+# The fields of records, by what they hold. A field that is not among them loses its content.
 _KEPT_WORDS: Final = frozenset({"id", "kind", "scope", "mid", "fn", "patch", "why"})
 _KEPT_NUMBERS: Final = frozenset({"time", "event", "version", "by", "total"})
+_VALUES: Final = frozenset({"text", "args", "event", "value", "failure"})
+"""In the text of `triobot.values`."""
 # Of a row: everything but whose it is.
 _ROW_LOSES: Final = frozenset({"chat_id", "sender_id", "key"})
-_NAMED: Final = frozenset({"class", "enum", "flag"})
+_CLASSES: Final = frozenset({"class", "enum", "flag"})
 
 
 def redacted(fields: Told) -> Told:
@@ -46,12 +53,12 @@ def _redacted_field(name: str, value: object) -> object:
 
 
 def redacted_text(text: str) -> str:
-    """A record without content; what is no JSON becomes its length."""
-    try:
-        node: _Node = json.loads(text)
-    except (ValueError, RecursionError):
-        return _length(text)
-    return json.dumps(_redact(node), separators=(",", ":"))
+    """A record without content; what is no record becomes its length."""
+    match _parsed(text):
+        case [int() as values, [int() as journals, record]] if _is_record(record):
+            return json.dumps([values, [journals, _record(record)]], separators=(",", ":"))
+        case _:
+            return _length(text)
 
 
 def summary(text: str) -> str:
@@ -66,47 +73,89 @@ def summary(text: str) -> str:
 
 def read_record(text: str) -> tuple[str, dict[str, _Node]] | None:
     """The class and the fields of a record: ``[1,[1,{"class":["journal.Done",{...}]}]]``."""
-    try:
-        node: _Node = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    while isinstance(node, list) and len(node) == 2:
-        node = node[1]
-    match node:
-        case {"class": [str(name), dict(fields)]} if name in _RECORDS:
+    match _parsed(text):
+        case [int(), [int(), {"class": [str(name), dict(fields)]}]] if name in _RECORDS:
             return name.removeprefix("journal."), fields
         case _:
             return None
 
 
-def _redact(node: _Node) -> _Node:
+def _parsed(text: str) -> _Node:
+    try:
+        return cast("_Node", json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+# --- a record, whose fields are known
+
+
+def _is_record(node: _Node) -> bool:
+    match node:
+        case {"class": [str(name), dict()]}:
+            return name in _RECORDS
+        case _:
+            return False
+
+
+def _record(node: _Node) -> _Node:
     match node:
         case {"class": [str(name), dict(fields)]} if name in _RECORDS:
-            return {"class": [name, {key: _redact_own(key, part) for key, part in fields.items()}]}
-        case dict() if len(node) == 1 and (tag := next(iter(node))) in _NAMED:
-            return {tag: _redact_named(node[tag])}
-        case dict():
-            return {key: _redact(part) for key, part in node.items()}
-        case list():
-            return [_redact(part) for part in node]
-        case str() if node.startswith(("[", "{")):
-            return redacted_text(node)  # a value within a record is JSON in JSON
+            return {"class": [name, {key: _own(key, part) for key, part in fields.items()}]}
         case _:
             return _blank(node)
 
 
-def _redact_own(key: str, part: _Node) -> _Node:
-    number = isinstance(part, int) and key in _KEPT_NUMBERS
-    return part if number or key in _KEPT_WORDS else _redact(part)
-
-
-def _redact_named(node: _Node) -> _Node:
-    """The name of a class stays, and which member of an Enum goes."""
-    match node:
-        case [str(name), *parts]:
-            return [name, *(_redact(part) for part in parts)]
+def _own(key: str, part: _Node) -> _Node:
+    if isinstance(part, str if key in _KEPT_WORDS else int) and key in _KEPT_WORDS | _KEPT_NUMBERS:
+        return part
+    if key in _VALUES and isinstance(part, str):
+        return _value_text(part)
+    if key == "outcome":
+        return _record(part)
+    match part:
+        case {"dict": [list(keys), list(texts)]} if key == "data":
+            return {"dict": [[_blank(name) for name in keys], [_kept(text) for text in texts]]}
         case _:
-            return _redact(node)
+            return _blank(part)
+
+
+def _kept(text: _Node) -> _Node:
+    return _value_text(text) if isinstance(text, str) else _blank(text)
+
+
+# --- a value, whose shape its own tags tell
+
+
+def _value_text(text: str) -> str:
+    match _parsed(text):
+        case [int() as version, node]:
+            return json.dumps([version, _value(node)], separators=(",", ":"))
+        case _:
+            return _length(text)
+
+
+def _value(node: _Node) -> _Node:
+    match node:
+        case list():
+            return [_value(part) for part in node]
+        case {"class": [str(name), dict(fields)]}:
+            return {"class": [name, {field: _value(part) for field, part in fields.items()}]}
+        case dict() if len(node) == 1 and (tag := next(iter(node))) in TAGS:
+            return {tag: _parts(tag, node[tag])}
+        case _:
+            return _blank(node)
+
+
+def _parts(tag: str, parts: _Node) -> _Node:
+    match parts:
+        case [str(name), *rest] if tag in _CLASSES:
+            # The name of the class stays, and which member of an Enum goes.
+            return [name, *(_value(part) for part in rest)]
+        case list():
+            return [_value(part) for part in parts]
+        case _:
+            return _value(parts)
 
 
 def _blank(node: _Node) -> _Node:
