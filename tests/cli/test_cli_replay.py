@@ -202,3 +202,20 @@ async def address():
     assert ended.code == 0, ended.err
     assert "1 go on, 0 would be parked" in ended.out
     assert "other words" not in ended.out
+
+
+def test_a_route_that_was_renamed(triobot: Command, write: Callable[[str], str]) -> None:
+    """It parks what is stored of it, unless it says what it was called."""
+    live(write(ASKS))
+    renamed = HEAD.replace("@bot.conversation\nasync def order", "{}\nasync def sale")
+    for declared, parked in (
+        ("@bot.conversation", 1),
+        ('@bot.conversation(formerly=("ordering.order",))', 0),
+        ('@bot.conversation(name="sale", formerly=("ordering.order",))', 0),
+    ):
+        target = write("")
+        Path("ordering.py").write_text(renamed.format(declared) + ASKS.removeprefix("\n"), encoding="utf-8")
+        ended = triobot("journal", "check", target)
+        assert ended.code == parked, ended.err
+        assert f"{parked} would be parked" in ended.out
+        assert ("no route 'ordering.order'" in ended.out) is bool(parked)

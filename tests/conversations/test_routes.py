@@ -52,9 +52,8 @@ def test_the_order_is_that_of_the_lines_and_the_bare_one_comes_last() -> None:
 
 def test_the_decorated_function_comes_back() -> None:
     """So that it can be awaited as a part of another."""
-    bot = Router()
-    assert bot.conversation(one) is one
-    assert bot.aside(text("a"))(one) is one
+    assert Router().conversation(one) is one
+    assert Router().aside(text("a"))(one) is one
 
 
 def test_declarations_that_make_no_sense_are_refused() -> None:

@@ -206,6 +206,17 @@ async def remind(chat: Chat, order: int, days: float = 3) -> None:
     assert_type(chat.event, object)
 
 
+@bot.aside(name="reminder", formerly=("pizza.remind",))
+async def named(chat: Chat, order: int) -> None:
+    assert_type(chat.event, object)
+    await chat.start(named, 7)
+    await chat.start(named, "7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+@bot.interrupt(command("stop"), name="stop", formerly=["pizza.stop"])
+async def named_interrupt(chat: Chat[Command]) -> None: ...
+
+
 @bot.conversation(command("loop"), per="sender", version=2, durable=False)
 async def looping(chat: Chat[Command], rounds: int = 0) -> None:
     assert_type(chat.to(17), Address)

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, final
 
+import attrs
 import trio
 
 from ..seams import Consume, InboxRow, PutData, Write
@@ -24,7 +25,7 @@ from .charges.paid import is_the_ledgers
 from .chat import Chat
 from .conversation import Conversation, Services
 from .data.keeping import Keeper, Keeping
-from .doors.calls import asked_of
+from .doors.calls import as_event, asked_of
 from .doors.elsewhere import Elsewhere
 from .inbox import catching_up
 from .inbox.catching_up import CatchingUp
@@ -230,8 +231,9 @@ class Dispatcher:
             await self._less_busy.park()
 
     async def _route_carefully(self, row: InboxRow, event: Event | None) -> None:
-        known = event is not None and self.knows(event) and not is_payment(event)
-        await self.care.route(row, event if known else None, partial(self._route, row, event))
+        event = self.known(event)
+        shown = None if event is None or is_payment(event) else event
+        await self.care.route(row, shown, partial(self._route, row, event))
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self._stopping or is_the_ledgers(self._services, row.seq, event):
@@ -242,7 +244,7 @@ class Dispatcher:
         if self.claims.began(row):
             return
         self.elsewhere.came(row.seq)
-        if event is None or not self.knows(event):
+        if (event := self.known(event)) is None:
             unreadable(self, row)
             return
         life = self._lives.get(row.chat_id)
@@ -319,9 +321,14 @@ class Dispatcher:
             return False
         return True
 
-    def knows(self, event: Event) -> bool:
-        """Whether this bot can do what code asks for."""
-        return (asked := asked_of(event)) is None or self._table.named(asked.name) is not None
+    def known(self, event: Event | None) -> Event | None:
+        """The same, what code asks for by the route's present name; None if this bot has no such route."""
+        if event is None or (asked := asked_of(event)) is None:
+            return event
+        route = self._table.named(asked.name)
+        if route is None or route.name == asked.name:
+            return None if route is None else event
+        return as_event(attrs.evolve(asked, name=route.name))
 
     # --- what a chat's life asks for
 

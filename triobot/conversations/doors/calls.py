@@ -89,11 +89,12 @@ def check_key(key: str | None) -> None:
         raise LocalProtocolError("key", "must not hold U+0000")
 
 
-def call_arrival(asked: Call | Halt, once: str | None, now: int) -> Arrival:
+def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | None = None) -> Arrival:
     """A call on its way into the inbox.
 
     Args:
-        once: a second call with this key is dropped.
+        once: a second call of the route with this key is dropped.
+        called: the name by which the route is known for that, if not by the call's.
 
     Raises:
         LocalProtocolError: the run's key, or `once`, can't be stored.
@@ -102,7 +103,7 @@ def call_arrival(asked: Call | Halt, once: str | None, now: int) -> Arrival:
     check_key(asked.key)
     check_key(once)
     body = encode_value(asked).encode()
-    whole = None if once is None else f"call:{asked.chat_id}:{asked.name}:{once}"
+    whole = None if once is None else f"call:{asked.chat_id}:{called or asked.name}:{once}"
     return Arrival(asked.chat_id, None, now, CALL, body, whole, once=once is not None)
 
 

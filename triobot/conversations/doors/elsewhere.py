@@ -98,7 +98,9 @@ class Elsewhere:
             await trio.lowlevel.cancel_shielded_checkpoint()
             return False
         call = Call(chat_id, name, args, value, sender, key)
-        return await self._accept(call_arrival(call, once, self._services.clock.now()), self._offer)
+        # A call that is repeated after a deploy is the same one, whatever its route is called by then.
+        first = None if (route := self.table.named(name)) is None else route.first_name
+        return await self._accept(call_arrival(call, once, self._services.clock.now(), first), self._offer)
 
     async def stop(self, chat_id: ChatId, name: str, key: str | None) -> bool:
         """Have a route's runs ended; see `triobot.Address.stop`."""

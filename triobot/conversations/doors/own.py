@@ -50,12 +50,14 @@ class RecordedDoor:
     ) -> bool:
         """Start a route."""
         there, elsewhere = self._conversation, self._conversation.house.elsewhere
-        name = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()").name
+        route = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()")
         value, sender = recordable(there.value), there.event.sender
 
         async def body(own: OperationId) -> bool:
-            once = key or self._once(own, (name, args))
-            return await elsewhere.start(chat_id, name, args, key=key, once=once, value=value, sender=sender)
+            once = key or self._once(own, (route.first_name, args))
+            return await elsewhere.start(
+                chat_id, route.name, args, key=key, once=once, value=value, sender=sender
+            )
 
         started = await there.effect(OperationKind.START, body)
         # Without a key of the author's, what was dropped is what this very operation had started.

@@ -33,8 +33,8 @@ class Hall(House, Protocol):
         """Wait while too many conversations are at work."""
         ...
 
-    def knows(self, event: Event) -> bool:
-        """Whether this bot can do what code asks for."""
+    def known(self, event: Event | None) -> Event | None:
+        """The same, if this bot can do it: what code asks for by the route's present name."""
         ...
 
 
@@ -119,12 +119,12 @@ class CatchingUp:
             latest = life.latest
             rows = await self._services.store.pending(life.chat_id, after=seen, limit=PAGE)
             for row in rows:
-                event = stored_event(row)
+                event = self._hall.known(stored_event(row))
                 if row.seq > latest:
                     break
                 if self._is_the_ledgers(event):
                     continue
-                if event is None or not self._hall.knows(event):
+                if event is None:
                     if room:
                         unreadable(self._hall, row)
                     continue
@@ -164,10 +164,10 @@ class CatchingUp:
         if row.seq in life.jumped:
             life.jumped.discard(row.seq)
             return True
-        event = stored_event(row)
+        event = self._hall.known(stored_event(row))
         if self._is_the_ledgers(event):
             return True
-        if event is None or not self._hall.knows(event):
+        if event is None:
             unreadable(self._hall, row)
             return True
         delivery = Delivery(row.seq, event, row.at)

@@ -44,7 +44,7 @@ def why_unfit(row: ConversationRow, table: Table) -> str | None:
     """Why a conversation can't be revived with this code, by its row; None if its journal decides."""
     route = table.named(row.route)
     if route is None:
-        return f"the bot has no route {row.route!r}"
+        return f"the bot has no route {row.route!r}; if it has a new name, give it formerly=({row.route!r},)"
     if row.version != str(route.version):
         return f"{row.route} is version {route.version}, its journal {row.version}"
     return None

@@ -6,16 +6,17 @@ Every mistake is found before the first event, and its error says what to do.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum
 from functools import partial
-from typing import Self, cast, final
+from typing import Final, Self, cast, final
 
 import attrs
 
-from ...errors import ConfigError
+from ...errors import ConfigError, LocalProtocolError
 from ...values import lasting_module
 from ...wire.events import Event
+from ...wire.rules import check_text
 from .filters import Filter, starting
 
 
@@ -49,6 +50,9 @@ class Route:
         per: whose a conversation of it is.
         version: of its code.
         durable: its place is meant to survive the process.
+        formerly: names that it had before, oldest first.
+        function: the name that it would have by itself.
+        line: ``file:line`` of its declaration.
     """
 
     kind: RouteKind
@@ -59,6 +63,19 @@ class Route:
     per: Per = Per.CHAT
     version: int = 1
     durable: bool = True
+    formerly: tuple[str, ...] = ()
+    function: str = ""
+    line: str = "?"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that are its own, as it was declared."""
+        return (self.name, *self.formerly)
+
+    @property
+    def first_name(self) -> str:
+        """The oldest of them, which stays when another is given."""
+        return self.formerly[0] if self.formerly else self.name
 
 
 @final
@@ -89,7 +106,6 @@ class Table:
             those(RouteKind.CONVERSATION), key=lambda route: (route.bare, _takes_all(route))
         )
         table = cls(tuple(ignored), those(RouteKind.INTERRUPT), those(RouteKind.ASIDE), tuple(conversations))
-        _check_once(routes)
         _check_bare(conversations)
         _check_reachable(table)
         return table
@@ -105,8 +121,15 @@ class Table:
         return any(route.per is Per.SENDER for route in self.conversations)
 
     def named(self, name: str) -> Route | None:
-        """The route of this name."""
-        return next((route for route in self.routes if route.name == name), None)
+        """The route that has this name, or had it.
+
+        A route that was given a name is also found by its function's: what was stored before goes on.
+        """
+        routes = self.routes
+        if found := next((route for route in routes if name in route.names), None):
+            return found
+        by_function = [route for route in routes if route.function == name]
+        return by_function[0] if len(by_function) == 1 else None
 
     def route_of(self, handler: Callable[..., object], args: Sequence[object] | None, who: str) -> Route:
         """The route that this function was declared as.
@@ -133,6 +156,35 @@ class Table:
 def route_name(handler: Callable[..., object]) -> str:
     """What a function is called in logs and in the store."""
     return f"{lasting_module(handler.__module__)}.{getattr(handler, '__qualname__', repr(handler))}"
+
+
+def check_name(name: object, what: str) -> str:
+    """A route's name.
+
+    Raises:
+        ConfigError: it can't be stored; `what` is the argument.
+    """
+    try:
+        if "\0" not in check_text(what, name):
+            return cast("str", name)
+    except LocalProtocolError:
+        pass
+    raise ConfigError(f"{what}= says what a route is called in the store, as in {what}={_EXAMPLES[what]}")
+
+
+_EXAMPLES: Final = {"name": '"order"', "formerly": '("pizza.order",)'}
+
+
+def check_names(formerly: object) -> tuple[str, ...]:
+    """The names that a route had before.
+
+    Raises:
+        ConfigError: they are none.
+    """
+    # A text is a sequence of texts, too.
+    if isinstance(formerly, str) or not isinstance(formerly, Iterable):
+        raise ConfigError(f"formerly= takes several names, as in formerly={_EXAMPLES['formerly']}")
+    return tuple(check_name(name, "formerly") for name in cast("Iterable[object]", formerly))
 
 
 def per_of(per: object) -> Per:
@@ -201,18 +253,24 @@ def check_async(handler: Callable[..., object], who: str) -> None:
         )
 
 
-def _check_once(routes: Sequence[Route]) -> None:
-    for number, route in enumerate(routes):
-        for other in routes[:number]:
-            if other.handler is route.handler:
-                raise ConfigError(
-                    f"{route.name} is declared twice, as {other.kind.value} and as {route.kind.value}; join "
-                    "the filters with |, or give each declaration a function of its own"
-                )
-            if other.name == route.name:
-                raise ConfigError(
-                    f"two routes are called {route.name}; the store tells them by their names: rename one"
-                )
+def check_new(route: Route, others: Iterable[Route]) -> None:
+    """Refuse a route that the store, or a call, could not tell from one that was declared before.
+
+    Raises:
+        ConfigError: there is such a one; names both lines.
+    """
+    for other in others:
+        if other.handler is route.handler:
+            raise ConfigError(
+                f"{route.name} is declared twice, as {other.kind.value} and as {route.kind.value}, at "
+                f"{other.line} and at {route.line}; join the filters with |, or give each declaration a "
+                "function of its own"
+            )
+        if same := [name for name in route.names if name in other.names]:
+            raise ConfigError(
+                f"two routes are called {same[0]}, at {other.line} and at {route.line}; the store tells them "
+                "by their names, the former ones included: rename one, or give it a name="
+            )
 
 
 def _takes_all(route: Route) -> bool:

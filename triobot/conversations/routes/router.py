@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Concatenate, Generic, Literal, ParamSpec, TypeAlias, cast, final, overload
 
 import attrs
@@ -10,11 +10,21 @@ from typing_extensions import TypeVar
 
 from ...errors import ConfigError
 from ...wire.events import Event
+from ..running.lines import calling_line
 from .declarations import Per as Per
 from .declarations import Route as Route
 from .declarations import RouteKind as RouteKind
 from .declarations import Table as Table
-from .declarations import check_arguments, check_async, check_version, per_of, route_name
+from .declarations import (
+    check_arguments,
+    check_async,
+    check_name,
+    check_names,
+    check_new,
+    check_version,
+    per_of,
+    route_name,
+)
 from .filters import Filter, Setting, check_filter, nothing, refuse_uncalled, starting
 
 if TYPE_CHECKING:
@@ -37,6 +47,20 @@ class _Options:
     version: int = 1
     durable: bool = True
     bare: bool = False
+    name: str | None = None
+    formerly: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, name: object, formerly: object, version: object, durable: object, per: object = "chat"
+    ) -> _Options:
+        return cls(
+            per_of(per),
+            check_version(version),
+            bool(durable),
+            name=None if name is None else check_name(name, "name"),
+            formerly=check_names(formerly),
+        )
 
 
 @final
@@ -90,17 +114,34 @@ class Router:
     def conversation(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
     @overload
     def conversation(
-        self, taken: Filter[E], /, *, per: PerName = "chat", version: int = 1, durable: bool = True
+        self,
+        taken: Filter[E],
+        /,
+        *,
+        name: str | None = None,
+        formerly: Sequence[str] = (),
+        per: PerName = "chat",
+        version: int = 1,
+        durable: bool = True,
     ) -> Declaration[E]: ...
     @overload
     def conversation(
-        self, /, *, per: PerName = "chat", version: int = 1, durable: bool = True
+        self,
+        /,
+        *,
+        name: str | None = None,
+        formerly: Sequence[str] = (),
+        per: PerName = "chat",
+        version: int = 1,
+        durable: bool = True,
     ) -> Declaration[object]: ...
     def conversation(
         self,
         taken: Handler[object, P] | Filter[E] | None = None,
         /,
         *,
+        name: str | None = None,
+        formerly: Sequence[str] = (),
         per: PerName = "chat",
         version: int = 1,
         durable: bool = True,
@@ -111,15 +152,19 @@ class Router:
         but for the one that has none at all.
 
         Args:
+            name: what it is called in the store and in logs, wherever its function goes; by default its
+                module and its function, so that moving or renaming these is another route.
+            formerly: names that it had before, oldest first, as ``triobot journal list`` shows them: what is
+                stored under one goes on here. Of its function's own name it knows by itself.
             per: whose it is: with ``"sender"`` each member of a group has one of their own, which sees what
                 that member does and nothing of what others do.
             version: of its code, from 1; a higher one says that what is stored of older ones doesn't fit.
             durable: whether its place is meant to survive the process.
 
         Raises:
-            ConfigError: one of these is something else.
+            ConfigError: one of these is something else, or another route has this function or name.
         """
-        options = _Options(per_of(per), check_version(version), bool(durable))
+        options = _Options.of(name, formerly, version, durable, per)
         if isinstance(taken, Filter):
             return Declaration(self, RouteKind.CONVERSATION, taken, options)
         bare = attrs.evolve(options, bare=True)
@@ -130,32 +175,69 @@ class Router:
         self._add(RouteKind.CONVERSATION, taken, starting(), bare)
         return taken
 
-    def interrupt(self, taken: Filter[E], /, *, version: int = 1, durable: bool = True) -> Declaration[E]:
+    def interrupt(
+        self,
+        taken: Filter[E],
+        /,
+        *,
+        name: str | None = None,
+        formerly: Sequence[str] = (),
+        version: int = 1,
+        durable: bool = True,
+    ) -> Declaration[E]:
         """Declare an interrupt: it ends the live conversation, then is the live one.
 
         Args:
-            version, durable: as for `conversation`.
+            name, formerly, version, durable: as for `conversation`.
         """
         check_filter(taken, "@interrupt")
-        options = _Options(version=check_version(version), durable=bool(durable))
+        options = _Options.of(name, formerly, version, durable)
         return Declaration(self, RouteKind.INTERRUPT, taken, options)
 
     @overload
     def aside(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
     @overload
-    def aside(self, taken: Filter[E], /, *, version: int = 1, durable: bool = True) -> Declaration[E]: ...
     def aside(
-        self, taken: Handler[object, P] | Filter[E], /, *, version: int = 1, durable: bool = True
-    ) -> Handler[object, P] | Declaration[E]:
+        self,
+        taken: Filter[E],
+        /,
+        *,
+        name: str | None = None,
+        formerly: Sequence[str] = (),
+        version: int = 1,
+        durable: bool = True,
+    ) -> Declaration[E]: ...
+    @overload
+    def aside(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        formerly: Sequence[str] = (),
+        version: int = 1,
+        durable: bool = True,
+    ) -> Declaration[object]: ...
+    def aside(
+        self,
+        taken: Handler[object, P] | Filter[E] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        formerly: Sequence[str] = (),
+        version: int = 1,
+        durable: bool = True,
+    ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
         """Declare an aside: it runs beside the live conversation and leaves it alone.
 
         Without a filter only code starts it, with `Chat.start` or `Address.start`; then its function may
         take arguments besides the chat.
 
         Args:
-            version, durable: as for `conversation`.
+            name, formerly, version, durable: as for `conversation`.
         """
-        options = _Options(version=check_version(version), durable=bool(durable))
+        options = _Options.of(name, formerly, version, durable)
+        if taken is None:
+            return Declaration(self, RouteKind.ASIDE, nothing(), attrs.evolve(options, bare=True))
         if isinstance(taken, Filter) or not callable(taken):
             check_filter(taken, "@aside")
             return Declaration(self, RouteKind.ASIDE, taken, options)
@@ -171,11 +253,12 @@ class Router:
         """Add another module's routes behind those declared so far; what it declares later is not added.
 
         Raises:
-            ConfigError: this is no router, or the same one.
+            ConfigError: this is no router, or the same one, or has a route of the same function or name.
         """
         if not isinstance(cast("object", router), Router) or router is self:
             raise ConfigError("include() takes another Router")
         for route in router._routes:
+            check_new(route, self._routes)
             self._routes.append(attrs.evolve(route, filter=self._behind(route.filter)))
         self._ignored.extend(self._behind(taken) for taken in router._ignored)
 
@@ -189,7 +272,7 @@ class Router:
         if not callable(handler):
             raise ConfigError(f"@{kind.value} decorates an async function, not {handler!r}")
         refuse_uncalled(handler, f"@{kind.value}")
-        name = route_name(handler)
+        function = route_name(handler)
         only_code = kind is RouteKind.ASIDE and options.bare
         check_arguments(
             handler,
@@ -199,18 +282,21 @@ class Router:
         check_async(handler, f"@{kind.value} decorates")
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
         behind = self._behind(taken)
-        self._routes.append(
-            Route(
-                kind,
-                handler,
-                behind,  # type: ignore[arg-type]
-                name,
-                options.bare,
-                options.per,
-                options.version,
-                options.durable,
-            )
+        route = Route(
+            kind,
+            handler,
+            behind,  # type: ignore[arg-type]
+            function if options.name is None else options.name,
+            options.bare,
+            options.per,
+            options.version,
+            options.durable,
+            tuple(dict.fromkeys(name for name in options.formerly if name != options.name)),
+            function,
+            calling_line(),
         )
+        check_new(route, self._routes)
+        self._routes.append(route)
 
     def _behind(self, taken: Filter[E]) -> Filter[E]:
         """Look at what all routes share first: a filter that counts counts only what is this router's."""
