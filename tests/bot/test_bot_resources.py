@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -150,3 +152,47 @@ def test_a_hook_is_async() -> None:
 
 async def hello(chat: Chat) -> None:
     await chat.send("hello")
+
+
+FAILING = """\
+from contextlib import asynccontextmanager
+import trio
+from triobot import Bot, Chat, Secret, Settings
+
+def run(steps):
+    bot = Bot(settings=Settings(token=Secret("t"), store="memory:", port=0, base_url="http://127.0.0.1:9"))
+
+    async def fail():
+        for _ in range(steps):
+            await trio.lowlevel.checkpoint()
+        raise RuntimeError(f"failed after {steps}")
+
+    @bot.resource
+    @asynccontextmanager
+    async def pool():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fail)
+            yield None
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        await chat.send("hello")
+
+    try:
+        bot.run()
+    except* RuntimeError as group:
+        while isinstance(group, BaseExceptionGroup):
+            (group,) = group.exceptions
+        print(group, flush=True)
+
+for steps in [*range(60), 1000]:
+    run(steps)
+"""
+
+
+def test_a_background_task_may_fail_at_any_moment_of_the_start() -> None:
+    """The bot stops with the task's own error; a process of its own, since what hangs here is shielded."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FAILING], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert ran.stdout.splitlines() == [f"failed after {steps}" for steps in [*range(60), 1000]]

@@ -123,7 +123,9 @@ async def open_broadcasts(
     """
     broadcasts = Broadcasts(store, outbox, clock, raise_alarm, grace, rules)
     async with trio.open_nursery() as nursery:
-        await nursery.start(broadcasts.live)
+        # Shielded: a cancelled start waits for its task to end, and this task waits to be told to rest.
+        with trio.CancelScope(shield=True):
+            await nursery.start(broadcasts.live)
         try:
             yield broadcasts
         finally:

@@ -58,7 +58,9 @@ async def open_outbox(
     """
     outbox = LaneOutbox(platform, raise_alarm, rules or OutboxRules(), random)
     async with trio.open_nursery() as nursery:
-        await nursery.start(outbox.live)
+        # Shielded: a cancelled start waits for its task to end, and this task waits to be closed.
+        with trio.CancelScope(shield=True):
+            await nursery.start(outbox.live)
         try:
             yield outbox
         finally:
