@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from contextlib import aclosing
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -38,9 +38,9 @@ class Broadcast:
     """One message to many chats, by a key of your choice; made by `Bot.broadcast`.
 
     Each receiver is told at most once, in order with what else goes to that chat, and replies to others go
-    first. It goes on after a crash or a restart behind the last receiver who was tried; those who were on
-    their way at a crash are counted as `BroadcastStatus.unknown`, a few dozen at most, and are not tried
-    again.
+    first. It goes on after a crash or a restart behind the last receiver who was tried. Those to whom a
+    request may have been on its way at a crash, 16 at most while the platform answers, are counted as
+    `BroadcastStatus.unknown` and not tried again, unless you choose that with ``on_unknown="resend"``.
 
     Example:
         >>> async def announce(bot: Bot) -> None:
@@ -50,7 +50,14 @@ class Broadcast:
     _work: Work = attrs.field(repr=False)
     key: str = attrs.field(validator=_is_key)
 
-    async def start(self, content: Content, to: Audience, *, buttons: Buttons[Any] | None = None) -> bool:
+    async def start(
+        self,
+        content: Content,
+        to: Audience,
+        *,
+        buttons: Buttons[Any] | None = None,
+        on_unknown: Literal["count", "resend"] = "count",
+    ) -> bool:
         """Capture the audience and begin to tell it, unless this key was started before.
 
         The audience is read once, in pieces, and each chat counts once. When this returns, audience and
@@ -61,6 +68,9 @@ class Broadcast:
             content: as for `Chat.send`. A file is uploaded here, once for all.
             to: chat ids, from a list, a database's cursor, or a `Key`: everybody who has it.
             buttons: they live as long as their message; `triobot.filters.pressed` takes them.
+            on_unknown: what becomes of a receiver when nobody knows whether the message arrived: counted,
+                and told nothing more; or with ``"resend"`` told again, so that nobody is left out and a few
+                may read it twice.
 
         Returns:
             False if this key's broadcast was started before, whatever became of it.
@@ -78,7 +88,9 @@ class Broadcast:
         check_content(content)
         if not isinstance(cast("object", to), Key | Iterable | AsyncIterable):
             raise LocalProtocolError("to", "must be chat ids, from a list or an async iterator, or a Key")
-        announcement = Announcement(content, inline_of(buttons))
+        if on_unknown not in ("count", "resend"):
+            raise LocalProtocolError("on_unknown", 'is "count" or "resend"')
+        announcement = Announcement(content, inline_of(buttons), on_unknown)
         # What can't be sent to anybody is refused here, and not two hundred thousand times.
         announcement.to(_SOMEBODY)
         async with aclosing(self._chats(to)) as chats:

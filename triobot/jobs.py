@@ -62,7 +62,8 @@ class BroadcastStatus:
         gone: left, or blocked the bot.
         failed: refused by the platform for another reason.
         unknown: a request was on its way when the process died or the answer was lost, or a backup from
-            before they were told was restored. They are not tried again, so that nobody is told twice.
+            before they were told was restored. They are not tried again, so that nobody is told twice, unless
+            the broadcast was started with ``on_unknown="resend"``.
     """
 
     state: BroadcastState

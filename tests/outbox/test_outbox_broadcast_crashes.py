@@ -82,3 +82,33 @@ async def test_a_crash_at_any_write_tells_nobody_twice(autojump_clock: MockClock
             assert status.sent <= len(told) <= status.sent + status.unknown
             assert RECEIVERS - len(told) <= 2 + status.unknown
     pytest.fail("it never ended")
+
+
+@pytest.mark.parametrize("on_unknown", ["count", "resend"])
+async def test_a_kill_leaves_in_doubt_whose_request_was_on_its_way(
+    autojump_clock: MockClock, on_unknown: Any
+) -> None:
+    """Whoever waits for a place on the wire is not meant yet; told again only where the author chose that."""
+    announcement = Announcement("hello", on_unknown=on_unknown)
+
+    async def silent(operation: Any) -> None:
+        await trio.sleep_forever()
+
+    async with open_memory(clock=Noon()) as store:
+        mortal, platform = Mortal(store, 10**9, done=False), ScriptedPlatform(silent)
+        async with trio.open_nursery() as nursery, running(mortal, platform) as rig:
+            assert await rig.broadcasts.start("k", announcement, listed(range(60)))
+            await trio.sleep(0.5)
+            on_their_way = platform.most_in_flight
+            mortal._left = 0
+            nursery.cancel_scope.cancel()
+        async with running(store, ScriptedPlatform()) as rig:
+            status = await rig.over()
+            told = rig.told()
+    assert 0 < on_their_way < 60
+    assert len(told) == len(set(told))
+    if on_unknown == "resend":
+        assert (len(told), status.sent, status.unknown) == (60, 60, 0)
+    else:
+        assert status.unknown == on_their_way
+        assert status.sent == len(told) == 60 - on_their_way

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
@@ -13,6 +13,9 @@ from ..wire.content import Content
 from ..wire.ids import ChatId
 from ..wire.markup import InlineKeyboard
 from ..wire.operations import SendMessage
+
+OnDoubt: TypeAlias = Literal["count", "resend"]
+"""What becomes of a receiver whom the message may have reached: counted as unknown, or told again."""
 
 _RECORDED: Final = (
     content.Image,
@@ -42,6 +45,7 @@ class Announcement:
 
     content: Content = attrs.field(repr=False)
     keyboard: InlineKeyboard | None = attrs.field(default=None, repr=False)
+    on_unknown: OnDoubt = "count"
 
     def to(self, chat_id: ChatId) -> SendMessage:
         """The operation that tells one receiver.

@@ -5,7 +5,8 @@ then is one task that follows its `Course`; a few run at a time, and share the l
 Replies go first: that is the lanes' business, and the chat's own lane keeps its order.
 
 When the process dies, the next one goes on behind the last receiver who was meant. Those who were on their
-way then are counted as unknown: each receiver is told at most once.
+way then are counted as unknown, so that each receiver is told at most once; or they are told again, if the
+author would rather have that.
 """
 
 from __future__ import annotations
@@ -331,7 +332,8 @@ class Broadcasts:
         doubtful = [row for row in rows if row.position <= job.meant]
         if doubtful:
             _log.warning("broadcast %r: %d receivers were on their way at a crash", job.key, len(doubtful))
-        return _Run(Course(job, doubtful, self._rules), announcement)
+        doubt = Outcome.AGAIN if announcement.on_unknown == "resend" else Outcome.UNKNOWN
+        return _Run(Course(job, doubtful, self._rules, doubt=doubt), announcement)
 
     # --- one broadcast
 
@@ -386,9 +388,10 @@ class Broadcasts:
             run.news.set()
 
     async def _told(self, announcement: Announcement, chat_id: ChatId) -> Outcome:
+        on_unknown = OnUnknown.RESEND if announcement.on_unknown == "resend" else OnUnknown.RAISE
         try:
             await self._outbox.perform(
-                announcement.to(chat_id), urgency=Urgency.BROADCAST, on_unknown=OnUnknown.RAISE
+                announcement.to(chat_id), urgency=Urgency.BROADCAST, on_unknown=on_unknown
             )
         except ForbiddenError:
             return Outcome.GONE

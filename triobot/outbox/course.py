@@ -1,7 +1,7 @@
 """Where one broadcast is: who may be told next, and what is to be written down first. Pure.
 
 The order is: write that these receivers are *meant*, with whatever outcomes are known by now; then tell them.
-So each is told at most once: after a crash those who were meant and have no outcome are unknown, and nobody
+So each is told at most once: after a crash those who were meant and have no outcome are in doubt, and nobody
 else is. One commit serves many receivers, because it waits until half a window has come back, or a moment
 has passed.
 """
@@ -50,11 +50,17 @@ class Course:
     Args:
         job: its row.
         doubtful: receivers up to `BroadcastJob.meant` without an outcome: the last process died with them.
+        doubt: what becomes of those.
         rules: the window's constants.
     """
 
     def __init__(
-        self, job: BroadcastJob, doubtful: Sequence[Receiver] = (), rules: WindowRules | None = None
+        self,
+        job: BroadcastJob,
+        doubtful: Sequence[Receiver] = (),
+        rules: WindowRules | None = None,
+        *,
+        doubt: Outcome = Outcome.UNKNOWN,
     ) -> None:
         self.key = job.key
         self.stopped = job.status.state == "stopping"
@@ -65,7 +71,7 @@ class Course:
         self._read_to = job.meant
         self._all_read = False
         self._ahead: deque[Receiver] = deque()
-        self._done = {receiver.position: Outcome.UNKNOWN for receiver in doubtful}
+        self._done = {receiver.position: doubt for receiver in doubtful}
         self._wrote_at = -NEVER
 
     @property

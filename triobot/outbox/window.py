@@ -26,14 +26,14 @@ class WindowRules:
     """The constants of a window.
 
     Attributes:
-        width: receivers on their way at a time; twice what the lanes send of this class in parallel, so that
-            those are never idle while the store commits.
+        width: receivers on their way at a time: as many as the lanes send of this class in parallel. Whoever
+            is meant beyond that would only wait there, and be in doubt after a crash without a request.
         extra: how many more when nothing comes back.
         quiet: seconds without news after which one more is let through.
         first_pause, longest_pause: seconds between two tries after an unknown outcome.
     """
 
-    width: int = 32
+    width: int = 16
     extra: int = 64
     quiet: float = 1.0
     first_pause: float = 1.0
