@@ -155,6 +155,7 @@ async def test_what_is_captured_was_not_unwatched(autojump_clock: MockClock) -> 
         await trio.sleep(HOUR)
         assert await till.state(ticket.id) == "verified"
         async with again(till):
+            await rest()
             assert "unwatched" not in await till.alarms()
 
 
@@ -277,6 +278,7 @@ async def test_a_long_gap_is_told_by_name(autojump_clock: MockClock) -> None:
         till.crash()
         await trio.sleep(3 * HOUR)
         async with again(till, alive=lambda owner: False):
+            await rest()
             (alarm,) = [alarm for alarm in await till.store.alarms.open(limit=9) if alarm.kind == "unwatched"]
             assert ticket.id in alarm.text
             assert "1 payments were open" in alarm.text
@@ -468,3 +470,40 @@ async def test_where_nothing_is_open_nothing_is_done(autojump_clock: MockClock) 
     async with open_till() as till:
         await trio.sleep(1000 * HOUR)
         assert till.line.asked == []
+
+
+@pytest.mark.parametrize("many", [3, 400])
+async def test_a_start_does_not_grow_with_open_payments(autojump_clock: MockClock, many: int) -> None:
+    """What only has to be asked about is taken up beside everything else, many in one transaction."""
+    async with open_till() as till:
+        for number in range(many):
+            await till.charges(str(number))
+        till.crash()
+        asked: list[str] = []
+        commit, payments = till.store.commit, till.store.payments
+
+        async def counted(*writes: Any) -> None:
+            asked.append("commit")
+            await commit(*writes)
+
+        class Counted:
+            def __getattr__(self, name: str) -> Any:
+                asked.append(name)
+                return getattr(payments, name)
+
+        till.store.commit = counted  # type: ignore[method-assign]
+        till.store.payments = Counted()  # type: ignore[assignment]
+        cashier = till.new_cashier(budget=Budget(per_second=0.001))
+
+        async def nobody(chat_id: object, owner: str) -> bool:
+            return False
+
+        await cashier.start(nobody)
+        assert len(asked) <= 3
+        async with trio.open_nursery() as nursery:
+            await nursery.start(cashier.run)
+            await rest()
+            assert asked.count("commit") <= many // 64 + 6
+            # The sweep's budget lets one of them through at once.
+            assert await till.store.payments.counts() == {"closing": many - 1, "verifying": 1}
+            nursery.cancel_scope.cancel()

@@ -39,6 +39,7 @@ Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
 """Whether the conversation of this owner in this chat will come back to its payment."""
 
 _WATCHED: Final = "payments_watched"
+_EPOCH: Final = "payments_epoch"
 _NAMED: Final = 20
 _LOOK: Final = 60.0
 _PAGE: Final = 64
@@ -64,7 +65,9 @@ _TAKEN: Final[tuple[State, ...]] = (
     "delivered",
 )
 _LEFT: Final[tuple[State, ...]] = (*_TAKEN, "closing")
-_PAYABLE: Final = frozenset(_LEFT) - {"verified", "delivered"}
+_URGENT: Final[tuple[State, ...]] = ("sending", "verifying", "verified", "delivered")
+_PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "closing")
+_PAYABLE: Final[tuple[State, ...]] = ("sending", "verifying", *_PATIENT)
 
 
 @final
@@ -128,6 +131,11 @@ class Cashier:
         self._poke = trio.Event()
         self._cold_from = -math.inf
         self._beaten = 0
+        self._alive: Alive = _nobody
+        self._seen: int | None = None
+        self._rest: Sequence[State] = ()
+        self._started = 0
+        self._watching = False
 
     # --- for conversations
 
@@ -213,30 +221,50 @@ class Cashier:
     # --- the start
 
     async def start(self, alive: Alive) -> None:
-        """Take up what the last process left; before conversations go on, and before `run`.
+        """Take up what was in the last process's hands; before conversations go on, and before `run`.
+
+        What only has to be asked about, however much that is, `run` takes up beside everything else.
 
         Args:
             alive: whether the conversation of this owner will come back to its payment.
         """
-        seen = await self._watched_last()
-        now = self._clock.now()
-        left: list[RefId] = []
-        count, after = 0, None
+        self._alive = alive
+        self._seen = await self._watched_last()
+        # A backup's payments go to other hands: nobody may come back to one of them before.
+        self._started = self._clock.now()
+        if int(await self._store.setting(_EPOCH) or 0) == self._epoch:
+            await self._take_up(_URGENT)
+            self._rest = _PATIENT
+        else:
+            await self._take_up(_LEFT, restored=True)
+            await self._commit_at_last(PutSetting(_EPOCH, str(self._epoch)))
+
+    async def _take_up(self, states: Sequence[State], *, restored: bool = False) -> None:
+        """Bring what is in these states into this life of the program, a page in one transaction."""
+        after: RefId | None = None
         find = self._store.payments.find
-        while page := await find(states=_LEFT, after=after, limit=_PAGE):
+        while page := await find(states=states, after=after, limit=_PAGE):
             after = page[-1].id
+            moves: list[tuple[Entry, list[Plain]]] = []
             for entry in map(entry_of, page):
-                if entry.wanted and entry.state in _PAYABLE:
-                    count += 1
-                    left += [entry.id] if count <= _NAMED else []
-                there = entry.taker == "conversation" and await alive(entry.chat_id, entry.owner)
-                facts = _at_start(entry, self._epoch, there)
-                if facts:
-                    await self.books.move(entry.id, *facts)
-                if there and (entry.state in ("verified", "mismatch") or entry.said is not None):
+                there = entry.taker == "conversation" and await self._alive(entry.chat_id, entry.owner)
+                facts = [Plain("restored")] if restored else _at_start(entry, alive=there)
+                moves.append((entry, facts))
+                if there and (entry.state == "verified" or entry.said is not None):
                     self._recall(entry.chat_id)
-        if left and seen is not None and now - seen > BLIND:
-            await self._alarm_unwatched(seen, count, left)
+            stale = {entry.id for entry in await self._patient.move_all(moves)}
+            for entry, facts in moves:
+                if entry.id in stale and Plain("taker_gone") in facts:
+                    gone = Plain("taker_gone")
+                    await self._patient.move(entry.id, gone, may_fail=True, taker="conversation")
+
+    async def _take_up_the_rest(self) -> None:
+        if self._rest:
+            await self._take_up(self._rest)
+        if self._seen is not None and self._clock.now() - self._seen > BLIND:
+            await self._alarm_unwatched(self._seen)
+        # Not before: until it is told that nobody watched, a start that dies has watched nothing.
+        self._watching = True
         await self._beat()
 
     async def _watched_last(self) -> int | None:
@@ -250,8 +278,19 @@ class Cashier:
             await self._set_back()
         return at + self._clock.jumped() - jumped
 
-    async def _alarm_unwatched(self, since: int, count: int, left: Sequence[RefId]) -> None:
+    async def _alarm_unwatched(self, since: int) -> None:
         now = self._clock.now()
+        count, left = 0, list[RefId]()
+        after: RefId | None = None
+        find = self._store.payments.find
+        while page := await find(states=_PAYABLE, after=after, limit=_PAGE):
+            after = page[-1].id
+            for entry in map(entry_of, page):
+                if entry.wanted and entry.made_at < self._started:
+                    count += 1
+                    left += [entry.id] if count <= _NAMED else []
+        if not left:
+            return
         named = ", ".join(left) + (", ..." if count > len(left) else "")
         text = (
             f"{count} payments were open between {clock_time(since)} and {clock_time(now)} UTC, while "
@@ -262,7 +301,7 @@ class Cashier:
     async def _beat(self) -> None:
         """Note that payments are being watched now."""
         now = self._clock.now()
-        if abs(now - self._beaten) >= MINUTE:
+        if self._watching and abs(now - self._beaten) >= MINUTE:
             self._beaten = now
             await self._commit_at_last(PutSetting(_WATCHED, f"{now} {self._clock.jumped()}"))
 
@@ -272,8 +311,9 @@ class Cashier:
         find = self._store.payments.find
         while page := await find(states=_LEFT, after=after, limit=_PAGE):
             after = page[-1].id
-            for row in page:
-                await self._patient.move(row.id, Plain("clock_set_back"), may_fail=True)
+            moves = [(entry, [Plain("clock_set_back")]) for entry in map(entry_of, page)]
+            for stale in await self._patient.move_all(moves):
+                await self._patient.move(stale.id, Plain("clock_set_back"), may_fail=True)
 
     # --- the task
 
@@ -284,6 +324,7 @@ class Cashier:
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._callbacks.keep_taking)
+            nursery.start_soon(self._take_up_the_rest)
             nursery.start_soon(self._keep_sweeping, nursery)
             task_status.started()
 
@@ -377,10 +418,13 @@ class Cashier:
             return await asking.look_up(self._outbox, chat_id, invoice_id)
 
 
-def _at_start(entry: Entry, epoch: int, alive: bool) -> list[Plain]:
+async def _nobody(chat_id: ChatId, owner: str) -> bool:
+    await trio.lowlevel.checkpoint()
+    return False
+
+
+def _at_start(entry: Entry, *, alive: bool) -> list[Plain]:
     """What a start of the program means for an entry."""
-    if entry.epoch < epoch and not entry.uncertain:
-        return [Plain("restored")]
     facts = [Plain("restart")]
     if entry.taker == "conversation" and not alive:
         facts.append(Plain("taker_gone"))
