@@ -1,5 +1,6 @@
-"""Each test runs as a program that declares its own module's keys, and none of those of other tests' bots.
+"""What all tests have in common.
 
+Each runs as a program that declares its own module's keys, and none of those of other tests' bots.
 A bot without keys begins conversations in a shorter way than one that has to read what its chats keep, and
 both ways are to be tried whichever tests are run together.
 """
@@ -12,9 +13,18 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from triobot import Key
 from triobot.conversations.data import slots
+
+# The same examples in each run, and no verdict that hangs on how busy the machine is. New ones come with
+# ``--hypothesis-profile=search``.
+settings.register_profile(
+    "fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("search", settings.get_profile("fixed"), derandomize=False, database=None)
+settings.load_profile("fixed")
 
 _TESTS = Path(__file__).parent
 # Bots that are loaded by name bring keys along that no import shows.
