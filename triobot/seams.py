@@ -317,6 +317,14 @@ class Store(Protocol):
         """Store all of these or none, durably."""
         ...
 
+    def note_answered(self, key: str) -> None:
+        """Note, at once, that the 200 of the last accepted delivery with this key was fully written.
+
+        Never waits, never raises. The note outlives the process, however that ends; it need not outlive the
+        machine, nor be seen by `accept`: `Acknowledge` is written behind it.
+        """
+        ...
+
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         """The chat's rows behind `after`, in the order of acceptance."""
         ...
@@ -419,7 +427,7 @@ class Store(Protocol):
         ...
 
     async def check(self) -> None:
-        """Write and fsync something, to see whether the store still can."""
+        """Write and fsync the time: it shows that the store still can, and until when the machine was up."""
         ...
 
     def statistics(self) -> StoreStatistics:

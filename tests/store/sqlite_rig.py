@@ -30,7 +30,7 @@ def as_a_crash_leaves_it(path: Path, folder: Path) -> Path:
     """What would be found at `path` if the process died now, in another folder."""
     folder.mkdir()
     for file in path.parent.iterdir():
-        if file.name.startswith(path.name) and not file.name.endswith(".lock"):
+        if file.name.startswith(path.name):
             shutil.copy2(file, folder)
     return folder / path.name
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ import trio
 from sqlite_rig import opened
 
 from triobot.errors import StoreLockedError
+from triobot.seams import Redelivered
+from triobot.testing.stores.contract import ROOMY, SettableClock, accepted, arrival
 from triobot.wire.ids import ChatId
 
 CHILD = Path(__file__).with_name("accepting_child.py")
@@ -42,6 +46,39 @@ async def run_until_killed(path: Path, lines: int) -> set[int]:
         await process.wait()
     assert process.returncode == -signal.SIGKILL
     return {int(line) for line in said.split(b"\n")[:-1]}
+
+
+NOTING = """
+import os, signal, sys, trio
+from triobot.seams import Accepted, Arrival, Quota
+from triobot.store import open_sqlite
+from tests.store.accepting_child import STAMP, _Now
+
+async def main(path):
+    async with open_sqlite(path, stamp=STAMP, clock=_Now()) as store:
+        for key in "answered", "not answered":
+            arrival = Arrival(7, None, _Now().now(), "text/plain", b"yes", key)
+            assert isinstance(await store.accept(arrival, quota=Quota()), Accepted)
+        store.note_answered("answered")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+trio.run(main, sys.argv[1])
+"""
+
+
+@pytest.mark.processes
+async def test_what_was_answered_just_before_kill_9_is_known(tmp_path: Path) -> None:
+    path, clock = tmp_path / "bot.db", SettableClock(time.time_ns() // 1_000_000)
+    with pytest.raises(subprocess.CalledProcessError) as killed:
+        await trio.run_process(
+            [sys.executable, "-c", NOTING, str(path)], cwd=ROOT, env={"PYTHONPATH": str(ROOT)}
+        )
+    assert killed.value.returncode == -signal.SIGKILL
+
+    async with opened(path, clock=clock) as store:
+        await accepted(store, arrival(7, key="answered", at=clock.time))
+        again = await store.accept(arrival(7, key="not answered", at=clock.time), quota=ROOMY)
+        assert again == Redelivered()
 
 
 @pytest.mark.processes

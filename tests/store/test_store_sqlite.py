@@ -98,10 +98,18 @@ async def test_a_clean_stop_leaves_one_file_and_no_log(path: Path) -> None:
     assert {file.name for file in path.parent.iterdir()} == {"bot.db", "bot.db.lock"}
 
 
-async def test_after_a_crash_the_last_second_of_acknowledgements_is_doubted(
-    path: Path, tmp_path: Path
+def boots(monkeypatch: pytest.MonkeyPatch, machine: str | None) -> None:
+    """Let the machine be one that has been started since, or doesn't tell."""
+    monkeypatch.setattr("triobot.store.file.machine_boot", lambda: machine)
+
+
+@pytest.mark.parametrize("machine", ["another boot", None])
+async def test_after_a_crash_of_the_machine_its_last_second_of_acknowledgements_is_doubted(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str | None
 ) -> None:
     clock = SettableClock()
+    if machine is None:
+        boots(monkeypatch, None)
     async with opened(path, clock=clock):
         pass  # this stop was clean, and says nothing of the next one
     async with opened(path, clock=clock) as store:
@@ -111,14 +119,74 @@ async def test_after_a_crash_the_last_second_of_acknowledgements_is_doubted(
         await accepted(store, arrival(key="late", at=clock.time))
         clock.time += SECOND // 2
         await store.commit(Acknowledge(("late",)))
+        await accepted(store, arrival(key="noted", at=clock.time))
+        store.note_answered("noted")
         crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
 
     clock.time += SECOND
+    boots(monkeypatch, machine)
+    for _ in "again", "and again":
+        async with opened(crashed, clock=clock, visit=True):
+            pass  # a tool that looks in first leaves the doubt to the bot
     async with opened(crashed, clock=clock) as store:
         await accepted(store, arrival(key="early", at=clock.time))
-        assert await store.accept(arrival(key="late", at=clock.time), quota=ROOMY) == Redelivered()
+        for key in "late", "noted":
+            assert await store.accept(arrival(key=key, at=clock.time), quota=ROOMY) == Redelivered()
     async with opened(path, clock=clock) as store:
         await accepted(store, arrival(key="late", at=clock.time))
+
+
+async def test_a_machine_that_was_up_a_second_later_leaves_no_doubt(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SettableClock()
+    async with opened(path, clock=clock) as store:
+        await accepted(store, arrival(key="word"))
+        await store.commit(Acknowledge(("word",)))
+        clock.time += SECOND + 1
+        await store.check()
+        crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
+
+    boots(monkeypatch, "another boot")
+    async with opened(crashed, clock=clock) as store:
+        await accepted(store, arrival(key="word", at=clock.time))
+
+
+async def test_on_the_same_boot_what_was_answered_is_known_at_once(path: Path, tmp_path: Path) -> None:
+    """A kill leaves what was written, and notes that stand for an earlier delivery are taken back."""
+    clock = SettableClock()
+    async with opened(path, clock=clock) as store:
+        for key in "noted", "written", "never answered", "said again":
+            await accepted(store, arrival(key=key))
+        for key in "noted", "written", "said again":
+            store.note_answered(key)
+        await store.commit(Acknowledge(("written", "said again")))
+        await accepted(store, arrival(key="said again"))
+        crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
+
+    async with opened(crashed, clock=clock, visit=True):
+        pass  # a tool that looks in first takes nothing from the bot
+    async with opened(crashed, clock=clock) as store:
+        for key in "noted", "written":
+            await accepted(store, arrival(key=key))
+        for key in "never answered", "said again":
+            assert await store.accept(arrival(key=key), quota=ROOMY) == Redelivered()
+
+
+async def test_more_notes_than_there_is_room_for_cost_the_oldest(path: Path, tmp_path: Path) -> None:
+    async with opened(path) as store:
+        for number in range(5_000):
+            store.note_answered(f"filler {number}" if number else "first")
+        store.note_answered("x" * 500)  # no key of ours is as long
+        for key in "first", "last":
+            await accepted(store, arrival(key=key))
+        store.note_answered("last")
+        crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
+    assert (tmp_path / "crashed" / "bot.db.lock").stat().st_size < 1024 * 1024
+
+    async with opened(crashed) as store:
+        await accepted(store, arrival(key="last"))
+        assert await store.accept(arrival(key="first"), quota=ROOMY) == Redelivered()
 
 
 async def test_old_deliveries_leave_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,31 @@ def greeting() -> Bot:
     return bot
 
 
+@pytest.mark.parametrize("pause", [0, 0.1, 1, 5, 59])
+async def test_an_equal_word_after_a_crash_is_heard(autojump_clock: object, pause: float) -> None:
+    """The platform got its 200 for the first: there is nothing to repeat, however soon the process died."""
+    bot = Bot()
+
+    @bot.conversation
+    async def agreeing(chat: Chat) -> None:
+        for question in "One?", "Two?", "Three?":
+            assert await chat.ask(question) == "yes"
+        await chat.send("Thank you.")
+
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        for number, question in enumerate(("One?", "Two?", "Three?"), start=2):
+            await ali.sees(question)
+            await ali.says("yes")
+            with trio.fail_after(1):
+                while world.answered[200] < number:
+                    await trio.lowlevel.checkpoint()
+            await world.waits(seconds=pause)
+            await world.crashes()
+        await ali.sees("Thank you.")
+
+
 async def test_people_talk_to_a_bot_in_virtual_time(autojump_clock: object) -> None:
     async with drive(greeting()) as world:
         ali = world.user("Ali")

@@ -289,6 +289,27 @@ class TestMarks:
         assert rig.store.acknowledgements == [tuple(str(number) for number in range(10))]
         assert len(rig.marks) == 0
 
+    async def test_noted_at_once(self) -> None:
+        rig = make_rig()
+        rig.marks.add("key")
+
+        assert (rig.store.noted, rig.store.acknowledgements) == (["key"], [])
+
+    async def test_silence_is_told_once(self, autojump_clock: trio.testing.MockClock) -> None:
+        """The store learns that the machine was up after the last answer; a bot at rest writes nothing."""
+        rig = make_rig()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rig.inbox.run)
+            for _ in range(5):
+                rig.marks.add("key")
+                await trio.sleep(1)
+            assert rig.store.checks == 0
+            await trio.sleep(1)
+            assert rig.store.checks == 1
+            await trio.sleep(3600)
+            assert rig.store.checks == 1
+            nursery.cancel_scope.cancel()
+
     async def test_the_last_ones_are_written_at_the_end(self) -> None:
         rig = make_rig()
         async with trio.open_nursery() as nursery:

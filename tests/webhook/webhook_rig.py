@@ -69,6 +69,8 @@ class FakeStore:
         self.rows: list[InboxRow] = []
         self.kept: list[KeepRaw] = []
         self.acknowledgements: list[tuple[str, ...]] = []
+        self.noted: list[str] = []
+        self.checks = 0
         self.full = False
         self.gate: trio.Event | None = None
         self.waiting_at_gate = 0
@@ -111,6 +113,9 @@ class FakeStore:
                     if key in self._last:
                         self._last[key] = (self._last[key][0], True)
 
+    def note_answered(self, key: str) -> None:
+        self.noted.append(key)
+
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         await trio.lowlevel.checkpoint()
         return [row for row in self.rows if row.chat_id == chat_id and row.seq > after][:limit]
@@ -133,6 +138,7 @@ class FakeStore:
 
     async def check(self) -> None:
         await self._turn()
+        self.checks += 1
 
     def statistics(self) -> StoreStatistics:
         return StoreStatistics(len(self.rows), sum(len(row.body) for row in self.rows), 0, len(self.kept))

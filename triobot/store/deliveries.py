@@ -22,8 +22,8 @@ REPEATED_WITHIN: Final = 60 * 1000
 """How long after an unacknowledged delivery an equal one is taken for its repetition, in milliseconds."""
 
 UNSURE_BEFORE_A_CRASH: Final = 1000
-"""Acknowledgements of deliveries this close to an unclean stop are not believed: the kernel may not have
-sent what the process had written."""
+"""Acknowledgements this close to a crash of the machine are not believed: its kernel may not have sent what
+the process had written. In milliseconds."""
 
 
 @final

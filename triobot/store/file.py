@@ -20,10 +20,11 @@ import trio
 
 from ..errors import ConfigError
 from ..journals import Lease, Opening
+from ..seams import Acknowledge
 from .backups import copy_store
 from .faults import for_the_opener
 from .identity import check_identity, check_original, put_stamp, stored_stamp
-from .lock import FileLock, check_filesystem, take_lock
+from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .private_files import checked_path, make_private
 from .retention import RETENTION, Retention
 from .schema import (
@@ -50,6 +51,7 @@ class StoreFile:
     Attributes:
         opening: what is known of this run and of the one before.
         visited: a tool has it, and leaves it as if it had not been there.
+        notes: which deliveries were answered, for the process that comes after a kill.
     """
 
     def __init__(self, path: Path, lock: FileLock, connection: sqlite3.Connection) -> None:
@@ -58,6 +60,7 @@ class StoreFile:
         self.visited = False
         self.tables = Tables(connection)
         self.transactions = Transactions(connection, self.tables, path)
+        self.notes = lock.notes
         self._lock = lock
         self._sql = connection
         # The writer's batches and the steps of a copy use the connection in turn.
@@ -150,7 +153,7 @@ def open_file(
         file = StoreFile(path, lock, connection)
         _prepare(file, connection, stamp, migrations, now=now, rebind=rebind)
         file.visited = visit
-        file.opening = _take_over(connection, file.tables, now=now, visit=visit)
+        file.opening = _take_over(connection, file, now=now, visit=visit)
         file.tables.retention = retention
         file.tables.journals.lease = Lease(0, file.opening.boot)
         file.tables.journals.epoch = file.opening.epoch
@@ -222,21 +225,27 @@ def _migrate(
         connection.execute("COMMIT")
 
 
-def _take_over(connection: sqlite3.Connection, tables: Tables, *, now: int, visit: bool) -> Opening:
+def _take_over(connection: sqlite3.Connection, file: StoreFile, *, now: int, visit: bool) -> Opening:
     """Count this run, and take the mark of a clean stop away until it has stopped cleanly itself.
 
     A visit leaves the mark as it is: how the bot stopped is for the bot's next run to know.
+
+    An answer counts as given once the process had written it, if the machine has not been started since: the
+    kernel sends what was written, however the process ends. After a crash of the machine, or where nobody
+    knows of which boot the store is, the last of them are doubted.
     """
+    machine = machine_boot()
     connection.execute("BEGIN IMMEDIATE")
     names = ("boot", "unclean", "epoch", "epoch_at")
     boot, unclean, epoch, epoch_at = (int(get_meta(connection, name) or 0) for name in names)
     previous, restored = get_meta(connection, "opened_at"), get_meta(connection, "restored_at")
-    if get_meta(connection, "clean") is not None:
-        unclean = 0
-    else:
-        tables.doubt_last_acknowledgements()
-        # Before the first run that counted, nothing was under way that could have been cut.
-        unclean = unclean + 1 if boot else 0
+    clean = get_meta(connection, "clean") is not None
+    if machine is not None and get_meta(connection, "machine") == machine:
+        file.tables.apply(Acknowledge(tuple(file.notes.left())), now)
+    elif not clean:
+        file.tables.doubt_last_acknowledgements()
+    # Before the first run that counted, nothing was under way that could have been cut.
+    unclean = unclean + 1 if boot and not clean else 0
     # Visits count, too: what one run has read, no other may write.
     put_meta(connection, "boot", str(boot + 1))
     if not visit:
@@ -244,9 +253,12 @@ def _take_over(connection: sqlite3.Connection, tables: Tables, *, now: int, visi
         drop_meta(connection, "restored_at")
         put_meta(connection, "opened_at", str(now))
         put_meta(connection, "unclean", str(unclean))
+        put_meta(connection, "machine", machine or "")
+        file.tables.note_alive(now)
     elif not boot:
         put_meta(connection, "clean", str(now))
     connection.execute("COMMIT")
+    file.notes.clear()
     return Opening(
         boot + 1,
         now,

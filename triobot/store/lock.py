@@ -1,14 +1,16 @@
 """One process per store file, for as long as it is open.
 
 A lock file beside the real path is held with `flock` from before the database is opened until after it is
-closed. The kernel lets go of it when the process dies, however it dies; what is written in it only tells
-people whom to look for. The file stays behind: deleting it would race with the next one to open it.
+closed. The kernel lets go of it when the process dies, however it dies. The file stays behind: deleting it
+would race with the next one to open it. Its first line tells people whom to look for; behind that are notes
+that must outlive the process and nothing more, see `Notes`.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
@@ -23,15 +25,90 @@ _FOREIGN: Final = frozenset(
 )
 
 
+_SLOT: Final = 128
+"""Bytes of a line in a lock file: the first holds the process, each other one note."""
+
+_SLOTS: Final = 4_096
+"""More than are answered in a second, and the store knows of them after a quarter of one."""
+
+
+@final
+class Notes:
+    """The keys of deliveries that were answered and of which the database doesn't know yet.
+
+    Written without fsync, in a microsecond: the kernel keeps what a process wrote, however the process dies.
+    It doesn't survive the machine, and need not: whether the kernel sent the answer is unknown then as well.
+
+    When all slots are taken, the oldest note makes room. Used by one thread at a time.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd: int | None = fd
+        self._slots: dict[str, int] = {}
+        self._free = list(range(_SLOTS, 0, -1))
+
+    def left(self) -> list[str]:
+        """The keys that are noted in the file, by whichever process."""
+        if self._fd is None:
+            return []
+        told = os.pread(self._fd, _SLOT * _SLOTS, _SLOT)
+        notes = (told[at : at + _SLOT].rstrip(b"\0") for at in range(0, len(told), _SLOT))
+        return [note.decode("utf-8", "replace") for note in notes if note]
+
+    def clear(self) -> None:
+        """Drop all notes."""
+        if self._fd is not None:
+            self._slots.clear()
+            self._free = list(range(_SLOTS, 0, -1))
+            with suppress(OSError):
+                os.ftruncate(self._fd, _SLOT)
+
+    def add(self, key: str) -> None:
+        """Note a key. Never raises: a note that can't be written is one that is missing after a kill."""
+        note = key.encode("utf-8", "replace")
+        if self._fd is None or len(note) > _SLOT:
+            return
+        slot = self._slots.pop(key, None)
+        if slot is None:
+            slot = self._free.pop() if self._free else self._slots.pop(next(iter(self._slots)))
+        self._slots[key] = slot
+        self._write(slot, note)
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Take notes back, before the same keys can stand for other deliveries."""
+        if self._fd is None:
+            return
+        for key in keys:
+            slot = self._slots.pop(key, None)
+            if slot is not None:
+                self._write(slot, b"")
+                self._free.append(slot)
+
+    def close(self) -> None:
+        """Write nothing more; what was noted stays."""
+        self._fd = None
+
+    def _write(self, slot: int, note: bytes) -> None:
+        assert self._fd is not None
+        with suppress(OSError):
+            os.pwrite(self._fd, note.ljust(_SLOT, b"\0"), slot * _SLOT)
+
+
 @final
 class FileLock:
-    """A lock that is held."""
+    """A lock that is held.
+
+    Attributes:
+        notes: what is in its file, for the process that comes after a kill.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self.notes = Notes(fd)
 
     def release(self) -> None:
         """Let the next process in."""
+        self.notes.close()
         os.close(self._fd)
 
 
@@ -60,8 +137,7 @@ def take_lock(database: Path) -> FileLock:
         os.close(fd)
         raise ConfigError(f"the store's lock file {path} can't be used: {error.strerror}") from None
     with suppress(OSError):  # a full disk is no reason not to hold the lock
-        os.ftruncate(fd, 0)
-        os.write(fd, f"{os.getpid()}\n".encode())
+        os.pwrite(fd, f"{os.getpid()}".ljust(_SLOT - 1).encode() + b"\n", 0)
     return FileLock(fd)
 
 
@@ -75,6 +151,14 @@ def give_to_owner(fd: int, database: Path) -> None:
 def lock_path(database: Path) -> Path:
     """The lock file that belongs to a store file."""
     return database.with_name(f"{database.name}.lock")
+
+
+def machine_boot() -> str | None:
+    """What names this boot of the machine; None where the system doesn't tell, which is all but Linux."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
+        return None
 
 
 def check_filesystem(database: Path) -> None:

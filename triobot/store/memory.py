@@ -111,6 +111,9 @@ class _MemoryStore:
         self._rows.commit(admitted, self._clock.now())
         tell_moved(admitted)
 
+    def note_answered(self, key: str) -> None:
+        self._rows.acknowledge(key)
+
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)
         await self._turn()

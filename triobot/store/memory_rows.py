@@ -159,6 +159,13 @@ class MemoryRows:
         self.journals.settle()
         self._tally.settle()
 
+    def acknowledge(self, key: str) -> None:
+        """The 200 of the last accepted delivery with this key was written."""
+        known = self._deliveries.get(key)
+        if known is not None:
+            arrival, delivery = known
+            self._deliveries[key] = (arrival, Delivery(delivery.at, acknowledged=True))
+
     def pending(self, chat_id: ChatId, after: int, limit: int) -> list[InboxRow]:
         """The chat's rows behind `after`, oldest first."""
         rows = (row for row in self._chats.get(chat_id, {}).values() if row.seq > after)
@@ -252,7 +259,7 @@ class MemoryRows:
                     self._consume(seq)
             case Acknowledge(keys):
                 for key in keys:
-                    self._acknowledge(key)
+                    self.acknowledge(key)
             case Intent():
                 if write.id not in self._intents:
                     self._tally.add("intents", 1)
@@ -292,12 +299,6 @@ class MemoryRows:
         if not rows:
             del self._chats[row.chat_id]
         self._tally.count_event(row.chat_id, len(row.body), sign=-1)
-
-    def _acknowledge(self, key: str) -> None:
-        known = self._deliveries.get(key)
-        if known is not None:
-            arrival, delivery = known
-            self._deliveries[key] = (arrival, Delivery(delivery.at, acknowledged=True))
 
     def _keep_raw(self, write: KeepRaw) -> None:
         self._raw.append(write)

@@ -25,6 +25,7 @@ from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..seams import (
     Acceptance,
     Accepted,
+    Acknowledge,
     Arrival,
     Beginning,
     Consume,
@@ -129,6 +130,7 @@ async def open_sqlite(
             raised = error
         finally:
             writer.close()
+            file.notes.close()
     try:
         with trio.CancelScope(shield=True):  # as the writer: what was handed over is finished first
             await trio.to_thread.run_sync(partial(_close, file, clean=not writer.gave_up, now=clock.now()))
@@ -264,10 +266,17 @@ class _SqliteStore:
         # That events have been dealt with can be written with whatever comes next; not what was done for
         # them, which would be done again.
         lazy = all(isinstance(write, Consume) and not write.spoken for write in admitted)
-        size = size_of(admitted)
-        await self._writer.ask(
-            work, writes=True, size=size, lazy=lazy, announce=lambda _: tell_moved(admitted)
-        )
+
+        def announce(_: None) -> None:
+            tell_moved(admitted)
+            for write in admitted:
+                if isinstance(write, Acknowledge):
+                    self._file.notes.drop(write.keys)
+
+        await self._writer.ask(work, writes=True, size=size_of(admitted), lazy=lazy, announce=announce)
+
+    def note_answered(self, key: str) -> None:
+        self._file.notes.add(key)
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)
@@ -366,7 +375,7 @@ class _SqliteStore:
 
     async def check(self) -> None:
         now = self._clock.now()
-        await self._writer.ask(lambda tables: tables.note_check(now), writes=True)
+        await self._writer.ask(lambda tables: tables.note_alive(now), writes=True)
 
     def statistics(self) -> StoreStatistics:
         return self._writer.statistics

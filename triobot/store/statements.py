@@ -42,7 +42,7 @@ from .moves import decided
 from .payment_rows import MoneyTables
 from .retention import Retention
 from .ring import overflows
-from .schema import put_meta
+from .schema import get_meta, put_meta
 from .tally import Tally
 
 _NOTE_NEW: Final = (
@@ -153,19 +153,21 @@ class Tables:
         self._lost_raw(raw)
         self.journals.drop_ended(now - self.retention.crashed, most=most // 50)
 
-    def note_check(self, now: int) -> None:
-        """Write something of no consequence."""
-        put_meta(self._sql, "checked", str(now))
+    def note_alive(self, now: int) -> None:
+        """Write that the machine is up, which is all that bounds when it crashed."""
+        put_meta(self._sql, "alive", str(now))
 
     def doubt_last_acknowledgements(self) -> None:
-        """After an unclean stop: don't believe the acknowledgements of the last second before it.
+        """After a crash of the machine: don't believe the acknowledgements of the last second before it.
 
-        When it stopped nobody wrote down; the newest thing that a delivery tells is the nearest known time.
+        It came after the time at which the machine is last known to have been up. A store of before that
+        was noted tells no better than by its newest delivery.
         """
+        alive = get_meta(self._sql, "alive")
         self._sql.execute(
-            "UPDATE deliveries SET acknowledged = NULL WHERE acknowledged IS NOT NULL AND at >="
-            " (SELECT max(max(at, coalesce(acknowledged, 0))) FROM deliveries) - ?",
-            (UNSURE_BEFORE_A_CRASH,),
+            "UPDATE deliveries SET acknowledged = NULL WHERE acknowledged >="
+            " coalesce(?, (SELECT max(max(at, coalesce(acknowledged, 0))) FROM deliveries)) - ?",
+            (None if alive is None else int(alive), UNSURE_BEFORE_A_CRASH),
         )
 
     def _consume(self, write: Consume) -> None:
@@ -181,6 +183,7 @@ class Tables:
             "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL",
             [(now, key) for key in write.keys],
         )
+        self.note_alive(now)
 
     def _intend(self, write: Intent) -> None:
         # An effect that is performed again after a crash has its intent still; it keeps its place.

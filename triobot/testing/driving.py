@@ -136,8 +136,7 @@ class DrivenWorld:
     async def crashes(self) -> None:
         """Kill the bot's process as ``kill -9`` does, and start it again on what the store holds.
 
-        As in life, what it had only just sent may come twice; and who says the very same thing again within
-        a minute may not be heard: it is taken for the platform's repetition of what got no answer.
+        As in life, what it had only just sent may come twice.
         """
         await self._process.kill()
         await self._process.start()

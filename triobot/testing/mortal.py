@@ -99,6 +99,10 @@ class MortalStore:
             return
         await self._inner.commit(*writes)
 
+    def note_answered(self, key: str) -> None:
+        if not self._mortal.dead:
+            self._inner.note_answered(key)
+
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         return await self._inner.pending(chat_id, after=after, limit=limit)
 

@@ -1,8 +1,9 @@
 """Which deliveries were answered: remembered behind the answer, never in front of it.
 
 The platform repeats what it got no answer to, and users say the same thing twice. An equal event is a
-repetition only if the earlier one's 200 was not fully written, so that this must be known. It is written
-behind, in batches, since nobody waits for it; `settle` closes the one gap that this leaves.
+repetition only if the earlier one's 200 was not fully written, so that this must be known. The store notes
+it at once, in a way that outlives the process; what outlives the machine is written behind, in batches, since
+nobody waits for it, and `settle` closes the one gap that this leaves.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ _WORTH_SECONDS: Final = 60.0
 _BATCH: Final = 500
 _REPEAT_SECONDS: Final = 1.0
 _LAST_SECONDS: Final = 2.0
+
+# The machine was up a second later: its crash, whenever that comes, leaves no doubt about these.
+_BEAT_SECONDS: Final = 1.5
 
 
 @final
@@ -50,6 +54,7 @@ class Marks:
 
     def add(self, key: str) -> None:
         """Remember that the delivery with this key was answered. Never waits."""
+        self._store.note_answered(key)
         if key not in self._waiting and len(self._waiting) >= self._most:
             self.lost += 1
             return
@@ -95,6 +100,10 @@ class Marks:
                 try:
                     await self.flush()
                     self._some = trio.Event()
+                    with trio.move_on_after(_BEAT_SECONDS) as quiet:
+                        await self._some.wait()
+                    if quiet.cancelled_caught:
+                        await self._store.check()
                 except StoreError as error:
                     _log.warning("could not mark deliveries as answered: %s", type(error).__name__)
                     await trio.sleep(_REPEAT_SECONDS)
