@@ -153,34 +153,6 @@ class Acknowledge:
 
 @final
 @attrs.frozen
-class Intent:
-    """An effect that is about to leave; without `Settle` after it, its outcome is unknown.
-
-    Attributes:
-        id: unique in the store.
-        recipient: whom it is for.
-        kind: the operation's path.
-        at: wall milliseconds.
-        detail: what a person or a restart needs to know of it: JSON text.
-    """
-
-    id: str
-    recipient: str = attrs.field(repr=False)
-    kind: str
-    at: int
-    detail: str = attrs.field(default="{}", repr=False)
-
-
-@final
-@attrs.frozen
-class Settle:
-    """The outcome of these intents is known; they are deleted."""
-
-    ids: tuple[str, ...]
-
-
-@final
-@attrs.frozen
 class KeepRaw:
     """Keep a request that could not be read, in a bounded ring: the oldest go first."""
 
@@ -214,16 +186,7 @@ class PutData:
 
 
 PlainWrite: TypeAlias = (
-    Consume
-    | Acknowledge
-    | Intent
-    | Settle
-    | KeepRaw
-    | PutSetting
-    | PutData
-    | JournalWrite
-    | BroadcastWrite
-    | MoneyWrite
+    Consume | Acknowledge | KeepRaw | PutSetting | PutData | JournalWrite | BroadcastWrite | MoneyWrite
 )  # says what is stored, without a look at what is there
 Write: TypeAlias = PlainWrite | MovePayment
 
@@ -236,7 +199,6 @@ class StoreStatistics:
     Attributes:
         inbox: events that wait.
         inbox_bytes: their size.
-        intents: effects whose outcome is not known yet.
         raw: unreadable requests kept.
         conversations: those that have not ended, in memory or not.
         parked: those of them that can't be revived by this code.
@@ -244,7 +206,6 @@ class StoreStatistics:
 
     inbox: int
     inbox_bytes: int
-    intents: int
     raw: int
     conversations: int = 0
     parked: int = 0
@@ -394,8 +355,8 @@ class Store(Protocol):
 
     # --- small things
 
-    async def intents(self) -> Sequence[Intent]:
-        """The effects whose outcome is not known, oldest first."""
+    async def unknown_effects(self) -> int:
+        """Count the effects with an intent whose outcome is not known, those in flight included."""
         ...
 
     async def setting(self, name: str) -> str | None:

@@ -30,13 +30,11 @@ from triobot.seams import (
     ChatAtArrival,
     Consume,
     InboxRow,
-    Intent,
     OnUnknown,
     OverQuota,
     PutData,
     PutSetting,
     Quota,
-    Settle,
     Urgency,
     Write,
 )
@@ -213,7 +211,7 @@ class FakeOutbox:
 
 
 class FakeStore:
-    """An inbox in a dictionary, with intents and settings.
+    """An inbox in a dictionary, with settings.
 
     Attributes:
         consumed: the rows that were consumed, in that order; a row may come twice.
@@ -225,8 +223,6 @@ class FakeStore:
     def __init__(self, *, latency: float = 0.0, commit_lag: float = 0.0) -> None:
         self.rows: dict[int, InboxRow] = {}
         self.consumed: list[int] = []
-        self.intended: dict[str, Intent] = {}
-        self.settled: list[str] = []
         self.latency = latency
         self.commit_lag = commit_lag
         self.full = 0
@@ -310,12 +306,6 @@ class FakeStore:
                     self.consumed.extend(seqs)
                     for seq in seqs:
                         self.rows.pop(seq, None)
-                case Intent():
-                    self.intended[write.id] = write
-                case Settle(ids):
-                    self.settled.extend(ids)
-                    for id in ids:
-                        self.intended.pop(id, None)
                 case PutSetting(name, value):
                     self._settings[name] = value
                 case PutData(chat_id, key, None):
@@ -383,9 +373,9 @@ class FakeStore:
         await self._turn()
         return [one for one in found if after is None or one[0] > after][:limit]
 
-    async def intents(self) -> Sequence[Intent]:
+    async def unknown_effects(self) -> int:
         await self._turn()
-        return list(self.intended.values())
+        return self._memory.journals.unknown_effects()
 
     async def setting(self, name: str) -> str | None:
         await self._turn()

@@ -121,3 +121,31 @@ async def test_what_comes_after_the_restore_is_new(autojump_clock: MockClock, by
         await run.cut()
     assert town.sent() == ["once"]
     assert town.counts.get("possible_repeat", 0) == 0
+
+
+async def test_only_what_nobody_knows_the_outcome_of_counts(autojump_clock: MockClock) -> None:
+    """In flight, or cut by the end of the program; an outcome that is recorded ends it."""
+    bot, store = Router(), FakeStore()
+
+    @bot.conversation
+    async def once(chat: Chat) -> None:
+        await say(chat, "once")
+        await chat.receive(text())
+        await say(chat, "twice")
+        await chat.receive(text())
+
+    async with open_town(bot, store=store) as town:
+        first = town.outbox.hold()
+        await town.says("hi")
+        assert await store.unknown_effects() == 1
+        first.release()
+        await town.rest()
+        assert await store.unknown_effects() == 0
+        town.outbox.hold()
+        await town.says("go on")
+    assert await store.unknown_effects() == 1
+    async with open_town(bot, store=store) as town:
+        await town.rest()
+        assert town.sent() == ["twice, perhaps"]
+        # What was said then is said for certain.
+        assert await store.unknown_effects() == 0

@@ -25,7 +25,6 @@ from triobot.seams import (
     Acknowledge,
     Consume,
     InboxRow,
-    Intent,
     KeepRaw,
     PutData,
     PutSetting,
@@ -62,7 +61,6 @@ def path(tmp_path: Path) -> Path:
 
 
 async def test_everything_survives_a_restart(path: Path) -> None:
-    intent = Intent("a", "1", "sendMessage", NOON)
     raw = KeepRaw(NOON, "why", "text/plain", b"??")
     async with opened(path) as store:
         rows = [
@@ -70,12 +68,11 @@ async def test_everything_survives_a_restart(path: Path) -> None:
             attrs.evolve(await accepted(store, arrival(7, sender_id=ALI)), group=True),
             await accepted(store, arrival(7, sender_id=SARA, key="press", once=True)),
         ]
-        await store.commit(intent, raw, PutSetting("secret", "s"))
+        await store.commit(raw, PutSetting("secret", "s"))
         before = store.statistics()
 
     async with opened(path) as store:
         assert list(await store.pending(ChatId(7), after=0, limit=10)) == rows
-        assert list(await store.intents()) == [intent]
         assert list(await store.raw(limit=10)) == [raw]
         assert await store.setting("secret") == "s"
         assert await store.accept(arrival(7, key="press", once=True), quota=ROOMY) == Redelivered()
@@ -450,7 +447,10 @@ def make_older(path: Path, schema: int) -> None:
     for name in ("base_url", "salt", "digest"):
         put_meta(connection, name, getattr(stored, name))
     put_meta(connection, "clean", str(NOON))
-    connection.execute("INSERT INTO inbox VALUES (41, 1, ?, 'text/plain', x'6f6c64')", (NOON,))
+    connection.execute(
+        "INSERT INTO inbox (seq, chat_id, at, content_type, body) VALUES (41, 1, ?, 'text/plain', x'6f6c64')",
+        (NOON,),
+    )
     connection.commit()
     connection.close()
 

@@ -25,7 +25,6 @@ from triobot.seams import (
     Alarm,
     Arrival,
     InboxRow,
-    Intent,
     KeepRaw,
     OverQuota,
     Quota,
@@ -124,9 +123,9 @@ class FakeStore:
         await trio.lowlevel.checkpoint()
         return [row for row in self.rows if row.seq > after][:limit]
 
-    async def intents(self) -> Sequence[Intent]:
+    async def unknown_effects(self) -> int:
         await trio.lowlevel.checkpoint()
-        return []
+        return 0
 
     async def setting(self, name: str) -> str | None:
         await trio.lowlevel.checkpoint()
@@ -141,7 +140,7 @@ class FakeStore:
         self.checks += 1
 
     def statistics(self) -> StoreStatistics:
-        return StoreStatistics(len(self.rows), sum(len(row.body) for row in self.rows), 0, len(self.kept))
+        return StoreStatistics(len(self.rows), sum(len(row.body) for row in self.rows), len(self.kept))
 
     async def _turn(self) -> None:
         await trio.lowlevel.checkpoint()

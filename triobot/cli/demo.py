@@ -161,7 +161,7 @@ async def _check_bot(transcript: Transcript) -> None:
 
     while True:
         now = bot.statistics()
-        if not (now.live or now.store.inbox or now.store.intents):
+        if not (now.live or now.store.inbox):
             break
         await trio.sleep(0.01)
     transcript.fact("the bot's store is empty again: every event and every payment has been dealt with")

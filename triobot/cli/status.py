@@ -60,7 +60,7 @@ def _lines(told: Told) -> Iterator[str]:
     oldest = told["oldest_event_at"]
     age = f", the oldest for {span(now - oldest)}" if isinstance(oldest, int) else ""
     yield f"inbox: {told['inbox']} events wait{age} ({told['inbox_bytes']} bytes)"
-    yield f"effects of unknown outcome: {told['intents']}; unreadable requests kept: {told['raw']}"
+    yield f"effects of unknown outcome: {told['unknown_effects']}; unreadable requests kept: {told['raw']}"
     if "outbox" in told:
         yield f"outbox: {_numbers(told['outbox'])}"
         yield f"since the start: {_numbers(told['counts'])}"

@@ -158,7 +158,7 @@ class Desk:
             "inbox": statistics.inbox,
             "inbox_bytes": statistics.inbox_bytes,
             "oldest_event_at": oldest[0].at if oldest else None,
-            "intents": statistics.intents,
+            "unknown_effects": await self._store.unknown_effects(),
             "raw": statistics.raw,
             "payments": dict(await self._store.payments.counts()),
             "open_alarms": len(await self._store.alarms.open(limit=_MOST_ALARMS)),

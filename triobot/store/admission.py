@@ -19,11 +19,9 @@ from ..seams import (
     Acknowledge,
     Arrival,
     Consume,
-    Intent,
     KeepRaw,
     PutData,
     PutSetting,
-    Settle,
     Write,
 )
 from ..wire.ids import ChatId
@@ -118,7 +116,7 @@ def _size(write: Write) -> int:
             return 256 + len(value)
         case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
             return size_of_broadcast(write)
-        case Consume() | Acknowledge() | Intent() | Settle() | PutSetting() | PutData():
+        case Consume() | Acknowledge() | PutSetting() | PutData():
             return 256
         case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
             return money_size(write)
@@ -136,15 +134,6 @@ def _admitted(write: Write) -> Write:
         case Acknowledge(keys):
             for key in keys:
                 check_column("key", key)
-        case Intent(id=id_, recipient=recipient, kind=kind, at=at, detail=detail):
-            check_column("id", id_)
-            check_column("recipient", recipient)
-            check_column("kind", kind)
-            check_column("detail", detail)
-            check_integer("at", at, least=0)
-        case Settle(ids):
-            for id_ in ids:
-                check_column("id", id_)
         case KeepRaw():
             check_integer("at", write.at, least=0, most=LARGEST_INTEGER)
             return as_kept(write)

@@ -341,6 +341,14 @@ class JournalTables:
         """All of them."""
         return self._rows(_EVERY, (after, limit))
 
+    def unknown_effects(self) -> int:
+        """How many effects have an intent and no result."""
+        # A row has one of the two, and the index holds those without a result only.
+        found: tuple[int] = self._sql.execute(
+            "SELECT count(*) FROM effects INDEXED BY effects_unknown WHERE result IS NULL"
+        ).fetchone()
+        return found[0]
+
     def count(self) -> None:
         """Fill the tally; once, when the store is opened."""
         for total, which in (("conversations", ""), ("parked", " AND parked IS NOT NULL")):

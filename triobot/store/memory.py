@@ -24,7 +24,6 @@ from ..seams import (
     Beginning,
     Forgotten,
     InboxRow,
-    Intent,
     KeepRaw,
     Quota,
     Store,
@@ -180,9 +179,9 @@ class _MemoryStore:
 
     # --- small things
 
-    async def intents(self) -> Sequence[Intent]:
+    async def unknown_effects(self) -> int:
         await self._turn()
-        return self._rows.intents()
+        return self._rows.journals.unknown_effects()
 
     async def setting(self, name: str) -> str | None:
         await self._turn()

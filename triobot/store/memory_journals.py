@@ -332,6 +332,10 @@ class MemoryJournals:
         """All of them."""
         return self._page((kept for kept in self._kept.values() if kept.row.id > after), limit)
 
+    def unknown_effects(self) -> int:
+        """How many effects have an intent and no result."""
+        return sum(effect.result is None for kept in self._kept.values() for effect in kept.effects.values())
+
     def _ready(self, wanted: Callable[[ConversationRow], bool]) -> list[_Kept]:
         return [
             kept

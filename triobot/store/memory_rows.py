@@ -23,14 +23,12 @@ from ..seams import (
     Consume,
     Forgotten,
     InboxRow,
-    Intent,
     KeepRaw,
     PlainWrite,
     PutData,
     PutSetting,
     Quota,
     Redelivered,
-    Settle,
     StoreStatistics,
     Write,
 )
@@ -49,7 +47,7 @@ from .tally import Tally
 _SWEEP_EVERY: Final = 60 * 1000
 
 _BROADCASTS: Final = (OpenBroadcast, AddReceivers, AdvanceBroadcast, TurnBroadcast, DropBroadcast)
-_OTHERS: Final = (Consume, Acknowledge, Intent, Settle, KeepRaw, PutSetting, PutData, *_BROADCASTS, *MONEY)
+_OTHERS: Final = (Consume, Acknowledge, KeepRaw, PutSetting, PutData, *_BROADCASTS, *MONEY)
 
 
 @final
@@ -71,7 +69,6 @@ class MemoryRows:
         self._swept_at = 0
         self._first_senders: dict[ChatId, SenderId] = {}
         self._groups: set[ChatId] = set()
-        self._intents: dict[str, Intent] = {}
         self._raw: deque[KeepRaw] = deque()
         self._settings: dict[str, str] = {}
         self._data: dict[ChatId, dict[str, str]] = {}
@@ -177,10 +174,6 @@ class MemoryRows:
         rows = (row for row in self._inbox.values() if row.seq > after)
         return [self._as_now(row) for row in islice(rows, limit)]
 
-    def intents(self) -> list[Intent]:
-        """Effects whose outcome is not known."""
-        return list(self._intents.values())
-
     def setting(self, name: str) -> str | None:
         """One setting."""
         return self._settings.get(name)
@@ -212,14 +205,12 @@ class MemoryRows:
         values = len(self._data.pop(chat_id, {}))
         others = int(self._first_senders.pop(chat_id, None) is not None)
         self._groups.discard(chat_id)
-        intents = [one.id for one in self._intents.values() if one.recipient == str(chat_id)]
-        self._apply(Settle(tuple(intents)))
         # Nobody could read those, so nobody knows whose they are: what names the chat goes.
         named = [kept for kept in self._raw if str(chat_id).encode() in kept.body]
         self._lose_raw(named)
         self._tally.settle()
         others += self.broadcasts.forget(chat_id)
-        return Forgotten(len(seqs), conversations, records, values, others + len(intents) + len(named))
+        return Forgotten(len(seqs), conversations, records, values, others + len(named))
 
     def _row_of(self, arrival: Arrival, seq: int, beginning: Beginning | None) -> InboxRow:
         first = self._first_senders.get(arrival.chat_id)
@@ -260,14 +251,6 @@ class MemoryRows:
             case Acknowledge(keys):
                 for key in keys:
                     self.acknowledge(key)
-            case Intent():
-                if write.id not in self._intents:
-                    self._tally.add("intents", 1)
-                self._intents[write.id] = write
-            case Settle(ids):
-                for id_ in ids:
-                    if self._intents.pop(id_, None) is not None:
-                        self._tally.add("intents", -1)
             case KeepRaw():
                 self._keep_raw(write)
             case PutSetting(name, value):

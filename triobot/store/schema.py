@@ -161,6 +161,16 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(
         number=6, release="0.1.0", min_reader=5, statements=("ALTER TABLE inbox ADD COLUMN begun TEXT",)
     ),
+    # Code before this one counts a table at its start which nothing ever filled.
+    Migration(
+        number=7,
+        release="0.1.0",
+        min_reader=7,
+        statements=(
+            "DROP TABLE intents",
+            "CREATE INDEX effects_unknown ON effects (conversation) WHERE result IS NULL",
+        ),
+    ),
 )
 
 

@@ -31,7 +31,6 @@ from ..seams import (
     Consume,
     Forgotten,
     InboxRow,
-    Intent,
     KeepRaw,
     Quota,
     Store,
@@ -342,8 +341,8 @@ class _SqliteStore:
 
     # --- small things
 
-    async def intents(self) -> Sequence[Intent]:
-        return await self._writer.ask(lambda tables: tables.intents(), writes=False)
+    async def unknown_effects(self) -> int:
+        return await self._writer.ask(lambda tables: tables.journals.unknown_effects(), writes=False)
 
     async def setting(self, name: str) -> str | None:
         return await self._writer.ask(lambda tables: tables.setting(name), writes=False)

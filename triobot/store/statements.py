@@ -24,13 +24,11 @@ from ..seams import (
     Consume,
     Forgotten,
     InboxRow,
-    Intent,
     KeepRaw,
     PutData,
     PutSetting,
     Quota,
     Redelivered,
-    Settle,
     Write,
 )
 from ..wire.ids import ChatId, SenderId
@@ -118,10 +116,6 @@ class Tables:
                 self._consume(write)
             case Acknowledge():
                 self._acknowledge(write, now)
-            case Intent():
-                self._intend(write)
-            case Settle():
-                self._settle(write)
             case KeepRaw():
                 self._keep_raw(write)
             case PutSetting():
@@ -184,23 +178,6 @@ class Tables:
             [(now, key) for key in write.keys],
         )
         self.note_alive(now)
-
-    def _intend(self, write: Intent) -> None:
-        # An effect that is performed again after a crash has its intent still; it keeps its place.
-        known = self._sql.execute("SELECT 1 FROM intents WHERE id = ?", (write.id,)).fetchone()
-        self._sql.execute(
-            "INSERT INTO intents (id, recipient, kind, at, detail) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET recipient = excluded.recipient,"
-            " kind = excluded.kind, at = excluded.at, detail = excluded.detail",
-            (write.id, write.recipient, write.kind, write.at, write.detail),
-        )
-        if known is None:
-            self.tally.add("intents", 1)
-
-    def _settle(self, write: Settle) -> None:
-        for id_ in write.ids:
-            deleted = self._sql.execute("DELETE FROM intents WHERE id = ?", (id_,)).rowcount
-            self.tally.add("intents", -deleted)
 
     def _keep_raw(self, write: KeepRaw) -> None:
         self._sql.execute(
@@ -287,15 +264,13 @@ class Tables:
         self._alone.pop(chat_id, None)
         values = self._sql.execute("DELETE FROM data WHERE chat_id = ?", (chat_id,)).rowcount
         others = self._sql.execute("DELETE FROM senders WHERE chat_id = ?", (chat_id,)).rowcount
-        intents = self._sql.execute("DELETE FROM intents WHERE recipient = ?", (str(chat_id),)).rowcount
-        self.tally.add("intents", -intents)
         # Nobody could read those, so nobody knows whose they are: what names the chat goes.
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE instr(body, CAST(? AS BLOB)) RETURNING length(body)", (str(chat_id),)
         ).fetchall()
         self._lost_raw(raw)
         others += self.broadcasts.forget(chat_id)
-        return Forgotten(len(seqs), conversations, records, values, others + intents + len(raw))
+        return Forgotten(len(seqs), conversations, records, values, others + len(raw))
 
     # --- reading
 
@@ -317,13 +292,6 @@ class Tables:
         return [
             InboxRow(row[0], ChatId(row[1]), *row[2:5], bool(row[5]), bool(row[6]), row[7]) for row in rows
         ]
-
-    def intents(self) -> list[Intent]:
-        """Effects whose outcome is not known, in the order in which they were first meant."""
-        rows: list[tuple[str, str, str, int, str]] = self._sql.execute(
-            "SELECT id, recipient, kind, at, detail FROM intents ORDER BY n"
-        ).fetchall()
-        return [Intent(*row) for row in rows]
 
     def setting(self, name: str) -> str | None:
         """One setting."""
@@ -362,11 +330,9 @@ class Tables:
         ).fetchall()
         for chat_id, size in events:
             self.tally.count_event(ChatId(chat_id), size, sign=1)
-        intents: tuple[int] = self._sql.execute("SELECT count(*) FROM intents").fetchone()
         raw: tuple[int, int] = self._sql.execute(
             "SELECT count(*), coalesce(sum(length(body)), 0) FROM raw"
         ).fetchone()
-        self.tally.add("intents", intents[0])
         self.tally.add("raw", raw[0])
         self.tally.add("raw_bytes", raw[1])
         self.journals.count()

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, final
 from ..seams import OverQuota, Quota, StoreStatistics
 from ..wire.ids import ChatId
 
-Total: TypeAlias = Literal["inbox", "inbox_bytes", "intents", "raw", "raw_bytes", "conversations", "parked"]
+Total: TypeAlias = Literal["inbox", "inbox_bytes", "raw", "raw_bytes", "conversations", "parked"]
 
 
 @final
@@ -22,7 +22,6 @@ class Tally:
         self._totals: dict[Total, int] = {
             "inbox": 0,
             "inbox_bytes": 0,
-            "intents": 0,
             "raw": 0,
             "raw_bytes": 0,
             "conversations": 0,
@@ -76,7 +75,6 @@ class Tally:
         return StoreStatistics(
             inbox=self["inbox"],
             inbox_bytes=self["inbox_bytes"],
-            intents=self["intents"],
             raw=self["raw"],
             conversations=self["conversations"],
             parked=self["parked"],

@@ -18,7 +18,6 @@ from ..seams import (
     Beginning,
     Forgotten,
     InboxRow,
-    Intent,
     KeepRaw,
     OverQuota,
     Quota,
@@ -146,8 +145,8 @@ class MortalStore:
     async def backup(self, path: Path) -> None:
         await self._inner.backup(path)
 
-    async def intents(self) -> Sequence[Intent]:
-        return await self._inner.intents()
+    async def unknown_effects(self) -> int:
+        return await self._inner.unknown_effects()
 
     async def setting(self, name: str) -> str | None:
         return await self._inner.setting(name)

@@ -33,6 +33,7 @@ from ...journals import (
     BeginConversation,
     ConversationId,
     ConversationRow,
+    DropEffects,
     EndConversation,
     Journal,
     KeepIntent,
@@ -98,6 +99,8 @@ class ConversationWorld:
         self._written = 0
         self._wakes = row is not None
         replays, stored = conversation.services.replays, conversation.stored
+        rows = () if stored is None else stored.rows
+        self._intended = {known.id for known in rows if isinstance(known, Intended)}
         self._watched: Watched | None = None
         if replays and durable:
             known = stored.records if stored is not None else () if opened is None else opened.records()
@@ -139,6 +142,8 @@ class ConversationWorld:
         writes += self._house.tidying.going(entry.moves)
         writes += [PutData(chat_id, key, value) for key, value in entry.data.items()]
         writes += [self._beside(row) for row in entry.rows if self.durable]
+        if self._intended and not gone:
+            writes += self._outlived(entry.records)
         if ended:
             if self._begun or not gone:
                 writes.append(EndConversation(self._lease, self._id, self.now(), failure))
@@ -238,9 +243,16 @@ class ConversationWorld:
         position, self._position = self._position, self._position + len(kept)
         return [AppendRecords(self._lease, self._id, position, tuple(map(encode_record, kept)))]
 
+    def _outlived(self, records: Sequence[Record]) -> list[Write]:
+        """The end of the intents whose outcome is recorded here: one that stays is of unknown outcome."""
+        done = {record.id for record in records if isinstance(record, Done)} & self._intended
+        self._intended -= done
+        return [DropEffects(self._lease, self._id, self._run, tuple(sorted(done)))] if done else []
+
     def _beside(self, row: Result | Intended) -> Write:
         text, now = encode_record(row), self.now()
         if isinstance(row, Intended):
+            self._intended.add(row.id)
             return KeepIntent(self._lease, self._id, self._run, row.id, now, text)
         return KeepResult(self._lease, self._id, self._run, row.id, now, text)
 

@@ -318,6 +318,25 @@ class JournalContract(Contract):
             "0.2": Effect(resulted_at=NOON + 4, result="alone"),
         }
 
+    async def test_effects_of_unknown_outcome_are_counted(self, store: Store) -> None:
+        lease, id_ = lease_of(store), ConversationId(5)
+        assert await store.unknown_effects() == 0
+        await store.commit(begin(store, 5), begin(store, 6))
+        for operation in "abc":
+            await store.commit(KeepIntent(lease, id_, 1, operation, NOON, "meant"))
+        await store.commit(KeepIntent(lease, id_, 1, "a", NOON + 1, "meant again"))
+        await store.commit(KeepResult(lease, id_, 1, "alone", NOON, "came"))
+        await store.commit(KeepIntent(lease, ConversationId(6), 1, "a", NOON, "meant"))
+        assert await store.unknown_effects() == 4
+        await store.commit(KeepResult(lease, id_, 1, "a", NOON + 2, "came"))
+        assert await store.unknown_effects() == 3
+        await store.commit(DropEffects(lease, id_, 1, ("b",)))
+        assert await store.unknown_effects() == 2
+        await store.commit(EndConversation(lease, id_, NOON))
+        assert await store.unknown_effects() == 1
+        await store.forget((await row_of(store, 6)).chat_id)
+        assert await store.unknown_effects() == 0
+
     async def test_effects_are_dropped_by_name(self, store: Store) -> None:
         lease, id_ = lease_of(store), ConversationId(5)
         await store.commit(begin(store, 5), *(KeepResult(lease, id_, 1, n, NOON, n) for n in "abc"))

@@ -13,41 +13,20 @@ from ...errors import LocalProtocolError
 from ...seams import (
     Acknowledge,
     Consume,
-    Intent,
     KeepRaw,
     PutData,
     PutSetting,
-    Settle,
     Store,
     Write,
 )
 from ...wire.ids import ChatId
-from .contract import MINUTE, NOON, ROOMY, Contract, SettableClock, accepted, arrival
+from .contract import NOON, ROOMY, Contract, SettableClock, accepted, arrival
 
 
 class TransactionContract(Contract):
-    """All or nothing; settings, intents, raw requests, data of chats."""
+    """All or nothing; settings, raw requests, data of chats."""
 
-    # --- intents, settings, raw requests
-
-    async def test_intents_stay_until_they_are_settled(self, store: Store) -> None:
-        first = Intent("a", "1", "sendMessage", NOON + 9, '{"text":"…"}')
-        second = Intent("b", "2", "invoice", NOON)
-        await store.commit(first)
-        await store.commit(second)
-        assert list(await store.intents()) == [first, second]
-
-        await store.commit(Settle(("a", "unknown")))
-
-        assert list(await store.intents()) == [second]
-        assert store.statistics().intents == 1
-
-    async def test_an_intent_that_is_repeated_is_one_intent(self, store: Store) -> None:
-        again = Intent("a", "1", "sendMessage", NOON + MINUTE)
-        await store.commit(Intent("a", "1", "sendMessage", NOON))
-        await store.commit(again)
-        assert list(await store.intents()) == [again]
-        assert store.statistics().intents == 1
+    # --- settings, raw requests
 
     async def test_settings_are_replaced(self, store: Store) -> None:
         assert await store.setting("secret") is None
@@ -91,8 +70,6 @@ class TransactionContract(Contract):
             PutSetting("nul\0", "x"),
             Acknowledge(("\udfff",)),
             Consume((2**63,)),
-            Intent("i", "1", "sendMessage", 2**63),
-            Settle(("",)),
             KeepRaw(2**63, "", "", b""),
         ]
         refused: list[str] = []

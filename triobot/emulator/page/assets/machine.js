@@ -84,7 +84,7 @@ export function machinePanel() {
 }
 
 // What a developer looks for; whatever else the bot tells of itself is for its operator.
-const FIGURES = ["live", "parked", "inbox", "intents"];
+const FIGURES = ["live", "parked", "inbox", "unknown_effects"];
 const OUTBOX = ["queued", "in_flight", "done", "failed", "retries", "possible_repeats"];
 
 function figures(told) {
