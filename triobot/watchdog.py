@@ -16,11 +16,12 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from types import FrameType
 from typing import Final, final
 
 import trio
 
-from .conversations.running.lines import line_above
+from .conversations.running.lines import working_line
 
 log: Final = logging.getLogger("triobot.watchdog")
 
@@ -86,12 +87,18 @@ class _Watch:
             if still >= max(self._still_after, 2 * self._told):
                 self._told = still
                 frame = sys._current_frames().get(self._thread)  # pyright: ignore[reportPrivateUsage]
-                log.error(
-                    "every chat has waited for %.1f s: the code at %s neither returns nor awaits; "
-                    "give such work to trio.to_thread.run_sync, in a step",
-                    still,
-                    line_above(frame),
-                )
+                log.error("every chat has waited for %.1f s: %s", still, _why(frame))
+
+
+def _why(frame: FrameType | None) -> str:
+    """What keeps the loop, which is in this frame."""
+    if (line := working_line(frame)) is not None:
+        return (
+            f"the code at {line} neither returns nor awaits;"
+            " give such work to trio.to_thread.run_sync, in a step"
+        )
+    where = "" if frame is None else f" (the program is at {frame.f_code.co_filename}:{frame.f_lineno})"
+    return f"none of the bot's own code is at work{where}; the machine is too busy, or stood still"
 
 
 @final

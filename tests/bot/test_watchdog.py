@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -57,6 +58,16 @@ async def test_the_line_at_which_the_loop_stands_still_is_named(
             while "goes on" not in caplog.text:  # a log is what we wait for
                 await trio.sleep(0.01)
     assert re.search(rf"the code at .*{HERE}:\d+ neither returns nor awaits", caplog.text)
+
+
+async def test_a_line_that_awaits_is_not_accused(told: Told, caplog: pytest.LogCaptureFixture) -> None:
+    """What stands still is Trio's own code, for which it waits."""
+    place = str(Path(trio.__file__).parent / "_nowhere.py")
+    exec(compile("async def stand(still): still(20)", place, "exec"), theirs := dict[str, Any]())
+    async with watched_loop(still_after=0.04):
+        await theirs["stand"](told.said.wait)
+    assert "none of the bot's own code is at work" in caplog.text
+    assert HERE not in caplog.text
 
 
 async def test_a_loop_that_moves_is_not_talked_about(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Final, final
@@ -23,8 +24,11 @@ _OURS: Final = str(Path(__file__).parents[2]) + os.sep
 # contextlib and Trio stand between us and an author's code.
 _BETWEEN: Final = (_OURS, *_places("stdlib", "platstdlib"))
 _TRIO: Final = trio.run.__code__.co_filename
+_TRIOS: Final = str(Path(trio.__file__).parent) + os.sep
 _LOOP: Final = "unrolled_run"
 _LIBRARIES: Final = _places("purelib", "platlib")
+# Such code runs inside of a line only if that line awaits it.
+_AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
 def calling_line() -> str:
@@ -49,12 +53,39 @@ def _waiting_line() -> str:
 
 def line_above(frame: FrameType | None) -> str:
     """``file:line`` of the nearest frame in an author's code, from this one outwards, or ``?``."""
-    callers: list[tuple[str, int]] = []
+    return _authors_line([(one.f_code.co_filename, one.f_lineno) for one in _in_task(frame)])
+
+
+def working_line(frame: FrameType | None) -> str | None:
+    """``file:line`` of an author's code that is at work in this frame; None if none is, or if it awaits."""
+    frames = list(_in_task(frame))
+    files = [one.f_code.co_filename for one in frames]
+    own = next((place for place, file in enumerate(files) if is_authors(file)), None)
+    if own is None:
+        # A bot that is installed like a library can't be told from one: it begins at the outermost such.
+        libraries = [place for place, file in enumerate(files) if _is_library(file)]
+        own = libraries[-1] if libraries else None
+        while own and _is_awaited(frames[own - 1]) and _is_library(files[own - 1]):
+            own -= 1
+    if own is None or (own and _is_awaited(frames[own - 1])):
+        return None
+    return f"{files[own]}:{frames[own].f_lineno}"
+
+
+def _is_awaited(frame: FrameType) -> bool:
+    return bool(frame.f_code.co_flags & _AWAITED)
+
+
+def _is_library(file: str) -> bool:
+    return _is_outside(file) and not file.startswith(_TRIOS)
+
+
+def _in_task(frame: FrameType | None) -> Iterator[FrameType]:
+    """This frame and its callers, as far as a task goes."""
     # What is outside of Trio's loop has called no task: it would be the line that runs the whole program.
     while frame is not None and not (frame.f_code.co_name == _LOOP and frame.f_code.co_filename == _TRIO):
-        callers.append((frame.f_code.co_filename, frame.f_lineno))
+        yield frame
         frame = frame.f_back
-    return _authors_line(callers)
 
 
 def failing_line(traceback: TracebackType | None) -> str:
