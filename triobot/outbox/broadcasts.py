@@ -427,7 +427,7 @@ class Broadcasts:
             await self._store.commit(*writes)
         except StoreFullError:
             self._raise_alarm(
-                Alarm("store_unwritable", "broadcast", "the store can't be written: free some space")
+                Alarm("store_unwritable", "store", "the store can't be written: free some space")
             )
             return False
         return True

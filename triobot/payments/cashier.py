@@ -393,7 +393,7 @@ class Cashier:
                 return await self._store.commit(*writes)
             except StoreFullError as error:
                 text = f"{type(error).__name__}: what is known of payments can't be stored; look at the disk"
-                self._ring(Alarm("store_unwritable", "payments", text))
+                self._ring(Alarm("store_unwritable", "store", text))
                 await trio.sleep(_RETRY_STORE)
 
     # --- hands

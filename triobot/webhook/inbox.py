@@ -327,7 +327,7 @@ class Inbox:
             self._raise(
                 Alarm(
                     "store_unwritable",
-                    "inbox",
+                    "store",
                     f"the store can't write ({type(error).__name__}): events are refused with 503 until it "
                     "can, and the platform may not repeat them; look at the disk",
                 )

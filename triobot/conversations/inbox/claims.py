@@ -71,7 +71,7 @@ class Claims:
             except StoreFullError:
                 # Nothing may happen before it: what is under way would begin anew.
                 text = "the store can't be written, so the bot can't start: free some space"
-                self._services.raise_alarm(Alarm("store_unwritable", "start", text))
+                self._services.raise_alarm(Alarm("store_unwritable", "store", text))
                 await trio.sleep(1)
 
     async def open(self) -> None:

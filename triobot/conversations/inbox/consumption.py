@@ -178,7 +178,7 @@ class Consumption:
             # Nothing is lost: what isn't durable has not happened, and nobody has seen anything of it.
             self._units = [*units, *self._units]
             self._raise_alarm(
-                Alarm("store_unwritable", "consume", "the store can't be written: free some space")
+                Alarm("store_unwritable", "store", "the store can't be written: free some space")
             )
             return False
         except BaseException:
