@@ -335,18 +335,28 @@ async def test_an_interrupt_ends_a_conversation_with_open_blocks() -> None:
 
 
 async def test_an_event_that_ended_a_block_is_the_journals() -> None:
-    """A stop finds it taken: the next process goes on from there."""
+    """Its row waits until the block is left: a stop finds it taken, and the next process goes on."""
     bot = Router()
 
     @bot.conversation
     async def order(chat: Chat) -> None:
-        with chat.move_on_when(text("stop")), chat.shield():
-            await chat.receive(command("never"))
+        with chat.move_on_when(text("stop", "again")) as stop:
+            with chat.shield():
+                await chat.receive(command("go"), otherwise=Otherwise.KEEP)
+            await chat.ask("never")
+        assert stop.event is not None
+        await chat.send(f"stopped by {stop.event.content}")
+        await chat.send(await chat.ask("More?"))
 
     store = FakeStore()
     async with open_town(bot, store=store) as town:
         await town.says("hi")
         await town.says("stop")
+    async with open_town(bot, store=store) as town:
+        await town.says("again")
+        assert town.sent() == []
+        await town.says("/go")
+        assert town.sent() == ["stopped by stop", "More?", "again"]
     assert not store.rows
 
 

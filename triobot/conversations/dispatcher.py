@@ -87,6 +87,7 @@ class Dispatcher:
         self._house = trio.CancelScope(shield=True)
         self._nursery: trio.Nursery | None = None
         self._handed_over: set[int] = set()
+        self._held: dict[int, ChatId] = {}
         self.elsewhere: Final = Elsewhere(services, table, self)
         self.keeping: Final = Keeping(services.store, self._consumption, self._keeper)
         self.care: Final = Care(services, self, self._less_busy)
@@ -243,11 +244,13 @@ class Dispatcher:
             return
         if self.claims.began(row):
             return
+        life = self._lives.get(row.chat_id)
+        if row.seq in self._held and not (life is not None and life.loading):
+            return
         self.elsewhere.came(row.seq)
         if (event := self.known(event)) is None:
             unreadable(self, row)
             return
-        life = self._lives.get(row.chat_id)
         if life is None:
             life = self._new_life(row.chat_id, row.seq - 1)
             if row.parked or row.seq in self._outdated:
@@ -283,6 +286,7 @@ class Dispatcher:
     def evict(self, life: ChatLife) -> None:
         """A chat leaves memory; its conversations go on in the store."""
         del self._lives[life.chat_id]
+        self._let_pass(life.chat_id)
         for there in life.places.all():
             there.evict()
             self._timers.wake_at(there, None)
@@ -374,6 +378,25 @@ class Dispatcher:
         """This row has its conversation already: pass it over."""
         self._handed_over = {other for other in self._handed_over if other > self._cursor} | {seq}
 
+    def hold(self, life: ChatLife, seq: int) -> None:
+        """A block of a conversation that comes back has taken this row's event."""
+        self._held[seq] = life.chat_id
+
+    def release(self, seq: int) -> None:
+        """The block has given it back before its chat was ready for it."""
+        self._held.pop(seq, None)
+
+    def holds(self, seq: int) -> bool:
+        """Whether a block has taken this row's event."""
+        return seq in self._held
+
+    def _let_pass(self, chat_id: ChatId) -> None:
+        """A chat has left memory, and only the cursor may still come to what was held in it."""
+        if self._held:
+            self._held = {
+                seq: chat for seq, chat in self._held.items() if chat != chat_id or seq > self._cursor
+            }
+
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
         """These inbox rows have been dealt with, and this was kept meanwhile."""
         self._consumption.add([*([Consume(tuple(seqs))] if seqs else []), *data])
@@ -446,6 +469,7 @@ class Dispatcher:
         """Nothing goes on in this chat any more."""
         if self._lives.get(life.chat_id) is life:
             del self._lives[life.chat_id]
+            self._let_pass(life.chat_id)
 
     async def end_chat(self, chat_id: ChatId) -> None:
         """End what runs in a chat that is to be forgotten; then nothing of it is yet to be written.

@@ -116,6 +116,18 @@ class House(Protocol):
         """Count what happened, by word."""
         ...
 
+    def hold(self, life: ChatLife, seq: int) -> None:
+        """A block has taken this row's event, and ends the row itself: it is routed to nobody."""
+        ...
+
+    def release(self, seq: int) -> None:
+        """The block has given it back before its chat was ready for it: it is routed when its turn comes."""
+        ...
+
+    def holds(self, seq: int) -> bool:
+        """Whether a block has taken this row's event."""
+        ...
+
     def answered(self, question: str, *, again: bool = False) -> None:
         """A question got its answer; with `again`, it gave it back."""
         ...

@@ -64,6 +64,7 @@ class ChatLife:
         behind: events between the two wait in the inbox.
         jumped: those of them that went ahead of the others.
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
+        standing_up: they are yet to stand where they stood; what waits for them has not been looked at.
         kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
     """
@@ -85,7 +86,7 @@ class ChatLife:
         self.behind = False
         self.jumped: set[int] = set()
         self.house = house
-        self.loading = False
+        self.loading = self.standing_up = False
         self.services = self._services = services
         self._table = table
         self._username = username
@@ -315,7 +316,14 @@ class ChatLife:
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
         """What was queued for this owner's conversation is of no use any more; but signals are."""
         self._too_late.ended(owner, delivery.seq)
-        mine = [e for e in self.mailbox if self.places.owner_of(e.event) == owner and not is_signal(e.event)]
+        mine = [
+            earlier
+            for earlier in self.mailbox
+            # A block that gives an interrupt back may have kept it while others came.
+            if earlier.seq < delivery.seq
+            and self.places.owner_of(earlier.event) == owner
+            and not is_signal(earlier.event)
+        ]
         self.mailbox = [queued for queued in self.mailbox if queued not in mine]
         if owner in self.places.next:
             mine.append(self.places.next.pop(owner)[1])
@@ -389,6 +397,9 @@ class ChatLife:
 
     def give_up(self, conversation: Conversation, delivery: Delivery) -> None:
         """A block was over before the event could end it: the event goes where it would have gone."""
+        if self.standing_up and self.house.holds(delivery.seq):
+            self.house.release(delivery.seq)
+            return
         decision = self._jump(delivery)
         if decision is None or self.house.cut or conversation.ending is not None:
             self.give_back(conversation, delivery)

@@ -6,7 +6,7 @@ tasks the scheduler ran first, and the same code gives the same ids on replay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from enum import Enum
 from typing import Final, NoReturn, TypeAlias, final
 
@@ -35,6 +35,15 @@ class Place(Enum):
 
 
 _FIRST: Final = OperationId("0")
+
+
+def _is_cut(around: Sequence[trio.CancelScope]) -> bool:
+    for scope in reversed(around):
+        if scope.cancel_called:
+            return True
+        if scope.shield:
+            return False
+    return False
 
 
 @final
@@ -74,12 +83,11 @@ class Branch:
     @property
     def cut(self) -> bool:
         """Whether one of our own scopes around it was cancelled, and no shield of ours hides that."""
-        for scope in reversed(self.around):
-            if scope.cancel_called:
-                return True
-            if scope.shield:
-                return False
-        return False
+        return _is_cut(self.around)
+
+    def cuts(self, scope: trio.CancelScope) -> bool:
+        """Whether this scope of its own is on its way out: it was cancelled, or one around it was."""
+        return _is_cut(self.around[: self.around.index(scope) + 1])
 
     def let_go(self, root: trio.CancelScope) -> None:
         """Let what cancels the root be felt, by the body of an effect under anybody's shield, too."""

@@ -35,8 +35,8 @@ def cut_holder(turns: Turns, holder: Branch) -> None:
         (turns.stimuli if chosen in turns.stimuli else expiries).remove(chosen)
         turns.in_doubt.took(chosen)
         match chosen:
-            case Expiry(scope, _, event, value, moves):
-                turns.draft.add(Fired(turns.time, scope.id, holder.turn, event, value), moves)
+            case Expiry(scope, _, event, value):
+                turns.draft.add(Fired(turns.time, scope.id, holder.turn, event, value))
                 scope.fired(event, value)
                 turns.cut(scope.scope)
             case Interruption(_, event, moves, why):
@@ -88,5 +88,6 @@ def replay_cuts(turns: Turns, holder: Branch) -> None:
 
 def _ends(stimulus: Stimulus, holder: Branch) -> bool:
     if isinstance(stimulus, Expiry):
-        return stimulus.scope.scope in holder.around and not stimulus.scope.scope.cancel_called
+        ended = stimulus.scope.scope.cancel_called or stimulus.late
+        return stimulus.scope.scope in holder.around and not ended
     return isinstance(stimulus, Interruption)

@@ -254,15 +254,25 @@ class Incarnation:
         return next_turn(self._turns, id)
 
     def end_scope(
-        self, id: OperationId, value: object, *, stamp: int, event: int | None, moves: Sequence[Write] = ()
+        self,
+        id: OperationId,
+        value: object,
+        *,
+        stamp: int,
+        event: int | None,
+        withdraw: Callable[[], None] | None = None,
     ) -> bool:
-        """An event ends this block; False if it is over, or ends already."""
+        """An event ends this block; False if it is over, or on its way out.
+
+        Args:
+            withdraw: called if it comes to nothing: something else ends the block first.
+        """
         scope = self._turns.scopes.get(id)
-        if scope is None or scope.scope.cancel_called or self.over:
+        if scope is None or scope.cut or self.over:
             return False
         outcome = record_value(value)
         text = outcome.text if isinstance(outcome, Value) else None
-        self._turns.offer(Expiry(scope, stamp, event, text, tuple(moves)))
+        self._turns.offer(Expiry(scope, stamp, event, text, withdraw))
         return True
 
     def interrupt(
@@ -351,10 +361,17 @@ class Incarnation:
 
     # --- structure
 
-    def scope(self, *, seconds: float | None = None, at: int | None = None, shield: bool = False) -> Scope:
-        """A block that a deadline, an event or its `cancel` ends."""
+    def scope(
+        self,
+        *,
+        seconds: float | None = None,
+        at: int | None = None,
+        shield: bool = False,
+        told: Callable[[int], None] | None = None,
+    ) -> Scope:
+        """A block that a deadline, an event or its `cancel` ends; see `Scope` for `told`."""
         after = None if seconds is None or seconds == math.inf else math.ceil(seconds * 1000)
-        return Scope(self._turns, self.current, after=after, at=at, shield=shield)
+        return Scope(self._turns, self.current, after=after, at=at, shield=shield, told=told)
 
     def open_nursery(self) -> AbstractAsyncContextManager[Nursery]:
         """A nursery of branches."""

@@ -32,8 +32,8 @@ def take(turns: Turns, stimulus: Stimulus, now: int) -> None:
         case Awake(parked):
             none = Value("[1,null]")
             write_down(turns, Done(time, parked.id, parked.kind, parked.fingerprint, none))
-        case Expiry(scope, _, event, value, moves):
-            write_down(turns, Fired(time, scope.id, None, event, value), moves)
+        case Expiry(scope, _, event, value):
+            write_down(turns, Fired(time, scope.id, None, event, value))
         case Interruption(_, event, moves, why):
             write_down(turns, Interrupted(time, event, why), moves)
         case Written(_, key, value):

@@ -29,6 +29,9 @@ class Scope:
         id: to `Incarnation.end_scope` it by an event.
         event: the inbox row that ended it.
         value: as what that was taken.
+
+    Args:
+        told: told the inbox row that ends it, each time that this is replayed, too.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Scope:
         after: int | None = None,
         at: int | None = None,
         shield: bool = False,
+        told: Callable[[int], None] | None = None,
     ) -> None:
         self.id = OperationId("")
         self.event: int | None = None
@@ -47,6 +51,7 @@ class Scope:
         self._current = current
         self._after = after
         self._due = at
+        self._told = told
         self._scope = trio.CancelScope(shield=shield)
         self._branch: Branch | None = None
 
@@ -65,6 +70,11 @@ class Scope:
     def cancel_called(self) -> bool:
         """Whether the block is to end."""
         return self._scope.cancel_called
+
+    @property
+    def cut(self) -> bool:
+        """Whether the block is on its way out, because it was ended or one around it was."""
+        return self._branch is not None and self._branch.cuts(self._scope)
 
     def lift(self) -> None:
         """Take its deadline away."""
@@ -88,12 +98,14 @@ class Scope:
         return self
 
     def _open(self) -> None:
-        depth = len(self._branch.around) if self._branch is not None else 0
+        assert self._branch is not None, "the block has not begun"
         steady = self._after is not None
-        self._turns.open_scope(OpenScope(self.id, self._scope, self._due, depth, self._fired, steady))
+        self._turns.open_scope(OpenScope(self.id, self._scope, self._due, self._branch, self._fired, steady))
 
     def _fired(self, event: int | None, value: str | None) -> None:
         self.event = event
+        if event is not None and self._told is not None:
+            self._told(event)
         try:
             self.value = None if value is None else decode_value(value)
         except UnreadableRecordError as error:

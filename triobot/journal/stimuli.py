@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from ..seams import Write
-from .branches import Nature, Parked
+from .branches import Branch, Nature, Parked
 from .records import OperationId, Outcome
 
 HELD: Final = 5000
@@ -29,16 +29,26 @@ class OpenScope:
     Attributes:
         due: its deadline in wall milliseconds.
         steady: it was asked for as a length of time, and so moves with a clock that jumps.
-        depth: how many of our scopes are around it.
+        branch: whose block it is.
         fired: told the event and the value that ended the block.
     """
 
     id: OperationId
     scope: trio.CancelScope
     due: int | None
-    depth: int
+    branch: Branch
     fired: Callable[[int | None, str | None], None]
     steady: bool = False
+
+    @property
+    def depth(self) -> int:
+        """How many scopes of ours there are from the outermost one to this."""
+        return self.branch.around.index(self.scope) + 1
+
+    @property
+    def cut(self) -> bool:
+        """Whether it is on its way out: no event ends it any more."""
+        return self.branch.cuts(self.scope)
 
 
 @final
@@ -63,14 +73,22 @@ class Completion:
 @final
 @attrs.frozen(eq=False)
 class Expiry:
-    """A scope's deadline passed, or with `event`, an event ends it."""
+    """A scope's deadline passed, or with `event`, an event ends it.
+
+    Attributes:
+        withdraw: called if the block is on its way out before the event's turn comes.
+    """
 
     scope: OpenScope
     stamp: int
     event: int | None = None
     value: str | None = None
-    moves: tuple[Write, ...] = ()
     withdraw: Callable[[], None] | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether an event comes to a block that is on its way out."""
+        return self.event is not None and self.scope.cut
 
 
 @final

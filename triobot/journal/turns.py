@@ -370,6 +370,7 @@ class Turns:
         self.hand_over()
         if self._dry or self.dying:
             return False
+        self._withdraw_late()
         arm_all(self)
         if self.dying:
             return False
@@ -386,6 +387,14 @@ class Turns:
             self.stimuli.remove(chosen)
         take(self, chosen, now)
         return True
+
+    def _withdraw_late(self) -> None:
+        """What was to end blocks that something else has ended first ends nothing."""
+        if late := [one for one in self.stimuli if isinstance(one, Expiry) and one.late]:
+            self.stimuli = [one for one in self.stimuli if one not in late]
+            for one in late:
+                if one.withdraw is not None:
+                    one.withdraw()
 
     # --- effects
 

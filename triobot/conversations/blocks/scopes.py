@@ -67,8 +67,11 @@ class Scope(Generic[E_co]):
             check_filter(until, "move_on_when()")
         self._conversation = conversation
         journal = conversation.journal
-        self._scope = journal.scope(seconds=check_seconds(seconds), at=at, shield=shield)
-        self._watch = None if until is None else Watch(until.look, until.name, self._ended_by)
+        told = None if until is None else self._replayed
+        self._scope = journal.scope(seconds=check_seconds(seconds), at=at, shield=shield, told=told)
+        self._watch = (
+            None if until is None else Watch(until.look, until.name, self._take, cut=lambda: self._scope.cut)
+        )
         self._event: E_co | None = None
 
     @property
@@ -108,13 +111,29 @@ class Scope(Generic[E_co]):
         finally:
             self._close_watch(failed=_is_failure(error))
 
-    def _ended_by(self, taken: Taken) -> None:
-        """An event was routed to the block: it ends when the event's turn comes."""
+    def _take(self, taken: Taken) -> None:
+        """An event was routed to the block: it ends when the event's turn comes.
+
+        Its row stays in the inbox until the block is left: only then is it known who has the event.
+        """
         there, delivery = self._conversation, taken.delivery
         value = (delivery.event, delivery.seq, delivery.at, (taken.value,))
-        moves = [Consume((delivery.seq,))]
         there.stirred()
-        there.journal.end_scope(self._scope.id, value, stamp=delivery.at, event=delivery.seq, moves=moves)
+        there.journal.end_scope(
+            self._scope.id, value, stamp=delivery.at, event=delivery.seq, withdraw=self._give_up_taken
+        )
+
+    def _replayed(self, seq: int) -> None:
+        """An event ended the block."""
+        if not self._conversation.journal.live:
+            self._conversation.life.house.hold(self._conversation.life, seq)
+
+    def _give_up_taken(self) -> None:
+        """The event that was to end the block came too late for that."""
+        watch = self._watch
+        if watch is not None and watch.taken is not None:
+            taken, watch.taken = watch.taken, None
+            self._conversation.life.give_up(self._conversation, taken.delivery)
 
     def _close_watch(self, *, failed: bool) -> None:
         """Known only now: whether the event ended the block, or it was over anyway."""
@@ -122,19 +141,22 @@ class Scope(Generic[E_co]):
         if watch is None:
             return
         there.watches.remove(watch)
+        if there.journal.over:
+            return  # the conversation isn't: whatever the block had taken is in the inbox
+        if self._scope.value is None:
+            self._give_up_taken()
+            return
+        event, seq, at, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.value)
         ended = self._scope.cancelled_caught
-        if self._scope.value is not None:
-            event, seq, at, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.value)
-            if ended or failed:
-                if ended:
-                    self._event = cast("E_co", value)
-                if isinstance(event, Press):
-                    there.take_press(event)
-                return
+        if not (ended or failed):
             if not there.replaying:
                 there.life.give_up(there, Delivery(seq, event, at))
-        elif watch.taken is not None and not there.replaying:
-            there.life.give_up(there, watch.taken.delivery)
+            return
+        if ended:
+            self._event = cast("E_co", value)
+        there.journal.also([Consume((seq,))])
+        if isinstance(event, Press):
+            there.take_press(event)
 
 
 def _is_failure(error: BaseException | None) -> bool:

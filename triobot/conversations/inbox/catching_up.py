@@ -103,7 +103,9 @@ class CatchingUp:
         """A chat is brought back from the store; then what came for it is looked at."""
         # What the last ones of this chat left behind must be there to be read.
         await self._hall.wait_written()
+        life.standing_up = True
         await revive(self._services, self._table, life)
+        life.standing_up = False
         await self._look_at_those_that_waited(life)
         await self._hall.care.look_at_deadlines(life)
         life.loading = False
@@ -122,7 +124,7 @@ class CatchingUp:
                 event = self._hall.known(stored_event(row))
                 if row.seq > latest:
                     break
-                if self._is_the_ledgers(event):
+                if self._is_the_ledgers(event) or self._hall.holds(row.seq):
                     continue
                 if event is None:
                     if room:
@@ -165,7 +167,7 @@ class CatchingUp:
             life.jumped.discard(row.seq)
             return True
         event = self._hall.known(stored_event(row))
-        if self._is_the_ledgers(event):
+        if self._is_the_ledgers(event) or self._hall.holds(row.seq):
             return True
         if event is None:
             unreadable(self._hall, row)

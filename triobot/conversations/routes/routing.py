@@ -356,7 +356,7 @@ _AT_REST: Final = tuple(row for row in ROWS if not row.within)
 def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: FilterFailed) -> End | None:
     """Say which open block an event ends."""
     for watch in watches:
-        if watch.taken is not None or not concerns(event, watch.owner):
+        if not watch.open or not concerns(event, watch.owner):
             continue
         if (value := _look(watch, event, setting, failed)) is not None:
             return End(watch, value)

@@ -154,7 +154,8 @@ class Watch:
         since, opened: as a wait's.
         owner: as a wait's.
         scope: the block's own number.
-        taken: what ended it; it takes one event only.
+        cut: whether the block is on its way out, as its journal knows; after a restart, too.
+        taken: what is to end it; it takes one event only.
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
@@ -164,7 +165,13 @@ class Watch:
     since: int = attrs.field(default=0, kw_only=True)
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     scope: OperationId = attrs.field(default=OperationId(""), init=False)
+    cut: Callable[[], bool] = attrs.field(default=lambda: False, kw_only=True, repr=False)
     taken: Taken | None = attrs.field(default=None, init=False)
+
+    @property
+    def open(self) -> bool:
+        """Whether an event can still end it."""
+        return self.taken is None and not self.cut()
 
     def take(self, taken: Taken) -> None:
         """End the block with this."""

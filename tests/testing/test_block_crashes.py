@@ -1,0 +1,200 @@
+"""A block that is on its way out takes nothing more, whoever ended it, and after a restart as before one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import trio
+
+from triobot import Bot, Chat
+from triobot.filters import command, text
+from triobot.testing import drive
+from triobot.testing.driving import DrivenWorld
+from triobot.wire.ids import ChatId
+
+LONG = 100
+
+
+async def slow() -> None:
+    await trio.sleep(LONG)
+
+
+async def happens(world: DrivenWorld, how: str, bot: Bot, chat_id: ChatId) -> None:
+    await world.waits(seconds=1)
+    if how == "leaves memory":
+        assert bot._work is not None
+        dispatcher = bot._work.dispatcher
+        if (life := dispatcher.life(chat_id)) is not None and life.may_leave:
+            dispatcher.evict(life)
+            dispatcher.recall(chat_id)
+    elif how == "restarts":
+        await world.restarts()
+    elif how == "crashes":
+        await world.crashes()
+    await world.waits(seconds=1)
+
+
+async def lived(bot: Bot, first: Sequence[str], how: str, then: Sequence[str], last: str) -> list[str]:
+    """What the bot said; something happens after the first words, and in another run after the next ones."""
+    async with drive(bot, replay_check=False) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        for word in first:
+            await sara.says(word)
+            await world.waits(seconds=1)
+        await happens(world, how, bot, ChatId(sara.chat_id))
+        for word in then:
+            await sara.says(word)
+        await happens(world, last, bot, ChatId(sara.chat_id))
+        await world.waits(seconds=3 * LONG)
+        await sara.says("end")
+        await world.waits(seconds=1)
+        assert bot.statistics().store.inbox == 0
+        return [seen.text for seen in await sara.history() if seen.from_bot]
+
+
+happenings = pytest.mark.parametrize(
+    ("how", "last"),
+    [
+        ("nothing", "nothing"),
+        ("leaves memory", "crashes"),
+        ("restarts", "nothing"),
+        ("crashes", "restarts"),
+        ("nothing", "crashes"),
+    ],
+)
+
+
+async def tell_all(chat: Chat) -> None:
+    while True:
+        await chat.send(f"got {(await chat.receive(text())).content}")
+
+
+def ended_by_an_event(*, step: bool) -> Bot:
+    bot = Bot()
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        with chat.move_on_when(text()) as block:
+            with chat.shield():
+                await (chat.step(slow) if step else chat.sleep(LONG))
+            await chat.ask("never")
+        assert block.event is not None
+        await chat.send(f"block {block.event.content}")
+        await tell_all(chat)
+
+    return bot
+
+
+@pytest.mark.parametrize("step", [False, True], ids=["sleep", "step"])
+@happenings
+async def test_a_block_that_an_event_has_ended(
+    autojump_clock: object, step: bool, how: str, last: str
+) -> None:
+    """What comes while a shield holds up its end is for whoever waits next."""
+    said = await lived(ended_by_an_event(step=step), ["/go", "b1"], how, ["a5", "a6"], last)
+
+    assert said == ["block b1", "got a5", "got a6", "got end"]
+
+
+@happenings
+async def test_two_blocks_that_events_have_ended(autojump_clock: object, how: str, last: str) -> None:
+    """The inner one was over before it felt its event: that goes on to whoever waits next, and is kept."""
+    bot = Bot()
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        with chat.move_on_when(text()) as outer:
+            with chat.move_on_when(text()):
+                with chat.shield():
+                    await chat.step(slow)
+                await chat.ask("never")
+            await chat.send("never")
+        assert outer.event is not None
+        await chat.send(f"outer {outer.event.content}")
+        await chat.sleep(LONG)
+        await tell_all(chat)
+
+    said = await lived(bot, ["/go", "b1"], how, ["a5", "a6"], last)
+    assert said == ["outer a5", "got b1", "got a6", "got end"]
+
+
+@happenings
+@pytest.mark.parametrize("ended", ["deadline", "time of day", "cancel", "nursery", "event", "interrupt"])
+async def test_a_block_within_one_that_has_ended(
+    autojump_clock: object, ended: str, how: str, last: str
+) -> None:
+    """Whatever ended the one around it."""
+    bot = Bot()
+
+    async def inside(chat: Chat) -> None:
+        with chat.move_on_when(text("a5", "a6", "end")) as block:
+            with chat.shield():
+                await chat.sleep(LONG)
+            await chat.ask("never")
+        await chat.send(f"never {block}")
+
+    @bot.interrupt(command("stop"))
+    async def stop(chat: Chat) -> None:
+        assert chat.interrupted is not None
+        await chat.send("interrupted")
+        await tell_all(chat)
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        match ended:
+            case "deadline":
+                with chat.move_on_after(1):
+                    await inside(chat)
+            case "time of day":
+                with chat.move_on_at(chat.now()):
+                    await inside(chat)
+            case "cancel":
+                with chat.cancel_scope() as scope:
+                    async with chat.open_nursery() as nursery:
+                        nursery.start_soon(inside, chat)
+                        await chat.sleep(1)
+                        scope.cancel()
+            case "nursery":
+                async with chat.open_nursery() as nursery:
+                    nursery.start_soon(inside, chat)
+                    await chat.sleep(1)
+                    nursery.cancel()
+            case "event":
+                with chat.move_on_when(text("b1")):
+                    await inside(chat)
+            case _:
+                await inside(chat)
+        await chat.send("over")
+        await tell_all(chat)
+
+    first = ["/go", *{"event": ["b1"], "interrupt": ["/stop"]}.get(ended, [])]
+    said = await lived(bot, first, how, ["a5", "a6"], last)
+    if ended == "interrupt":
+        # What comes after an interrupt is for it.
+        assert said == ["interrupted", "got a5", "got a6", "got end"]
+    else:
+        assert said == ["over", "got a5", "got a6", "got end"]
+
+
+@happenings
+async def test_an_event_that_came_too_late(autojump_clock: object, how: str, last: str) -> None:
+    """The block came to its own end: whoever takes the event next has it, here an interrupt, once."""
+    bot = Bot()
+
+    @bot.interrupt(command("stop"))
+    async def stop(chat: Chat) -> None:
+        await chat.send("stopped")
+        await tell_all(chat)
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        with chat.move_on_when(command("stop")) as block, chat.shield():
+            await chat.sleep(LONG)
+        assert (block.event, block.cancelled_caught) == (None, False)
+        await chat.send("never")
+
+    # What came before the interrupt is of no use to anybody; what came after it is its own.
+    said = await lived(bot, ["/go", "a1", "/stop"], how, ["a5"], last)
+    assert said == ["stopped", "got a5", "got end"]
