@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar, cast, final
 
 import trio
@@ -120,7 +121,7 @@ class ChatChannel(Generic[T]):
 
 
 def _waits(turns: Turns, parked: Parked) -> bool:
-    return turns.parked.get(parked.id) is parked and parked.felt is None
+    return turns.parked.get(parked.id) is parked and parked.felt is None and not parked.over
 
 
 def _first(turns: Turns, waiting: deque[Parked]) -> Parked | None:
@@ -130,12 +131,7 @@ def _first(turns: Turns, waiting: deque[Parked]) -> Parked | None:
 
 
 def _pass(turns: Turns, parked: Parked, value: object) -> None:
-    if not _waits(turns, parked):
-        return
-
-    def give() -> None:
-        # It may have been cancelled meanwhile, which went before.
-        if parked.id in turns.parked:
-            turns.give(parked, Passed(value))
-
-    turns.later(give)
+    if _waits(turns, parked):
+        # It stands: if the same turn ends a block around it, that is felt at its next operation.
+        parked.over = True
+        turns.later(partial(turns.give, parked, Passed(value)))

@@ -284,6 +284,9 @@ class Turns:
         if self.dying or parked.nature is Nature.JOIN:
             # Who dies is woken by hand, and children that end wake their parent.
             return trio.lowlevel.Abort.FAILED
+        if parked.nature is Nature.WITHIN and parked.over:
+            # Another branch has passed it something: that begins its next turn, and one operation has one.
+            return trio.lowlevel.Abort.FAILED
         parked.felt = raise_cancel
         parked.torn = self._struck is None and not parked.branch.cut
         if parked.nature is Nature.EFFECT:
