@@ -14,6 +14,7 @@ AlarmKind: TypeAlias = Literal[
     "replay_diverged",
     "token_refused",
     "outbox_held",
+    "answer_unreadable",
     "store_unwritable",
     "inbox_half_full",
     "store_restored",
@@ -110,6 +111,12 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Sending is held back, because the platform fails or refuses.",
         "Nothing yet: what is to be sent waits.",
         "Look at the platform; sending goes on by itself.",
+    ),
+    "answer_unreadable": About(
+        "The platform answered 200 in a shape that its interface doesn't have; the text names it.",
+        "A message counts as taken and is not sent again, but can't be edited or deleted. A payment is asked "
+        "about again; an invoice's number is lost; an uploaded file can't be sent.",
+        "Compare the shape with the platform's interface, and report it: this version can't read it.",
     ),
     "store_unwritable": About(
         "The store can't be written.",

@@ -296,6 +296,11 @@ def _jumped(bell: AlarmBell, by: int) -> None:
     bell.ring(Alarm("clock_jumped", "clock", text))
 
 
+def _unreadable(bell: AlarmBell, operation: str, shape: str) -> None:
+    text = f"{operation} was answered 200, and its body is {shape}: {text_of('answer_unreadable', '')}"
+    bell.ring(Alarm("answer_unreadable", operation, text))
+
+
 def _opened_store(
     settings: Settings, clock: WallClock, around: Surroundings | None
 ) -> AbstractAsyncContextManager[Store]:
@@ -339,6 +344,7 @@ async def open_work(
         allow_insecure=settings.allow_insecure,
         # As many as the outbox has in flight: a chat that the platform keeps waiting holds one of each.
         connections=OutboxRules().parallel,
+        on_unreadable=partial(_unreadable, bell),
     )
     async with (
         client as platform,

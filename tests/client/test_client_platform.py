@@ -29,7 +29,15 @@ from triobot.errors import (
 from triobot.seams import Platform
 from triobot.secrets import Secret
 from triobot.wire.ids import InvoiceId
-from triobot.wire.operations import CreateInvoice, DeleteMessage, SendMessage, VerifyInvoice
+from triobot.wire.operations import (
+    CreateInvoice,
+    DeleteMessage,
+    EditMessage,
+    Operation,
+    SendAction,
+    SendMessage,
+    VerifyInvoice,
+)
 from triobot.wire.results import InvoiceCreated, PaymentState, Sent
 
 TOKEN = "0123456789abcdef" * 4
@@ -40,8 +48,11 @@ def client(server: Server, **settings: object) -> PlatformClient:
     return PlatformClient(server.url, TOKEN, **settings)  # type: ignore[arg-type]
 
 
-def mock(answer: Callable[[httpx.Request], httpx.Response | Awaitable[httpx.Response]]) -> PlatformClient:
-    return PlatformClient("https://api.test", TOKEN, transport=httpx.MockTransport(answer))
+def mock(
+    answer: Callable[[httpx.Request], httpx.Response | Awaitable[httpx.Response]], **settings: object
+) -> PlatformClient:
+    transport = httpx.MockTransport(answer)
+    return PlatformClient("https://api.test", TOKEN, transport=transport, **settings)  # type: ignore[arg-type]
 
 
 async def test_a_message_goes_out_as_a_form_and_its_id_comes_back() -> None:
@@ -241,9 +252,6 @@ async def compressed(peer: Peer) -> None:
         half_an_answer,
         half_a_head,
         not_http,
-        not_json,
-        too_large,
-        compressed,
     ],
     ids=lambda behave: behave.__name__,
 )
@@ -256,17 +264,54 @@ async def test_a_request_that_was_written_has_an_unknown_outcome(
     async with serving(first_wrong_then_right) as server, client(server, connections=1) as platform:
         with pytest.raises(DeliveryUnknownError) as caught:
             await platform.perform(HELLO)
-        if behave not in (not_json, compressed):
-            # Those two go on with the connection, as they may, and this server has had enough of it.
-            assert await platform.perform(HELLO) == Sent(7, 7), "the pool's only place is free again"
+        assert await platform.perform(HELLO) == Sent(7, 7), "the pool's only place is free again"
 
     assert caught.value.__cause__ is not None
 
 
+@pytest.mark.parametrize(
+    ("behave", "shape"),
+    [
+        (not_json, "a page of 20 bytes"),
+        (compressed, "no JSON of 3 bytes"),
+        (too_large, "more than 1048576 bytes"),
+    ],
+    ids=lambda behave: getattr(behave, "__name__", "shape"),
+)
+@pytest.mark.parametrize("own", [True, False])
+async def test_what_was_answered_200_was_taken(
+    behave: Callable[[Peer], Awaitable[None]], shape: str, own: bool
+) -> None:
+    told: list[tuple[str, str]] = []
+
+    def tell(operation: str, shape: str) -> None:
+        told.append((operation, shape))
+
+    transport = None if own else httpx.AsyncHTTPTransport()
+    async with (
+        serving(behave) as server,
+        client(server, transport=transport, on_unreadable=tell) as platform,
+    ):
+        assert await platform.perform(HELLO) == Sent(7)
+        assert told == [("sendMessage", shape)]
+
+
+@pytest.mark.parametrize("operation", [EditMessage(7, 1, "x"), DeleteMessage(7, 1), SendAction(7)])
+async def test_an_answer_in_which_nothing_is_read_may_be_too_large(operation: Operation[None]) -> None:
+    async with serving(too_large) as server, client(server) as platform:
+        await platform.perform(operation)
+
+
 async def test_an_unreadable_answer_is_kept_apart_from_the_text() -> None:
-    async with mock(lambda _: httpx.Response(200, content=b'{"oid": 7}')) as platform:
+    told: list[tuple[str, str]] = []
+
+    def tell(operation: str, shape: str) -> None:
+        told.append((operation, shape))
+
+    async with mock(lambda _: httpx.Response(200, content=b'{"oid": 7}'), on_unreadable=tell) as platform:
         with pytest.raises(DeliveryUnknownError) as caught:
-            await platform.perform(HELLO)
+            await platform.perform(CreateInvoice(7, 10, "x"))
+    assert told == [("invoice", "{oid: integer}")]
 
     assert isinstance(caught.value.__cause__, RemoteProtocolError)
     assert caught.value.__cause__.raw == b'{"oid": 7}'
@@ -510,9 +555,14 @@ async def test_nothing_that_can_be_read_later_holds_a_secret(caplog: pytest.LogC
     caplog.set_level(logging.DEBUG)
     errors: list[TriobotError] = []
     shown: list[str] = []
+    shapes: list[str] = []
+
+    def tell(operation: str, shape: str) -> None:
+        shapes.append(f"{operation} {shape}")
+
     hidden = SendMessage("+989120000000", "".join(["pri", "vate"]))
     for behave in (close_at_once, half_an_answer, not_json, not_http, too_large, echo_everything, answer_all):
-        async with serving(behave) as server, client(server) as platform:
+        async with serving(behave) as server, client(server, on_unreadable=tell) as platform:
             shown.append(repr(platform))
             shown.append(str(vars(platform)))
             try:
@@ -522,8 +572,8 @@ async def test_nothing_that_can_be_read_later_holds_a_secret(caplog: pytest.LogC
                 shown += ["".join(traceback.format_exception(error)), repr(error), str(error.args)]
                 shown.append(repr(pickle.loads(pickle.dumps(error))))
 
-    assert len(errors) == 6
-    everything = "\n".join([*shown, caplog.text])
+    assert len(errors) == 4
+    everything = "\n".join([*shown, *shapes, caplog.text])
     assert TOKEN not in everything
     assert hidden.content not in everything
     assert "989120000000" not in everything

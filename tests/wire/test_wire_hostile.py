@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ from hypothesis import strategies as st
 
 from triobot.errors import RefusedError, RemoteProtocolError
 from triobot.testing.strategies import events, exchanges, form_operations
-from triobot.wire.decode import decode_event, decode_operation, decode_result
+from triobot.wire.decode import decode_event, decode_operation, decode_result, shape_of
 from triobot.wire.encode import encode_event, encode_event_data, encode_operation, encode_result
 from triobot.wire.events import Event, Join, UnknownEvent
 from triobot.wire.identity import event_key
 from triobot.wire.operations import Operation, SendMessage, VerifyPayment
+from triobot.wire.results import Sent
 
 _FORMATS = st.sampled_from(
     [
@@ -176,17 +178,46 @@ def test_damaged_request_is_an_operation_or_names_the_field(
         assert error.field in dict(fields)
 
 
-@pytest.mark.parametrize("operation", [SendMessage(1, "hi"), VerifyPayment(1, "1")])
-@pytest.mark.parametrize(
-    "body", [b"[" * DEEP, b'{"id":' * DEEP, b'{"id":' + b"9" * 5_000 + b"}", b'{"id":NaN}']
-)
-def test_hostile_answer_is_unreadable(operation: Operation[Any], body: bytes) -> None:
+HOSTILE = [b"[" * DEEP, b'{"id":' * DEEP, b'{"id":' + b"9" * 5_000 + b"}", b'{"id":NaN}']
+
+
+@pytest.mark.parametrize("body", HOSTILE)
+def test_hostile_answer_is_unreadable(body: bytes) -> None:
     """An answer that no JSON reader takes is unreadable, and its bytes are kept apart."""
     with pytest.raises(RemoteProtocolError) as caught:
-        decode_result(operation, 200, body)
+        decode_result(VerifyPayment(1, "1"), 200, body)
 
     assert caught.value.raw == body
     assert len(str(caught.value)) < 100
+
+
+@pytest.mark.parametrize("body", [*HOSTILE, b"", b"\xff", b'{"id":"x"}', b'{"id":1.5}'])
+def test_a_send_was_taken_whatever_the_answer(body: bytes) -> None:
+    sent = decode_result(SendMessage(1, "hi"), 200, body)
+    assert sent == Sent(1)
+    with pytest.raises(RemoteProtocolError, match="can't be edited"):
+        _ = sent.message_id
+
+
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        (b" ", "empty"),
+        (b"<!doctype html>", "a page of 15 bytes"),
+        (b"thanks, Sara", "no JSON of 12 bytes"),
+        (b"[1]", "a JSON list"),
+        (b'"Sara"', "a JSON string"),
+        (
+            b'{"id": null, "a": 1.5, "b": [], "+98912 Sara": "x"}',
+            "{id: null, a: number, b: list, ...: string}",
+        ),
+        (json.dumps(dict.fromkeys("abcdefghi", True)).encode(), ", h: boolean, ...}"),
+    ],
+)
+def test_the_shape_of_an_answer_says_nothing_of_its_content(body: bytes, shape: str) -> None:
+    told = shape_of(body)
+    assert told == shape or told.endswith(shape)
+    assert "Sara" not in told
 
 
 @pytest.mark.parametrize("size", [70, 71, 1_000_000])

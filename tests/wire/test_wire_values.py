@@ -265,7 +265,7 @@ CASES: list[tuple[object, dict[str, tuple[object, ...]], dict[str, str]]] = [
     (GetGameConfig(1, "x"), {"chat_id": BAD_CHAT, "key": BAD_WORD}, {}),
     (SendGameEvent(1, "x", "x"), {"chat_id": BAD_CHAT, "event": BAD_WORD, "value": BAD_TEXT}, {}),
     (GetLeaderBoard(1), {"chat_id": BAD_CHAT, "time": (None, "year")}, {}),
-    (Sent(1, 1), {"chat_id": BAD_RECIPIENT, "id": BAD_MESSAGE}, {"id": "message_id"}),
+    (Sent(1, 1), {"chat_id": BAD_RECIPIENT, "id": BAD_MESSAGE[1:]}, {"id": "message_id"}),
     (InvoiceCreated("x"), {"id": BAD_OPAQUE}, {"id": "invoice_id"}),
     (PaymentState(True, 1), {"verified": (None, 1), "amount": (None, True, -1, "1", 1.0, 2**53)}, {}),
 ]

@@ -15,7 +15,6 @@ import attrs
 import httpx
 import trio
 
-from ..errors import DeliveryUnknownError, RemoteProtocolError
 from ..http import Attempt, Origin, TrioTransport
 from .delivery import Delivery
 
@@ -24,8 +23,6 @@ LARGEST_ANSWER: Final = 1024 * 1024
 # What transports raise when the other side or the way to it fails; a bug in one is not among these.
 FAILURES: Final = (httpx.TransportError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
-_TOO_LARGE: Final = "it was answered, but the answer is too large"
-
 # Long enough to say goodbye to a socket; nothing is waited for from the other side.
 _CLOSING_SECONDS: Final = 2
 
@@ -33,10 +30,16 @@ _CLOSING_SECONDS: Final = 2
 @final
 @attrs.frozen
 class Answer:
-    """A status and its body, whole."""
+    """A status and its body; `too_large`: there was more of that than is read, and it is empty."""
 
     status: int
     body: bytes = attrs.field(repr=False)
+    too_large: bool = False
+
+
+@final
+class _TooLargeError(Exception):
+    """An answer's body is longer than is read."""
 
 
 @final
@@ -107,9 +110,9 @@ async def exchange(
     except FAILURES as error:
         if head is None or head.status_code == 200:
             raise delivery.failed(operation, error) from error
-    except RemoteProtocolError as error:
-        if head is None or head.status_code == 200:
-            raise DeliveryUnknownError(operation, _TOO_LARGE) from error
+    except _TooLargeError:
+        if head is not None:
+            return Answer(head.status_code, b"", too_large=True)
     if head is None or head.status_code == 200:
         raise delivery.stalled(operation, patience.seconds)
     # The status is the platform's word; losing the text that explains it changes nothing.
@@ -124,14 +127,10 @@ async def exchange_short(
     try:
         with trio.CancelScope(deadline=trio.current_time() + seconds):
             reply = await transport.ask(origin, message, attempt, most=LARGEST_ANSWER)
-            if not reply.whole and reply.status == 200:
-                raise RemoteProtocolError("body", f"must be at most {LARGEST_ANSWER} bytes")
-            return Answer(reply.status, reply.body if reply.whole else b"")
+            return Answer(reply.status, reply.body if reply.whole else b"", too_large=not reply.whole)
     except FAILURES as error:
         if attempt.status in (0, 200):
             raise Delivery(attempt.may_have_left).failed(operation, error) from error
-    except RemoteProtocolError as error:
-        raise DeliveryUnknownError(operation, _TOO_LARGE) from error
     if attempt.status in (0, 200):
         raise Delivery(attempt.may_have_left).stalled(operation, seconds)
     return Answer(attempt.status, b"")
@@ -189,5 +188,5 @@ async def _body(response: httpx.Response) -> bytes:
         async for piece in pieces:
             body += piece
             if len(body) > LARGEST_ANSWER:
-                raise RemoteProtocolError("body", f"must be at most {LARGEST_ANSWER} bytes")
+                raise _TooLargeError
     return bytes(body)

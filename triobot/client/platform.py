@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from importlib import metadata
 from pathlib import Path
@@ -20,11 +20,12 @@ from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError, Remo
 from ..http import TrioTransport
 from ..secrets import Secret
 from ..wire.content import Media
-from ..wire.decode import decode_result
+from ..wire.decode import decode_result, shape_of, take_unread
 from ..wire.encode import FilePart, Request, encode_form, encode_operation
 from ..wire.operations import Operation, Upload
+from ..wire.results import Sent
 from .address import allowed_domains, parse_base_url
-from .exchange import Answer, Patience, WholeBody, exchange, exchange_short
+from .exchange import LARGEST_ANSWER, Answer, Patience, WholeBody, exchange, exchange_short
 from .heads import FORM, FormHeads
 from .media import DownloadProgress, MediaFetcher
 from .multipart import frame
@@ -64,6 +65,8 @@ class PlatformClient:
         patience: seconds that a request may take, from its connection to the end of its answer. For
             uploads and downloads: seconds without progress.
         connections: requests at once; further ones wait for their turn, outside the patience.
+        on_unreadable: told of each answer 200 that can't be read as it should: the operation's path, and the
+            shape of the answer, without its content. It must be quick, and must not raise.
 
     Raises:
         ConfigError: one of these is wrong.
@@ -84,6 +87,7 @@ class PlatformClient:
         media_hosts: Collection[str] = (),
         patience: float = 30.0,
         connections: int = 16,
+        on_unreadable: Callable[[str, str], None] | None = None,
     ) -> None:
         self._base = parse_base_url(base_url, allow_insecure=allow_insecure)
         self._token = _check_token(token)
@@ -92,6 +96,7 @@ class PlatformClient:
         if connections < 1:
             raise ConfigError("connections must be at least 1")
         self._patience = patience
+        self._on_unreadable = on_unreadable
         user_agent = f"triobot/{_version()}"
         self._headers = {
             "User-Agent": user_agent,
@@ -146,8 +151,9 @@ class PlatformClient:
     async def perform(self, operation: Operation[R], /) -> R:
         """Perform one operation, once.
 
-        An answer of 200 that can't be read as the operation's result counts as unknown: the platform may
-        have done what it was asked.
+        A send that was answered 200 was taken, whatever the answer's body: without an id that can be read,
+        its `Sent` has none. Any other answer of 200 that can't be read as the operation's result counts as
+        unknown: the platform may have done what it was asked.
 
         Raises:
             LocalProtocolError: the operation can't be sent, or its file can't be read or changed while it
@@ -283,10 +289,22 @@ class PlatformClient:
         token = self._token.reveal().encode("ascii")
         body = answer.body.replace(token, b"***") if len(token) >= _SHORTEST_TOKEN else answer.body
         try:
-            return decode_result(operation, answer.status, body)
+            if answer.too_large and answer.status == 200:
+                result = take_unread(operation)
+            else:
+                result = decode_result(operation, answer.status, body)
         except RemoteProtocolError as error:
+            self._tell_unreadable(operation, answer)
             what = "it was answered, but the answer can't be read; it may have taken effect"
             raise DeliveryUnknownError(operation.path, what) from error
+        if isinstance(result, Sent) and result.id is None:
+            self._tell_unreadable(operation, answer)
+        return result
+
+    def _tell_unreadable(self, operation: Operation[object], answer: Answer) -> None:
+        if self._on_unreadable is not None:
+            shape = f"more than {LARGEST_ANSWER} bytes" if answer.too_large else shape_of(answer.body)
+            self._on_unreadable(operation.path, shape)
 
     def _check_open(self) -> None:
         if self._open is None:

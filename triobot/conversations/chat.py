@@ -98,6 +98,9 @@ class Chat(Blocks, Generic[E_co]):
     ) -> Sent:
         """Send text, media, a contact or a location; return once the platform has taken it.
 
+        An answer of 200 says that it has, whatever else is in it; the message has no `Sent.id` then if none
+        can be read.
+
         Sends of a chat arrive in the order in which they were awaited. A send whose answer was lost is
         repeated, unless `on_unknown` is ``"raise"``.
 
@@ -135,20 +138,24 @@ class Chat(Blocks, Generic[E_co]):
             content: None changes the buttons only. The interface does not say that the platform takes
                 that: give the content where you have it.
 
-        Raises: as `send`.
+        Raises: as `send`; and RemoteProtocolError: the platform named no id for this message.
 
         Platform: interface section 4.3; gap 7.
         """
         check_edit(sent, content, buttons)
         keyboard = inline_of(buttons)
-        self._conversation.touch(sent.id)
-        await self._conversation.perform(EditMessage(sent.chat_id, sent.id, content, keyboard))
+        operation = EditMessage(sent.chat_id, sent.message_id, content, keyboard)
+        self._conversation.touch(sent.message_id)
+        await self._conversation.perform(operation)
 
     async def delete(self, sent: Sent) -> None:
-        """Delete a message of this chat; deleting what is gone is no error."""
+        """Delete a message of this chat; deleting what is gone is no error.
+
+        Raises: as `edit`.
+        """
         check_sent(sent)
-        self._conversation.touch(sent.id)
-        await self._conversation.perform(DeleteMessage(sent.chat_id, sent.id))
+        self._conversation.touch(sent.message_id)
+        await self._conversation.perform(DeleteMessage(sent.chat_id, sent.message_id))
 
     async def answer(self, text: str, *, alert: bool = False) -> bool:
         """Answer the newest press that this conversation took: a tooltip, or an alert.

@@ -6,6 +6,7 @@
 | DeliveryUnknownError, 5xx, 408 | may have taken effect | again if repeatable, else as chosen |
 | 401, 403 | took no effect | the breaker says whose fault it is |
 | any other refusal or error | is final | to the caller |
+| an upload's 200 that can't be read | is final | to the caller: each repeat would bring it again |
 
 An invoice whose creation is in doubt is never created again, whatever was chosen. Typing and answers to
 presses are worth nothing when late: they are never tried again.
@@ -19,7 +20,13 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
-from ..errors import DeliveryUnknownError, NotDeliveredError, RefusedError, TriobotError
+from ..errors import (
+    DeliveryUnknownError,
+    NotDeliveredError,
+    RefusedError,
+    RemoteProtocolError,
+    TriobotError,
+)
 from ..seams import OnUnknown
 from ..wire.operations import (
     AnswerCallback,
@@ -28,6 +35,7 @@ from ..wire.operations import (
     InquirePayment,
     Operation,
     SendAction,
+    Upload,
     VerifyInvoice,
     VerifyPayment,
     repeatable,
@@ -100,6 +108,11 @@ def is_limit(error: Exception) -> bool:
     return isinstance(error, RefusedError) and error.status == _TOO_MANY
 
 
+def is_unreadable(error: Exception) -> bool:
+    """Whether the platform did answer, in a way that can't be read."""
+    return isinstance(error, DeliveryUnknownError) and isinstance(error.__cause__, RemoteProtocolError)
+
+
 def is_token_or_chat(error: Exception) -> bool:
     """Whether the platform refused the token, or this chat: the statuses are the same."""
     return isinstance(error, RefusedError) and error.status in _TOKEN_OR_CHAT
@@ -135,7 +148,7 @@ def judge(
         return GiveUp(error)
     if isinstance(error, RefusedError) and error.status in _TOKEN_OR_CHAT:
         return Suspect(error)
-    if not is_push_back(error):
+    if not is_push_back(error) or (isinstance(operation, Upload) and is_unreadable(error)):
         return GiveUp(error)
     unknown = not took_no_effect(error)
     may_repeat = repeatable(operation)

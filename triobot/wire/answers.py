@@ -7,7 +7,13 @@ from typing import Final, cast
 
 from typing_extensions import TypeVar
 
-from ..errors import BadRequestError, ForbiddenError, RefusedError, RemoteProtocolError
+from ..errors import (
+    BadRequestError,
+    ForbiddenError,
+    LocalProtocolError,
+    RefusedError,
+    RemoteProtocolError,
+)
 from .content import Descriptor
 from .ids import MessageId, as_invoice_id, as_message_id
 from .json_text import read_json
@@ -34,6 +40,8 @@ LONGEST_REASON: Final = 200
 LONGEST_TRACE_ID: Final = 100
 
 _PLAIN_ID: Final = re.compile(rb'\{"id": ?([1-9][0-9]{0,14})\}')
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z_]{0,31}", re.ASCII)
+_FIELDS: Final = 8
 _PHONE: Final = re.compile(r"\+[0-9]{4,15}", re.ASCII)
 
 
@@ -45,9 +53,10 @@ def decode_result(operation: Operation[R], status: int, body: bytes) -> R:
         ForbiddenError: status 403.
         RefusedError: any other status but 200; or a 200 whose body names an error.
         RemoteProtocolError: a 200 that isn't readable as this operation's result. Whether the operation
-            took effect is then unknown.
+            took effect is then unknown. Never for a send: what was answered 200 was taken, and a message
+            whose id can't be read has none.
 
-    Platform: interface sections 4 and 7.
+    Platform: interface sections 4 and 7; gap 36.
     """
     if status != 200:
         raise _refusal(operation, status, body)
@@ -71,11 +80,7 @@ def _read_result(operation: Operation[object], answer: JsonValue, body: bytes) -
         case EditMessage() | DeleteMessage() | SendAction() | AnswerCallback():
             return None
         case SendMessage():
-            id = _fields(answer).get("id")
-            if not isinstance(id, int | str):
-                raise RemoteProtocolError("id", "must be an integer")
-            with their_fault("id"):
-                return Sent(operation.chat_id, as_message_id(id))
+            return Sent(operation.chat_id, _message_id(answer))
         case CreateInvoice():
             id = _fields(answer).get("id")
             if isinstance(id, bool) or not isinstance(id, int | str):
@@ -89,6 +94,63 @@ def _read_result(operation: Operation[object], answer: JsonValue, body: bytes) -
                 return Descriptor.from_object(_fields(answer))
         case _:
             return _answer(body)
+
+
+def take_unread(operation: Operation[R]) -> R:
+    """What a 200 comes to whose body was not read.
+
+    Raises:
+        RemoteProtocolError: nothing: what matters is in the body.
+    """
+    match operation:
+        case EditMessage() | DeleteMessage() | SendAction() | AnswerCallback():
+            return cast("R", None)
+        case SendMessage():
+            return cast("R", Sent(operation.chat_id))
+        case _:
+            raise RemoteProtocolError("body", "was not read")
+
+
+def shape_of(body: bytes) -> str:
+    """What an answer looks like, in words, without what it says: for a log."""
+    if not body.strip():
+        return "empty"
+    try:
+        value = read_json(body)
+    except ValueError:
+        kind = "a page" if body.lstrip().startswith(b"<") else "no JSON"
+        return f"{kind} of {len(body)} bytes"
+    if not isinstance(value, dict):
+        return f"a JSON {_kind(value)}"
+    names = list(value)[:_FIELDS]
+    shown = [f"{name if _NAME.fullmatch(name) else '...'}: {_kind(value[name])}" for name in names]
+    return "{" + ", ".join([*shown, *(["..."] if len(value) > _FIELDS else [])]) + "}"
+
+
+def _kind(value: JsonValue) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "list"
+        case dict():
+            return "object"
+
+
+def _message_id(answer: JsonValue) -> MessageId | None:
+    id = answer.get("id") if isinstance(answer, dict) else None
+    try:
+        return as_message_id(id) if isinstance(id, int | str) else None
+    except LocalProtocolError:
+        return None
 
 
 def _fields(answer: JsonValue) -> dict[str, JsonValue]:

@@ -246,4 +246,10 @@ GAPS: Final = (
         "Section 8: not shown.",
         "None is assumed: pacing adapts to what the platform refuses.",
     ),
+    Gap(
+        36,
+        "a send's answer 200 without an id",
+        "Section 2.5: every successful send returns id.",
+        "It was taken, and is not sent again; the message has no id, so it can't be edited or deleted.",
+    ),
 )

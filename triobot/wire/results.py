@@ -6,6 +6,7 @@ from typing import final
 
 import attrs
 
+from ..errors import RemoteProtocolError
 from .ids import InvoiceId, MessageId, Recipient, as_invoice_id, as_message_id, as_recipient
 from .rules import JsonValue, check_integer, is_a
 
@@ -13,10 +14,28 @@ from .rules import JsonValue, check_integer, is_a
 @final
 @attrs.frozen
 class Sent:
-    """A message of ours: what `send` returns, and `edit` and `delete` take."""
+    """A message of ours: what `send` returns, and `edit` and `delete` take.
+
+    Attributes:
+        id: None if the platform took the message, and its answer named no id that can be read.
+    """
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
-    id: MessageId = attrs.field(converter=as_message_id)
+    id: MessageId | None = attrs.field(default=None, converter=attrs.converters.optional(as_message_id))
+
+    @property
+    def message_id(self) -> MessageId:
+        """The id, for code that can't do without it.
+
+        Raises:
+            RemoteProtocolError: the platform named none; so the message can't be edited or deleted. The
+                platform's fault.
+        """
+        if self.id is None:
+            raise RemoteProtocolError(
+                "id", "was not in the answer to the send: the message can't be edited or deleted"
+            )
+        return self.id
 
 
 @final

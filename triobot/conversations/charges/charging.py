@@ -74,12 +74,17 @@ async def charge(
                         return await till.wait()
                     except PaymentDeclinedError as error:
                         # Our number was taken, for all that we know: one more try with another.
-                        if error.code != _DUPLICATE or till.message is None or till.replaced:
+                        if (
+                            error.code != _DUPLICATE
+                            or till.message is None
+                            or till.message.id is None
+                            or till.replaced
+                        ):
                             raise
                     await till.replace(
                         till.message,
                         lambda message, number: EditMessage(
-                            message.chat_id, message.id, text, keyboard(number)
+                            message.chat_id, message.message_id, text, keyboard(number)
                         ),
                     )
 

@@ -93,13 +93,13 @@ class Address:
     ) -> None:
         """Replace a message; see `Chat.edit`."""
         check_edit(sent, content, buttons)
-        operation = EditMessage(sent.chat_id, sent.id, content, inline_of(buttons))
+        operation = EditMessage(sent.chat_id, sent.message_id, content, inline_of(buttons))
         await self._door.perform(operation, OnUnknown.RESEND)
 
     async def delete(self, sent: Sent) -> None:
         """Delete a message; deleting what is gone is no error."""
         check_sent(sent)
-        await self._door.perform(DeleteMessage(sent.chat_id, sent.id), OnUnknown.RESEND)
+        await self._door.perform(DeleteMessage(sent.chat_id, sent.message_id), OnUnknown.RESEND)
 
     async def get(self, key: Key[T]) -> T:
         """A fresh copy of what the chat keeps under a key; see `Chat.data`.

@@ -177,7 +177,8 @@ async def choose(
         ExitStack() as shown,
     ):
         keyboard = keyboard_of(buttons, token)
-        if into is None:
+        # A message whose id the platform didn't name can't be changed: the question is a new one then.
+        if into is None or into.id is None:
             sent = await conversation.perform(
                 SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
             )
@@ -259,6 +260,9 @@ def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
         return
     # The last turn of the journal is run again: what it owed is kept, unless it died before it came to rest.
     if not journal.live and stored is not None and not stored.row.unfinished:
+        return
+    if sent.id is None:
+        house.count("left_untidy")
         return
     journal.also(house.tidying.owe(conversation.life.chat_id, sent.id, text))
 

@@ -103,7 +103,10 @@ class Buttons(Generic[K_co]):
         keys = {question_data(LASTING, key): key for key in keys_of(self).values()}
 
         def look(event: Event, setting: Setting) -> Press[K_co] | None:
-            if not isinstance(event, Press) or event.on != on or event.value not in keys:
+            if not isinstance(event, Press) or event.value not in keys:
+                return None
+            # Of a message whose id the platform didn't name, the keys alone are known.
+            if event.chat_id != on.chat_id or on.id not in (None, event.message_id):
                 return None
             return attrs.evolve(event, value=keys[event.value])
 

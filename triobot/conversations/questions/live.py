@@ -14,6 +14,7 @@ import trio
 
 from ...errors import TriobotError
 from ...seams import Urgency
+from ...wire.ids import MessageId
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
 from ..conversation import Conversation
@@ -56,7 +57,7 @@ class Live:
         Raises:
             LocalProtocolError: the text can't be sent. Your program's fault.
         """
-        self._edit(text)
+        EditMessage(self.sent.chat_id, MessageId(0), text, self._keyboard)  # refuses what no message can show
         if self._closed:
             return
         self._newest = text
@@ -75,6 +76,9 @@ class Live:
     def _catch_up(self) -> None:
         """Show the newest text; after a restart once more, since nobody knows what the message shows."""
         if self._closed or self._editor is not None or self._conversation.house.cut:
+            return
+        if self.sent.id is None:
+            self._conversation.house.count("live_failed")
             return
         if self._newest != self._shown:
             self._editor = trio.CancelScope()
@@ -104,7 +108,7 @@ class Live:
         self._shown = text
 
     def _edit(self, text: str) -> EditMessage:
-        return EditMessage(self.sent.chat_id, self.sent.id, text, self._keyboard)
+        return EditMessage(self.sent.chat_id, self.sent.message_id, text, self._keyboard)
 
 
 @asynccontextmanager
