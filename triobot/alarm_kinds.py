@@ -90,7 +90,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "conversation_parked": About(
         "A conversation can't go on with this code; it keeps its place.",
         "That user waits. What is paid to it meanwhile goes to the aside for the item after ten minutes.",
-        "Deploy code that can go on with it, or restart if the text says so: `triobot journal list` has it.",
+        "Deploy code that can go on with it, or restart if the text says so; `triobot journal retry` tries "
+        "it again at once. Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
     ),
     "crash_loop": About(
         "The program died again soon after its start; it goes on carefully, one conversation at a time.",

@@ -28,12 +28,13 @@ from .conversations.charges.paid import deliver as deliver_money
 from .conversations.charges.paid import goes_on
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
+from .conversations.doors.elsewhere import give_order
 from .conversations.inbox.begun import begun_journal
 from .conversations.inbox.taken import with_taken
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
 from .conversations.speaking import Speech
-from .journals import Journal
+from .journals import ConversationRow, Journal
 from .money import Captured, MovePayment
 from .operator import Desk, Pulse, Rung, serve_desk, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
@@ -198,6 +199,12 @@ class Intake:
         desk = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
         return await answer(desk, cast("Mapping[str, JsonValue]", question))
 
+    async def order(self, row: ConversationRow, end: bool, say: str) -> bool:
+        """Have a parked conversation end, or tried once more."""
+        if (work := self.work) is None:
+            return await give_order(self.store, self.clock, row, end, say)
+        return await work.dispatcher.elsewhere.order(row, end=end, say=say)
+
     async def end_chat(self, chat_id: ChatId) -> None:
         """End what runs in a chat, and what broadcasts were going to tell it."""
         if (work := self.work) is not None:
@@ -264,6 +271,7 @@ async def open_intake(
                     begun=begun_journal,
                     taken=intake.with_taken,
                     end=intake.end_chat,
+                    order=intake.order,
                     broadcasts=intake.about_broadcasts,
                     payments=intake.about_payments,
                 )

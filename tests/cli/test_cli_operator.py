@@ -12,7 +12,13 @@ from cli_rig import Command, Ended
 
 from tests.bot.rig import Chats, make_bot, say
 from triobot import Chat
-from triobot.journals import AppendRecords, BeginConversation, ConversationId, EndConversation
+from triobot.journals import (
+    AppendRecords,
+    BeginConversation,
+    ConversationId,
+    EndConversation,
+    ParkConversation,
+)
 from triobot.store import Stamp, open_store
 from triobot.wire.ids import ChatId
 
@@ -152,6 +158,56 @@ async def starter(chat: Chat) -> None:
 
 async def stranger(chat: Chat) -> None:
     await chat.send("Who?")
+
+
+async def keep_parked() -> None:
+    """Three conversations of a route that the bot doesn't have any more."""
+    async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
+        for n, because in ((1, "no such route"), (2, "no such route"), (3, "it went on here")):
+            lease, id_ = store.lease(ChatId(n)), ConversationId(n)
+            assert lease is not None
+            await store.commit(
+                BeginConversation(lease, id_, ChatId(n), "pizza", "v1", Clock().now()),
+                AppendRecords(lease, id_, 0, (RECORD,)),
+                ParkConversation(lease, id_, Clock().now(), because),
+            )
+
+
+def test_parked_conversations_are_counted_and_ended(command: Command) -> None:
+    """Only counted at first; without a bot, the next one ends them, and says so to their users."""
+    trio.run(keep_parked)
+    counted = command("journal", "end", "--route", "pizza")
+    assert (counted.code, counted.err) == (0, "")
+    assert counted.out.splitlines() == [
+        "      2  pizza: no such route",
+        "      1  pizza: it went on here",
+        "3 conversations would be ended; say --yes to do it",
+    ]
+    assert "no such conversation" in command("journal", "retry", "--route", "pasta").out
+    assert "which ones?" in command("journal", "end").err
+    assert "isn't parked" in command("journal", "end", "4").err
+    assert "retry says nothing" in command("journal", "retry", "3", "--say", "Hi").err
+    done = command("journal", "end", "--reason", "no such", "--say", "Please order again.", "--yes")
+    assert "2 conversations are being ended" in done.out
+    again = command("journal", "end", "--reason", "no such", "--say", "Please order again.", "--yes")
+    assert "0 conversations are being ended (2 are parked)" in again.out
+
+    async def main() -> Ended:
+        chats = Chats()
+        bot = make_bot(chats, store=STORE)
+        bot.conversation(starter)
+        async with bot.running():
+            for chat in (1, 2):
+                await chats.wait_for(chat, "Please order again.")
+            ended = await trio.to_thread.run_sync(
+                lambda: command("journal", "end", "3", "--say", "You, too.")
+            )
+            await chats.wait_for(3, "You, too.")
+            return ended
+
+    assert "1 conversations are being ended" in trio.run(main).out
+    told = json.loads(command("status", "--json").out)
+    assert (told["conversations"], told["parked"], told["inbox"]) == (0, 0, 0)
 
 
 def test_a_chat_is_forgotten_while_its_conversation_runs(command: Command) -> None:

@@ -35,6 +35,8 @@ from triobot.seams import (
     PutData,
     PutSetting,
     Quota,
+    Redelivered,
+    StoreStatistics,
     Urgency,
     Write,
 )
@@ -240,6 +242,7 @@ class FakeStore:
         self._memory = MemoryRows()
         self._opening = self._memory.open(EPOCH, RETENTION)
         self.journals = self._memory.journals
+        self._once: set[str] = set()
 
     async def accept(
         self,
@@ -252,6 +255,8 @@ class FakeStore:
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         async with self._writer:
+            if arrival.once and arrival.key in self._once:
+                return Redelivered()
             waiting = sum(1 for row in self.rows.values() if row.chat_id == arrival.chat_id)
             if waiting >= quota.events_per_chat:
                 return OverQuota(whole=False)
@@ -260,6 +265,8 @@ class FakeStore:
                 if first != arrival.sender_id:
                     self._groups.add(arrival.chat_id)
             self._seq += 1
+            if arrival.once and arrival.key is not None:
+                self._once.add(arrival.key)
             self._apply(also)
             group = arrival.chat_id in self._groups
             parked = bool(self.journals.conversations(arrival.chat_id))
@@ -333,6 +340,9 @@ class FakeStore:
 
     def opening(self) -> Opening:
         return self._opening
+
+    def statistics(self) -> StoreStatistics:
+        return self._memory.statistics()
 
     def lease(self, chat_id: ChatId) -> Lease | None:
         return Lease(0, self._opening.boot)

@@ -13,6 +13,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentHandedOverError
+from triobot.wire.ids import ChatId
 from triobot.wire.operations import InquirePayment, VerifyPayment
 from triobot.wire.results import PaymentState
 
@@ -94,3 +95,27 @@ async def test_an_interrupt_hands_the_money_over_at_once(autojump_clock: MockClo
         await trio.sleep(1)
         assert late == [f"button-{row.id}"]
         assert had == []
+
+
+async def test_an_operators_end_hands_the_money_over_at_once(autojump_clock: MockClock) -> None:
+    """What it was paid for is the aside's; a button that nobody has pressed goes."""
+    store, outbox = FakeStore(), FakeOutbox()
+    late: list[str] = []
+    had: list[object] = []
+    async with open_town(shop(mended=True, late=late, had=had), store=store, outbox=outbox) as town:
+        await town.says("buy")
+        await town.says("buy", 7)
+    async with open_town(shop(mended=False, late=late, had=had), store=store, outbox=outbox) as town:
+        (row,) = await store.payments.find(chat_id=ChatId(5), limit=9)
+        outbox.reply(YES, lambda op: isinstance(op, VerifyPayment | InquirePayment) and op.ref_id == row.id)
+        await town.pays(ref_id=row.id)
+        await town.says("hello", 7)
+        for chat in (5, 7):
+            (there,) = store.journals.conversations(ChatId(chat))
+            await town.dispatcher.elsewhere.order(there, end=True, say="Sorry.")
+        await trio.sleep(1)
+        assert late == [f"button-{row.id}"]
+        assert had == []
+        assert "Sorry." in town.sent(5) and "Sorry." in town.sent(7)
+        (other,) = await store.payments.find(chat_id=ChatId(7), limit=9)
+        assert other.state in ("closing", "check")

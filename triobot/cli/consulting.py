@@ -122,6 +122,7 @@ async def _own_desk(settings: Settings) -> AsyncGenerator[Desk]:
     import trio
 
     from ..clock import SystemClock
+    from ..conversations.doors.elsewhere import give_order
     from ..conversations.inbox.begun import begun_journal
     from ..conversations.inbox.taken import with_taken
     from ..operator import Desk, socket_path
@@ -138,6 +139,7 @@ async def _own_desk(settings: Settings) -> AsyncGenerator[Desk]:
                 clock,
                 begun=begun_journal,
                 taken=with_taken,
+                order=partial(give_order, store, clock),
                 broadcasts=partial(_about_broadcasts, store),
                 payments=partial(_about_payments, store, clock),
             )

@@ -22,12 +22,19 @@ the shape of every value, and loses the content: that is the one to attach to a 
 check runs all journals under the code of MODULE:BOT, without sending or writing anything, says which
 conversations a deploy would park and why, and ends with 1 if there are any. The bot may run meanwhile.
 
+retry has parked conversations tried once more, as after a deploy that mends them, and end ends them: what
+they were paid for and had not settled goes to the aside for it, and --say tells their users, even if the bot
+is stopped before that has left. Both take a number, or all of a chat, of a route, or with a reason: then they
+only count, by route and reason, until --yes is said. Without a running bot, the next start does it.
+
 examples:
   triobot journal list
   triobot journal list --chat 1234
   triobot journal show 41
   triobot journal export 41 --redact > report.jsonl
   triobot journal check pizza:bot
+  triobot journal retry --route pizza.order
+  triobot journal end --route pizza.order --say "Please order again: /order" --yes
 """
 
 
@@ -36,11 +43,15 @@ def declare(commands: Commands) -> None:
     parser = add_command(
         commands, "journal", journal, summary="look at conversations and their journals", details=_DETAILS
     )
-    parser.add_argument("action", choices=["list", "show", "export", "check"])
+    parser.add_argument("action", choices=["list", "show", "export", "check", "retry", "end"])
     parser.add_argument(
-        "which", metavar="NUMBER", nargs="?", help="which one, for show and export; for check MODULE:BOT"
+        "which", metavar="NUMBER", nargs="?", help="which one; for check MODULE:BOT; not for list"
     )
-    parser.add_argument("--chat", metavar="CHAT", type=_chat, help="list: those of this chat only")
+    parser.add_argument("--chat", metavar="CHAT", type=_chat, help="list, retry, end: of this chat only")
+    parser.add_argument("--route", metavar="NAME", help="retry, end: those of this route only")
+    parser.add_argument("--reason", metavar="TEXT", help="retry, end: those whose reason holds this")
+    parser.add_argument("--say", metavar="TEXT", default="", help="end: what their users hear")
+    parser.add_argument("--yes", action="store_true", help="retry, end: do it, after a count")
     parser.add_argument("--after", metavar="NUMBER", type=_number, default=0, help="list: behind this one")
     parser.add_argument("--limit", metavar="N", type=_number, default=100, help="list: so many at most (100)")
     parser.add_argument("--redact", action="store_true", help="export: keep the shapes, lose the content")
@@ -71,6 +82,9 @@ def journal(arguments: argparse.Namespace) -> None:
     if arguments.action == "check":
         _check(arguments)
         return
+    if arguments.action in ("retry", "end"):
+        _settle(arguments)
+        return
     if arguments.action == "list":
         chat = None if arguments.chat is None else ChatId(arguments.chat)
         request = ListJournals(chat, arguments.after, arguments.limit)
@@ -81,11 +95,7 @@ def journal(arguments: argparse.Namespace) -> None:
         raise ConfigError(
             f"which one? triobot journal {arguments.action} NUMBER; `triobot journal list` tells"
         )
-    try:
-        number = _number(arguments.which)
-    except argparse.ArgumentTypeError as error:
-        raise ConfigError(f"the conversation's number {error}") from None
-    answer = consult(settings_of(arguments), ShowJournal(ConversationId(number)))
+    answer = consult(settings_of(arguments), ShowJournal(ConversationId(_which(arguments))))
     if arguments.action == "export":
         for told in answer:
             print(json.dumps(redacted(told) if arguments.redact else told))
@@ -107,6 +117,55 @@ def _check(arguments: argparse.Namespace) -> None:
     arguments.bot = target
     if not trio.run(check, load_bot(target), settings_of(arguments)):
         raise SystemExit(1)
+
+
+def _settle(arguments: argparse.Namespace) -> None:
+    """Retry or end what is parked, or count it first."""
+    from ..errors import ConfigError, LocalProtocolError
+    from ..journals import ConversationId
+    from ..operator import SettleParked
+    from ..operator.requests import check_say
+    from ..wire.ids import ChatId
+
+    end = arguments.action == "end"
+    number = None if arguments.which is None else _which(arguments)
+    if (number, arguments.chat, arguments.route, arguments.reason) == (None, None, None, None):
+        raise ConfigError("which ones? a NUMBER, --chat CHAT, --route NAME or --reason TEXT")
+    if arguments.say and not end:
+        raise ConfigError("--say is what is said when conversations end; retry says nothing")
+    try:
+        say = check_say(arguments.say)
+    except LocalProtocolError as error:
+        raise ConfigError(f"--say {error.rule}") from None
+    request = SettleParked(
+        None if number is None else ConversationId(number),
+        None if arguments.chat is None else ChatId(arguments.chat),
+        arguments.route,
+        arguments.reason,
+        end=end,
+        say=say,
+        dry=number is None and not arguments.yes,
+    )
+    *groups, total = consult(settings_of(arguments), request)
+    for told in groups:
+        print(harmless(f"{told['count']:>7}  {told['route']}: {told['because']}"))
+    what = "ended" if end else "tried again"
+    if not request.dry:
+        known = f" ({total['parked']} are parked)" if total["done"] != total["parked"] else ""
+        print(f"{total['done']} conversations are being {what}{known}")
+    elif total["parked"]:
+        print(f"{total['parked']} conversations would be {what}; say --yes to do it")
+    else:
+        print("no such conversation is parked")
+
+
+def _which(arguments: argparse.Namespace) -> int:
+    from ..errors import ConfigError
+
+    try:
+        return _number(arguments.which)
+    except argparse.ArgumentTypeError as error:
+        raise ConfigError(f"the conversation's number {error}") from None
 
 
 def _standing(told: Told) -> str:

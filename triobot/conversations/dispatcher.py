@@ -25,7 +25,7 @@ from .charges.paid import is_the_ledgers
 from .chat import Chat
 from .conversation import Conversation, Services
 from .data.keeping import Keeper, Keeping
-from .doors.calls import as_event, asked_of
+from .doors.calls import Order, as_event, asked_of
 from .doors.elsewhere import Elsewhere
 from .inbox import catching_up
 from .inbox.catching_up import CatchingUp
@@ -306,6 +306,22 @@ class Dispatcher:
             self.care.suspect(chat_id)
             self._load(self._new_life(chat_id, 0))
 
+    def retry(self, chat_id: ChatId) -> None:
+        """Bring a chat back from the store once more, as soon as nobody is at work in it."""
+        if self._nursery is not None and not self._cut and (life := self._lives.get(chat_id)) is not None:
+            self._nursery.start_soon(self._retry, life)
+
+    async def _retry(self, life: ChatLife) -> None:
+        while self._lives.get(life.chat_id) is life and not self._stopping:
+            if life.may_come_back:
+                self.evict(life)
+                life.behind = False  # who reads on for it is too late
+                again = self._new_life(life.chat_id, 0)
+                again.latest = self._cursor
+                self._load(again)
+                return
+            await self._less_busy.park()
+
     def _jumped(self, by: int) -> None:
         self._routed_at += by
         self._jumps.took(by)
@@ -327,7 +343,7 @@ class Dispatcher:
 
     def known(self, event: Event | None) -> Event | None:
         """The same, what code asks for by the route's present name; None if this bot has no such route."""
-        if event is None or (asked := asked_of(event)) is None:
+        if event is None or (asked := asked_of(event)) is None or isinstance(asked, Order):
             return event
         route = self._table.named(asked.name)
         if route is None or route.name == asked.name:

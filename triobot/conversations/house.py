@@ -78,6 +78,10 @@ class House(Protocol):
         """Whether all events that were accepted before this have been routed; if not, it is ticked then."""
         ...
 
+    def retry(self, chat_id: ChatId) -> None:
+        """Bring a chat back from the store once more, as soon as nobody is at work in it."""
+        ...
+
     def start_task(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run this as a task that ends at once by itself."""
         ...

@@ -15,11 +15,11 @@ from typing import Final, final
 
 import trio
 
-from ..wire.events import Event, Leave
+from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending
 from .data.keeping import Kept
-from .doors.calls import Halt
+from .doors.calls import Halt, Order
 from .doors.signals import is_signal
 from .house import House
 from .places import Places, ends
@@ -33,10 +33,12 @@ from .routes.routing import (
     End,
     Expire,
     Give,
+    Obey,
     Queue,
     Start,
     Stop,
     Tell,
+    afresh,
     decide,
     end,
     jump,
@@ -52,6 +54,8 @@ from .too_late import TooLate
 MAILBOX: Final = 16
 # A reminder in a month is an aside, too; above this, they wait for one another.
 ASIDES: Final = 64
+# A second command that comes sooner was sent before its user could read the offer.
+READ_IN: Final = 1_000
 
 
 @final
@@ -97,6 +101,10 @@ class ChatLife:
         self._opened = 0
         self.mailbox: list[Delivery] = []
         self._refusals = Refusals(house, chat_id, self.kept, services)
+        self._born = services.clock.now()
+        self._offered: tuple[Conversation, str, int] | None = None
+        self._passed: set[int] = set()
+        self._typed_until: dict[SenderId | None, int] = {}
 
     @property
     def group(self) -> bool:
@@ -125,6 +133,13 @@ class ChatLife:
         """Whether something goes on here that can be brought back as it is."""
         return self.quiescent and not self.idle and all(there.route.durable for there in self.places.all())
 
+    @property
+    def may_come_back(self) -> bool:
+        """Whether all that goes on and waits here would be there again if it came from the store."""
+        works = self.loading or self.places.next or self.places.asides_due
+        there = self.places.all()
+        return not works and all(one.quiescent and one.route.durable for one in there)
+
     # --- what came too late
 
     def _overtaken(self, delivery: Delivery) -> bool:
@@ -151,6 +166,12 @@ class ChatLife:
         if self._too_late.stopped(delivery):
             self._drop(delivery, "stopped")
             return True
+        if delivery.seq in self._passed:
+            self._passed.discard(delivery.seq)
+            return True
+        if self._typed_too_early(delivery):
+            self._drop(delivery, "typed_while_parked")
+            return True
         if isinstance(delivery.event, Leave):
             if not self._group:
                 self._leave(delivery)
@@ -158,6 +179,8 @@ class ChatLife:
             if not jumped:
                 self._member_left(delivery)
         decision = self.decide_on(delivery, jumped=jumped)
+        if isinstance(decision, Queue) and self._meets_parked(delivery):
+            return True
         if isinstance(decision, Queue) and is_signal(delivery.event):
             if None not in self.places.live:
                 self.house.count("signal_kept")
@@ -179,7 +202,7 @@ class ChatLife:
             self._leave(delivery)
         elif (decision := self._jump(delivery)) is not None:
             self._act(decision, delivery)
-        else:
+        elif not self._meets_parked(delivery):
             return
         self.jumped.add(delivery.seq)
         self._made_room()
@@ -191,7 +214,7 @@ class ChatLife:
         watches, failed = self.places.watches(event), self._filter_failed
         return decide(event, setting, table, waits, live, failed, jumped=jumped, watches=watches)
 
-    def _jump(self, delivery: Delivery) -> Drop | Start | End | Stop | None:
+    def _jump(self, delivery: Delivery) -> Drop | Start | End | Stop | Obey | None:
         event, setting = delivery.event, self.setting(delivery)
         return jump(event, setting, self._table, self._filter_failed, self.places.watches(event))
 
@@ -227,6 +250,8 @@ class ChatLife:
                 self._refusals.expire(delivery)
             case Stop(halt):
                 self._halt(halt, delivery)
+            case Obey(order):
+                self._obey(order, delivery)
 
     def give(self, wait: Wait, answer: Taken) -> None:
         """Let a wait take an event."""
@@ -290,10 +315,104 @@ class ChatLife:
         self.house.consumed([delivery.seq])
         if self.behind:
             self._too_late.halted(delivery.seq, halt)
+        for there in self.places.all():
+            if there.stuck and halt.ends(there.route.name, there.key):
+                self._drop_typed(there, delivery.seq)
         stopped = [queued for queued in self.mailbox if ends(halt, queued)]
         self.mailbox = [queued for queued in self.mailbox if queued not in stopped]
         for queued in [*stopped, *self.places.halt(halt)]:
             self._drop(queued, "stopped")
+
+    # --- while a conversation is parked
+
+    def _meets_parked(self, delivery: Delivery) -> bool:
+        """A message has come to a conversation that is parked: False if it is to be kept like any other.
+
+        Nobody is left without a word; and a command that starts a conversation shows the way out.
+        """
+        event = delivery.event
+        there = self.places.live.get(self.places.owner_of(event))
+        if there is None or not there.stuck or not isinstance(event, Message):
+            return False
+        if delivery.at < self._services.store.opening().at:
+            return False  # it was answered by the run before
+        start = afresh(event, self.setting(delivery), self._table, self._filter_failed)
+        if start is None:
+            self._refusals.regret()
+            return False
+        offered = self._offered
+        if offered is None or offered[:2] != (there, start.route.name):
+            self._offered = there, start.route.name, delivery.at
+            self._refusals.offer_afresh(delivery)
+        elif delivery.at < offered[2] + READ_IN:
+            self._drop(delivery, "offered_afresh")
+        else:
+            self._drop_earlier(delivery, there.owner)
+            self.places.next[there.owner] = (start, delivery)
+            there.end(Ending.INTERRUPTED, delivery.at)
+        return True
+
+    def regretted(self) -> None:
+        """The chat has just heard that a conversation of it can't go on."""
+        self._refusals.regretted()
+
+    def _drop_typed(self, conversation: Conversation, seq: int) -> None:
+        """A parked conversation ends with this row: what people said to it before begins nothing."""
+        if conversation in self.places.asides:
+            return
+        self._typed_until[conversation.owner] = max(self._typed_until.get(conversation.owner, 0), seq)
+        for queued in [queued for queued in self.mailbox if self._typed_too_early(queued)]:
+            self.mailbox.remove(queued)
+            self._drop(queued, "typed_while_parked")
+
+    def _typed_too_early(self, delivery: Delivery) -> bool:
+        event = delivery.event
+        if not self._typed_until or not isinstance(event, Message | Press | Submission):
+            return False
+        sender = None if event.sender is None else event.sender.id
+        until = self._typed_until
+        return delivery.seq < max(until.get(None, 0), until.get(sender, 0))
+
+    def heals(self, conversation: Conversation, waiting: Sequence[Delivery]) -> None:
+        """A conversation goes on that was parked while these came for its chat, in their order.
+
+        Each question that its user has seen takes the first that answers it. The others would answer
+        questions that nobody had asked yet: they are let go, but for the last where none was an answer.
+        """
+        typed, taken = list[Delivery](), list[Wait]()
+        for delivery in waiting:
+            event = delivery.event
+            mine = self.places.live.get(self.places.owner_of(event)) is conversation
+            if not (mine and isinstance(event, Message)):
+                continue
+            match self.decide_on(delivery):
+                case Give(wait) | Break(wait) if wait in conversation.waits and wait not in taken:
+                    taken.append(wait)
+                case Give(wait) | Break(wait) | Tell(wait) if wait in conversation.waits:
+                    typed.append(delivery)
+                case Queue():
+                    typed.append(delivery)
+                case _:
+                    pass
+        if typed and not taken:
+            typed.pop()
+        for delivery in typed:
+            self._passed.add(delivery.seq)
+            self._drop(delivery, "typed_while_parked")
+
+    def _obey(self, order: Order, delivery: Delivery) -> None:
+        """Do what an operator wants of a parked conversation."""
+        there = next((there for there in self.places.all() if there.seq == order.conversation), None)
+        if order.end:
+            if there is not None:
+                self._drop_typed(there, delivery.seq)
+                there.end(Ending.STOPPED)
+            # The row stays until it has been said.
+            self.house.tidying.say(self.chat_id, order.say, delivery.seq)
+            return
+        self.house.consumed([delivery.seq])
+        if there is not None and there.stuck and delivery.at > self._born:
+            self.house.retry(self.chat_id)
 
     def _leave(self, delivery: Delivery) -> None:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""

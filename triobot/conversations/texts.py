@@ -15,7 +15,10 @@ class Texts:
     Attributes:
         apology: the conversation failed.
         restarted: a conversation that doesn't survive a restart is gone; empty: nothing is said.
-        parked: a conversation can't go on until its code is mended.
+        parked: a conversation can't go on until its code is mended; said when that is found out, and again
+            to whoever writes meanwhile, at most once a minute.
+        afresh: the answer to a command that starts a conversation while another one is parked; ``{command}``
+            is filled in, and the same command once more leaves the parked one and starts anew.
         expired: a button or form that nobody waits for any more; a payment that nobody made in time.
         want_text, want_number, ...: what was expected instead of what came.
         required: a form's field was left empty; ``{label}`` is filled in.
@@ -31,6 +34,7 @@ class Texts:
     apology: str
     restarted: str
     parked: str
+    afresh: str
     expired: str
     want_text: str
     want_number: str
@@ -61,6 +65,7 @@ class Texts:
             apology="Something went wrong here. Please start again.",
             restarted="I was restarted meanwhile. Please start again.",
             parked="I can't go on just now. What you told me is kept.",
+            afresh="What we had begun can't go on just now. Send {command} again to leave it and start anew.",
             expired="This has expired.",
             want_text="Please answer with a text message.",
             want_number="Please answer with a number.",
@@ -92,6 +97,7 @@ class Texts:
             apology="مشکلی پیش آمد. لطفاً دوباره شروع کنید.",
             restarted="در این میان دوباره راه‌اندازی شدم. لطفاً دوباره شروع کنید.",
             parked="فعلاً نمی‌توانم ادامه دهم. گفته‌های شما نگه داشته شده است.",
+            afresh="کار قبلی فعلاً ادامه نمی‌یابد. برای شروع دوباره، بار دیگر {command} را بفرستید.",
             expired="مهلت این گزینه گذشته است.",
             want_text="لطفاً با یک پیام متنی پاسخ دهید.",
             want_number="لطفاً با یک عدد پاسخ دهید.",

@@ -20,6 +20,7 @@ from .requests import Forget as Forget
 from .requests import ListChats as ListChats
 from .requests import ListJournals as ListJournals
 from .requests import Request as Request
+from .requests import SettleParked as SettleParked
 from .requests import ShowJournal as ShowJournal
 from .requests import Status as Status
 from .serving import serve_desk as serve_desk

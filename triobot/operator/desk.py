@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, assert_never, final
 
@@ -20,12 +21,14 @@ from .requests import (
     ListChats,
     ListJournals,
     Request,
+    SettleParked,
     ShowJournal,
     Status,
     Told,
 )
 
 _MOST_ALARMS: Final = 1_000
+_PAGE: Final = 256
 
 Tell = Callable[[Told], Awaitable[None]]
 
@@ -77,6 +80,8 @@ class Desk:
         begun: reads what has begun with an event, and is nowhere else yet; None: nothing has.
         taken: reads what a conversation took that is written nowhere else yet; None: there is no such thing.
         end: ends what runs in a chat, and returns once nothing does.
+        order: has a parked conversation end, with these words, or tried once more; durable when it returns.
+            False if it was ordered to end before.
         broadcasts: answers questions about them.
         payments: answers questions about them, and about alarms.
     """
@@ -91,6 +96,7 @@ class Desk:
         begun: Begun | None = None,
         taken: WithTaken | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
+        order: Callable[[ConversationRow, bool, str], Awaitable[bool]] | None = None,
         broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
         payments: Callable[[Told], Awaitable[Told]] | None = None,
     ) -> None:
@@ -100,6 +106,7 @@ class Desk:
         self._chats = chats
         self._filing = Filing(store, begun, taken)
         self._end = end
+        self._order = order
         self._broadcasts = broadcasts
         self._payments = payments
 
@@ -122,6 +129,8 @@ class Desk:
                         f"there is no conversation {conversation}; it has ended, or never began"
                     )
                 await _show(journal, tell)
+            case SettleParked():
+                await self._settle_parked(request, tell)
             case ListChats(limit):
                 if self._chats is None:
                     raise ConfigError("no bot runs, and only a running bot knows what goes on in it")
@@ -197,6 +206,30 @@ class Desk:
             await self._payments({"ask": "payments.forget", "chat": chat_id})
         return attrs.asdict(await self._store.forget(chat_id))
 
+    async def _settle_parked(self, request: SettleParked, tell: Tell) -> None:
+        """Count parked conversations by route and reason; end them, or have them tried again."""
+        found: Counter[tuple[str, str]] = Counter()
+        done = 0
+        if not request.dry and self._order is None:
+            raise ConfigError("nobody here can end a conversation, or try it again")
+        after = 0 if request.conversation is None else request.conversation - 1
+        limit = _PAGE if request.conversation is None else 1
+        while rows := await self._store.parked(after=after, limit=limit):
+            after = rows[-1].id
+            for row in rows:
+                if not _fits(row, request):
+                    continue
+                found[row.route, row.parked_because or ""] += 1
+                if not request.dry and self._order is not None:
+                    done += await self._order(row, request.end, request.say)
+            if request.conversation is not None:
+                break
+        if not found and request.conversation is not None:
+            raise ConfigError(f"conversation {request.conversation} isn't parked")
+        for (route, because), count in found.most_common():
+            await tell({"route": route, "because": because, "count": count})
+        await tell({"parked": found.total(), "done": done})
+
     async def _list(self, request: ListJournals, tell: Tell) -> None:
         if request.chat_id is not None:
             ids = await self._filing.of_chat(request.chat_id)
@@ -216,6 +249,15 @@ class Desk:
         if journal is not None:  # it may have ended meanwhile
             last = journal.records[-1] if journal.records else None
             await tell({**row_fields(journal.row), "last_record": last, "effects": len(journal.effects)})
+
+
+def _fits(row: ConversationRow, request: SettleParked) -> bool:
+    return (
+        request.conversation in (None, row.id)
+        and request.chat_id in (None, row.chat_id)
+        and request.route in (None, row.route)
+        and (request.because or "") in (row.parked_because or "")
+    )
 
 
 async def _show(journal: Journal, tell: Tell) -> None:

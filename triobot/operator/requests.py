@@ -24,12 +24,13 @@ from ..errors import (
 )
 from ..journals import ConversationId
 from ..wire.ids import ChatId
-from ..wire.rules import check_integer
+from ..wire.rules import check_integer, check_text
 
 Told: TypeAlias = Mapping[str, object]
 """One line of an answer: what JSON can hold."""
 
 LONGEST_REQUEST: Final = 64 * 1024
+LONGEST_WORDS: Final = 4_000
 END: Final[Told] = {"end": True}
 
 
@@ -61,6 +62,30 @@ class ShowJournal:
     """What happened in this conversation?"""
 
     conversation: ConversationId
+
+
+@final
+@attrs.frozen
+class SettleParked:
+    """What becomes of these parked conversations? They are those that fit whatever is given.
+
+    Attributes:
+        conversation: this one only.
+        chat_id: of this chat only.
+        route: of this route only.
+        because: only those whose reason holds this.
+        end: end them; otherwise they are tried once more.
+        say: what their users hear when they have ended; empty for nothing.
+        dry: only count them.
+    """
+
+    conversation: ConversationId | None = None
+    chat_id: ChatId | None = None
+    route: str | None = None
+    because: str | None = None
+    end: bool = False
+    say: str = attrs.field(default="", repr=False)
+    dry: bool = True
 
 
 @final
@@ -108,7 +133,15 @@ class AboutPayments:
 
 
 Request: TypeAlias = (
-    Status | ListJournals | ShowJournal | ListChats | Forget | Backup | AboutBroadcasts | AboutPayments
+    Status
+    | ListJournals
+    | ShowJournal
+    | SettleParked
+    | ListChats
+    | Forget
+    | Backup
+    | AboutBroadcasts
+    | AboutPayments
 )
 
 
@@ -121,6 +154,8 @@ def encode_request(request: Request) -> bytes:
             fields = {"ask": "journals", "chat": chat_id, "after": after, "limit": limit}
         case ShowJournal(conversation):
             fields = {"ask": "journal", "conversation": conversation}
+        case SettleParked():
+            fields = {"ask": "parked", **attrs.asdict(request)}
         case ListChats(limit):
             fields = {"ask": "chats", "limit": limit}
         case Forget(chat_id):
@@ -155,6 +190,8 @@ def decode_request(line: bytes) -> Request:
             case "journal":
                 conversation = _integer("conversation", fields.get("conversation"), least=1)
                 return ShowJournal(ConversationId(conversation))
+            case "parked":
+                return _settle_parked(fields)
             case "chats":
                 return ListChats(_integer("limit", fields.get("limit"), least=1))
             case "forget":
@@ -169,6 +206,37 @@ def decode_request(line: bytes) -> Request:
                 raise RemoteProtocolError("ask", "must be something that this version can answer")
     except LocalProtocolError as error:
         raise RemoteProtocolError(error.field, error.rule) from None
+
+
+def _settle_parked(fields: Told) -> SettleParked:
+    number, chat = fields.get("conversation"), fields.get("chat_id")
+    return SettleParked(
+        None if number is None else ConversationId(_integer("conversation", number, least=1)),
+        None if chat is None else ChatId(_integer("chat", chat, least=-(10**18))),
+        _text_or_none("route", fields.get("route")),
+        _text_or_none("because", fields.get("because")),
+        end=fields.get("end") is True,
+        say=check_say(fields.get("say")),
+        dry=fields.get("dry") is not False,
+    )
+
+
+def _text_or_none(field: str, value: object) -> str | None:
+    return None if value is None else check_text(field, value)
+
+
+def check_say(words: object) -> str:
+    """Refuse words that no message can hold.
+
+    Raises:
+        LocalProtocolError: they are no text, or longer than 4,000 characters.
+    """
+    if words == "":
+        return ""
+    text = check_text("say", words)
+    if len(text) > LONGEST_WORDS:
+        raise LocalProtocolError("say", f"must be at most {LONGEST_WORDS} characters")
+    return text
 
 
 def _integer(field: str, value: object, *, least: int) -> int:

@@ -1,7 +1,7 @@
-"""What code asks of a chat, through the events' own door: to start a route, to stop it.
+"""What is asked of a chat through the events' own door: code starts and stops routes, an operator orders.
 
-Both are rows of the inbox like signals: durable when they have been said, in order with what people do. No
-filter sees them: the routing table takes them by the route's name.
+All are rows of the inbox like signals: durable when they have been said, in order with what people do. No
+filter sees them: the routing table takes calls by the route's name, and orders by the conversation's number.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final, cast, final
 import attrs
 
 from ...errors import LocalProtocolError, RecordError
+from ...journals import ConversationId
 from ...seams import Arrival, InboxRow
 from ...values import decode_value, encode_value, register
 from ...wire.events import Event, Sender
@@ -75,7 +76,27 @@ class Halt:
         return name == self.name and (self.key is None or key == self.key)
 
 
-for _cls in (Place, Call, Halt):
+@final
+@attrs.frozen
+class Order:
+    """What an operator wants of a conversation that is parked.
+
+    Attributes:
+        conversation: its number.
+        end: end it; otherwise it is tried once more.
+        say: what its user hears when it has ended; empty for nothing.
+        sender, key: an event and a call have them.
+    """
+
+    chat_id: ChatId
+    conversation: ConversationId
+    end: bool
+    say: str = attrs.field(default="", repr=False)
+    sender: Sender | None = None
+    key: str | None = attrs.field(default=None, repr=False)
+
+
+for _cls in (Place, Call, Halt, Order):
     register(_cls, name=f"triobot.{_cls.__name__}")
 
 
@@ -87,6 +108,12 @@ def check_key(key: str | None) -> None:
     """
     if key is not None and "\0" in check_text("key", key):
         raise LocalProtocolError("key", "must not hold U+0000")
+
+
+def order_arrival(order: Order, now: int) -> Arrival:
+    """An order on its way into the inbox; a second one to end the same conversation is dropped."""
+    once = f"order:{order.conversation}" if order.end else None
+    return Arrival(order.chat_id, None, now, CALL, encode_value(order).encode(), once, once=order.end)
 
 
 def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | None = None) -> Arrival:
@@ -107,20 +134,20 @@ def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | N
     return Arrival(asked.chat_id, None, now, CALL, body, whole, once=once is not None)
 
 
-def stored_call(row: InboxRow) -> Call | Halt | None:
+def stored_call(row: InboxRow) -> Call | Halt | Order | None:
     """The call of a stored row, with fresh values; None if this process knows a class of it not."""
     try:
         asked = decode_value(row.body.decode())
     except (RecordError, UnicodeDecodeError):
         return None
-    return asked if isinstance(asked, Call | Halt) else None
+    return asked if isinstance(asked, Call | Halt | Order) else None
 
 
-def asked_of(event: object) -> Call | Halt | None:
-    """The call that has come in place of an event, or None."""
-    return event if isinstance(event, Call | Halt) else None
+def asked_of(event: object) -> Call | Halt | Order | None:
+    """The call or order that has come in place of an event, or None."""
+    return event if isinstance(event, Call | Halt | Order) else None
 
 
-def as_event(asked: Call | Halt) -> Event:
+def as_event(asked: Call | Halt | Order) -> Event:
     """A call on its way through the chat: the wire's own union stays closed."""
     return cast("Event", asked)

@@ -12,9 +12,21 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import trio
 
 from ...errors import StoreError, StoreFullError
-from ...journals import RunKind
+from ...journals import ConversationRow, ParkConversation, RunKind
 from ...money import Captured, MovePayment
-from ...seams import Accepted, Arrival, Beginning, ChatAtArrival, InboxRow, OverQuota, PutData, Quota, Write
+from ...seams import (
+    Accepted,
+    Arrival,
+    Beginning,
+    ChatAtArrival,
+    InboxRow,
+    OverQuota,
+    PutData,
+    Quota,
+    Store,
+    WallClock,
+    Write,
+)
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ..data.keeping import of_authors
@@ -25,7 +37,18 @@ from ..routes.declarations import Table
 from ..routes.routing import Start
 from ..running.waits import Delivery
 from ..services import Services
-from .calls import CALL, Call, Halt, Place, as_event, asked_of, call_arrival, stored_call
+from .calls import (
+    CALL,
+    Call,
+    Halt,
+    Order,
+    Place,
+    as_event,
+    asked_of,
+    call_arrival,
+    order_arrival,
+    stored_call,
+)
 from .signals import SIGNALS, signal_arrival
 
 if TYPE_CHECKING:
@@ -112,6 +135,10 @@ class Elsewhere:
             await trio.lowlevel.cancel_shielded_checkpoint()
             return False
         return await self._accept(call_arrival(halt, None, self._services.clock.now()), self._offer)
+
+    async def order(self, row: ConversationRow, *, end: bool, say: str = "") -> bool:
+        """Store what an operator wants of a parked conversation; False if its end was ordered before."""
+        return await give_order(self._services.store, self._services.clock, row, end, say, self._offer)
 
     def came(self, seq: int) -> None:
         """A row has reached its chat."""
@@ -237,6 +264,40 @@ class Elsewhere:
             if isinstance(call, Call):
                 self._coming[row.seq] = call
             self._chats.offer(row, event)
+
+
+def _ignored(row: InboxRow) -> None:
+    """No bot runs that could be told of a row."""
+
+
+async def give_order(
+    store: Store,
+    clock: WallClock,
+    row: ConversationRow,
+    end: bool,
+    say: str,
+    on_commit: Callable[[InboxRow], None] = _ignored,
+) -> bool:
+    """Store what an operator wants of a parked conversation: the bot that runs, or the next one, does it.
+
+    Returns:
+        False if the order to end it is stored already.
+
+    Raises:
+        StoreFullError: nothing was stored.
+    """
+    order = Order(row.chat_id, row.id, end, say)
+    # Whatever it was parked for counts no more; since when it has been parked stays.
+    again = ParkConversation(row.lease, row.id, row.updated_at, row.parked_because)
+    accepted = await store.accept(
+        order_arrival(order, clock.now()),
+        quota=_QUOTA,
+        also=() if end else (again,),
+        on_commit=on_commit,
+    )
+    if isinstance(accepted, OverQuota):
+        raise StoreFullError("the order was not stored: too much waits in the inbox; repeat it later")
+    return isinstance(accepted, Accepted)
 
 
 def _brings(row: InboxRow, key: str) -> bool:

@@ -16,7 +16,7 @@ from ...values import decode_value, encode_value
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ..data.recorded import register_wire_values
-from .calls import Call, Halt
+from .calls import Call, Halt, Order
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class PaymentArrived:
 
 def is_signal(event: object) -> bool:
     """Whether this is a signal, or what code asks for, and no event of the platform."""
-    return isinstance(event, Signal | Call | Halt | PaymentArrived)
+    return isinstance(event, Signal | Call | Halt | Order | PaymentArrived)
 
 
 def signal_arrival(chat_id: ChatId, value: object, key: str | None, now: int) -> Arrival:

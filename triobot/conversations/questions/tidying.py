@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, cast, final
 
 import attrs
 
-from ...errors import TriobotError
+from ...errors import NotDeliveredError, TriobotError
 from ...seams import Outbox, PutData, Store, Write
 from ...values import decode_value, encode_value
 from ...wire.ids import ChatId, MessageId
-from ...wire.operations import EditMessage, Operation
+from ...wire.operations import EditMessage, Operation, SendMessage
 from ..data.slots import OURS
 from ..house import House
 
@@ -59,6 +59,7 @@ class Tidying:
         self._store = store
         self._chats: Counter[ChatId] = Counter()
         self._owed: dict[ChatId, dict[MessageId, _Owed]] = {}
+        self._saying: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._chats)
@@ -91,6 +92,27 @@ class Tidying:
                     del self._chats[chat_id]
 
         self._house.beside(tidy)
+
+    def say(self, chat_id: ChatId, words: str, seq: int) -> None:
+        """Say what this row of the inbox is there for; it goes once that has been said, or can't be."""
+        if seq in self._saying:
+            return None
+        if not words:
+            return self._house.consumed([seq])
+        self._saying.add(seq)
+
+        async def say() -> None:
+            try:
+                await self._outbox.perform(SendMessage(chat_id, words))
+            except NotDeliveredError:
+                return  # the next start says it
+            except (TriobotError, OSError) as error:
+                self._house.count("tidying_failed")
+                log.info("an operator's words to chat %s were not sent: %s", chat_id, type(error).__name__)
+            self._house.consumed([seq])
+            self._saying.discard(seq)
+
+        return self._house.beside(say)
 
     # --- what is owed
 

@@ -12,6 +12,8 @@ Only a filter runs before there is a conversation to count: then the event itsel
 from __future__ import annotations
 
 import logging
+import shlex
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -23,7 +25,7 @@ from ...journals import ConversationRow, ParkConversation, TakeInHand
 from ...seams import Alarm, Consume, InboxRow, KeepRaw, PutSetting, Write
 from ...wire.events import Event, Leave
 from ...wire.ids import ChatId
-from ..routes.routing import Break, Drop, End, Expire, Give, Queue, Start, Stop, Tell
+from ..routes.routing import Break, Drop, End, Expire, Give, Obey, Queue, Start, Stop, Tell
 from ..running.waits import Delivery
 from ..services import Services
 from . import build
@@ -42,6 +44,7 @@ LIVED: Final = 300.0
 """A process that lives so many seconds is no crash loop, and whoever is in hand then is not to blame."""
 PATIENCE: Final = 64.0
 """At most so many seconds does one hold up the others; less at first, doubled at each crash."""
+_REASONS: Final = 3
 _LIVED: Final = "lived"
 _ROUTING: Final = "routing"
 
@@ -69,6 +72,8 @@ class Care:
         self._counted: dict[Conversation, int] = {}
         self._routing = ""
         self._looking = False
+        # Those of this run, by route: why.
+        self._parked: dict[str, dict[int, str]] = {}
 
     # --- the mode
 
@@ -85,6 +90,39 @@ class Care:
             "revives one conversation at a time until it knows which one does it; look at the log's end"
         )
         self._services.raise_alarm(Alarm("crash_loop", "start", text))
+
+    # --- who is parked
+
+    def tell_parked(self, there: Conversation, because: str, todo: str) -> None:
+        """Tell an operator that a conversation is parked, and how many others are.
+
+        At the first of its route in this run, and whenever there are ten times as many.
+        """
+        # As it is stored, which is what the commands go by: the route may have another name by now.
+        name = there.route.name if there.stored is None else there.stored.row.route
+        mine = self._parked.setdefault(name, {})
+        mine[there.seq] = because
+        count = len(mine)
+        if str(count).strip("0") != "1":
+            return
+        reasons = Counter(mine.values()).most_common(_REASONS)
+        parts = [f"{count} of {name} since the start"]
+        if len(reasons) > 1:
+            parts += [f"{times} since {reason}" for reason, times in reasons]
+        stored = max(self._services.store.statistics().parked, count)
+        route = shlex.quote(name)
+        text = (
+            f"conversation {name} is parked: {because}; {todo}. Parked: {stored} in all, {', '.join(parts)}. "
+            f"`triobot journal retry --route {route}` and `triobot journal end --route {route} --say TEXT` "
+            "count them first, and with --yes try them again or end them"
+        )
+        key = name if count == 1 else f"{name} {count}"
+        self._services.raise_alarm(Alarm("conversation_parked", key, text))
+
+    def parked_no_more(self, there: Conversation) -> None:
+        """It goes on, or has ended."""
+        for mine in self._parked.values():
+            mine.pop(there.seq, None)
 
     async def live_on(self) -> None:
         """Once the program has lived for a while, nobody in it is to blame for what may come."""
@@ -287,7 +325,7 @@ def takers_of(life: ChatLife, delivery: Delivery) -> Sequence[Conversation]:
             return [] if live is None else [live]
         case Stop():
             return there
-        case Drop() | Queue() | Expire() | Start():
+        case Drop() | Queue() | Expire() | Start() | Obey():
             return []
 
 

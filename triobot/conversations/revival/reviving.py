@@ -9,17 +9,21 @@ the program died, with other code only (`care`).
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
 from ...errors import UnreadableRecordError
 from ...journals import ConversationRow, EndConversation, ParkConversation
-from ...seams import Alarm
+from ...seams import Store
 from ...wire.events import Event, Join
+from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
 from ..charges.paid import abandon
 from ..conversation import Conversation
+from ..doors.calls import Order
+from ..inbox.consumption import stored_event
 from ..routes.declarations import Route, RouteKind, Table
 from ..routes.filters import Filter, Setting
 from ..routes.routing import Start
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("triobot.conversations")
 
+_PAGE: Final = 256
 PROMPT: Final = 1.0
 """Seconds after which a conversation is taken for busy, if nothing of its journal is left."""
 HANGS: Final = 60.0
@@ -46,6 +51,9 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
         route = table.named(row.route)
         journal = await store.journal(row.id)
         if journal is None:
+            continue
+        if row.parked_because is not None and await _is_to_end(store, row):
+            _place_parked(life, row, route)
             continue
         because = why_unfit(row, table)
         if route is None or because is not None:
@@ -72,7 +80,36 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
         life.house.count("revived")
         life.house.start(there)
         await _stand(there)
+        if row.parked_because is not None and not there.stuck:
+            care.parked_no_more(there)
+            if not there.beside:
+                await _heal(store, life, there)
         await care.revived(there, row, counted=counted)
+
+
+async def _is_to_end(store: Store, row: ConversationRow) -> bool:
+    """Whether an operator wants this parked conversation to end: then its code doesn't run any more."""
+    orders = [waiting.event for waiting in await _waiting(store, row.chat_id)]
+    return any(
+        isinstance(order, Order) and order.end and order.conversation == row.id
+        for order in cast("list[object]", orders)
+    )
+
+
+async def _heal(store: Store, life: ChatLife, there: Conversation) -> None:
+    """Let go of what was typed while it was parked, and answers no question that its user has seen."""
+    life.heals(there, await _waiting(store, life.chat_id))
+
+
+async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
+    """What waits in a chat's inbox."""
+    waiting, after = list[Delivery](), 0
+    while rows := await store.pending(chat_id, after=after, limit=_PAGE):
+        after = rows[-1].seq
+        for row in rows:
+            if (event := stored_event(row)) is not None:
+                waiting.append(Delivery(row.seq, event, row.at))
+    return waiting
 
 
 async def _stand(there: Conversation) -> None:
@@ -120,6 +157,10 @@ def _park(
     life: ChatLife, row: ConversationRow, route: Route | None, because: str, *, error: str | None = None
 ) -> None:
     """Keep its place, without running it."""
+    park(_place_parked(life, row, route), because, error=error)
+
+
+def _place_parked(life: ChatLife, row: ConversationRow, route: Route | None) -> Conversation:
     route = route or _unknown(row)
     delivery = Delivery(row.id, Join(life.chat_id, None), row.started_at)
     there = Conversation(
@@ -127,7 +168,7 @@ def _park(
     )
     there.stuck = True
     _place(life, there)
-    park(there, because, error=error)
+    return there
 
 
 def park(there: Conversation, because: str, *, error: str | None = None) -> None:
@@ -138,14 +179,14 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     todo = "deploy code that can go on with it, or end it"
     if there.world is not None and there.world.lost:
         todo = "start the bot again, and it goes on with what is stored"
-    text = f"conversation {there.route.name} is parked: {because}; {todo}"
-    life.services.raise_alarm(Alarm("conversation_parked", there.route.name, text))
+    life.house.care.tell_parked(there, because, todo)
     if stored is None:
         return
     row, now = stored.row, there.services.clock.now()
     life.house.write([ParkConversation(row.lease, row.id, now, because, error)])
     if (said := life.kept.texts.parked) and row.parked_because is None and not there.beside:
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
+        life.regretted()
 
 
 def let_go(there: Conversation) -> None:

@@ -27,7 +27,7 @@ import attrs
 
 from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
-from ..doors.calls import Call, Halt, Place, asked_of
+from ..doors.calls import Call, Halt, Order, Place, asked_of
 from ..doors.signals import is_signal
 from ..running.waits import Hint, Otherwise, Wait, Watch, is_payment
 from .declarations import Route, RouteKind, Table
@@ -132,7 +132,15 @@ class Stop:
     halt: Halt
 
 
-Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire | Stop
+@final
+@attrs.frozen
+class Obey:
+    """Do what an operator wants of a parked conversation."""
+
+    order: Order
+
+
+Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire | Stop | Obey
 
 
 @final
@@ -182,15 +190,15 @@ def decide(
 
 def jump(
     event: Event, setting: Setting, table: Table, failed: FilterFailed, watches: Sequence[Watch] = ()
-) -> Drop | Start | End | Stop | None:
+) -> Drop | Start | End | Stop | Obey | None:
     """Say whether an event goes ahead of what waits in the chat, and where to: the table's first rows."""
     case = Case(event, setting, table, (), None, watches, failed)
     if (asked := asked_of(event)) is not None:
         decision = _asked(asked, case)
-        jumps = isinstance(decision, Stop) or (
+        jumps = isinstance(decision, Stop | Obey) or (
             isinstance(decision, Start) and (decision.beside or decision.interrupts)
         )
-        return cast("Start | Stop", decision) if jumps else None
+        return cast("Start | Stop | Obey", decision) if jumps else None
     return cast("Drop | Start | End | None", _walk(case, [row for row in ROWS if row.jumps]))
 
 
@@ -201,8 +209,10 @@ def _walk(case: Case, rows: Iterable[Row]) -> Decision | None:
     return None
 
 
-def _asked(asked: Call | Halt, case: Case) -> Decision:
+def _asked(asked: Call | Halt | Order, case: Case) -> Decision:
     """Where a call goes: to its place, once that is free."""
+    if isinstance(asked, Order):
+        return Obey(asked)
     if isinstance(asked, Halt):
         return Stop(asked)
     route = case.table.named(asked.name)
@@ -361,6 +371,14 @@ def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: Filter
         if (value := _look(watch, event, setting, failed)) is not None:
             return End(watch, value)
     return None
+
+
+def afresh(event: Event, setting: Setting, table: Table, failed: FilterFailed) -> Start | None:
+    """The conversation that a command would start if nothing went on in the chat."""
+    if not (isinstance(event, Message) and isinstance(event.content, str) and event.content.startswith("/")):
+        return None
+    decision = _conversation(Case(event, setting, table, (), None, (), failed))
+    return decision if isinstance(decision, Start) else None
 
 
 def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
