@@ -132,7 +132,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "store_restored": About(
         "The bot runs on a backup that was restored.",
         "What was done since the backup was made is not known: it may be done, or granted, again.",
-        "Look at `triobot payments list --state delivered` and at what your other systems know.",
+        "`triobot payments alarms` names each payment that was captured before; look at what your other "
+        "systems know.",
     ),
     "amount_mismatch": About(
         "The platform captured another amount than was asked for.",
@@ -240,9 +241,11 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "`triobot payments show REF`.",
     ),
     "granted_before_maybe": About(
-        "A payment that was captured already was open in the restored backup.",
-        "The goods may be given twice.",
-        "Compare with what was delivered, then `triobot payments settle REF`.",
+        "A payment was captured before a backup was restored, and nobody knows any more whether its goods "
+        "were given. It is not handed to the bot's code by itself.",
+        "That user's goods: given already, as most are, or not yet.",
+        "Compare with what was delivered, then `triobot payments settle REF`, or "
+        "`triobot payments redeliver REF` to have them given.",
     ),
     "impossible_transition": About(
         "Something happened to a payment that can't happen to it; nothing was changed.",

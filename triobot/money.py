@@ -303,7 +303,8 @@ class Captured:
     Attributes:
         key: the same for ever: the idempotency key of what it grants.
         redelivered: it may have been handed over before.
-        uncertain: it was open in a backup that was restored: it may have been granted before.
+        uncertain: it was captured before a backup was restored, and an operator hands it out: it may have
+            been granted before.
     """
 
     id: RefId

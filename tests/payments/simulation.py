@@ -210,8 +210,8 @@ def _settled(shop: Shop, seen: Seen) -> Iterator[str]:
     first: dict[str, int] = {}
     for grant in shop.grants:
         again = grant.key in first and grant.at > shop.restored_at > first[grant.key]
-        if again and seen.restored and not grant.marked:
-            yield f"{grant.key}: granted again without a mark"
+        if again and seen.restored and not (grant.marked and grant.key in shop.wanted_by_hand):
+            yield f"{grant.key}: granted again, unasked or without a mark"
         first.setdefault(grant.key, grant.at)
 
 

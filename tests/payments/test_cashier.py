@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import trio
-from cashier_rig import HOUR, MINUTE, PRICE, Till, again, lost_invoice, open_till, rest, settles
+from cashier_rig import HOUR, MINUTE, PRICE, Clock, Till, again, lost_invoice, open_till, rest, settles
 from trio.testing import MockClock
 
 from triobot.errors import DeliveryUnknownError, StoreFullError
 from triobot.money import AcknowledgeAlarms, Captured, PaymentNotice
 from triobot.payments.cashier import Budget
+from triobot.payments.facts import Plain
+from triobot.store import open_memory
+from triobot.store.memory_rows import MemoryRows
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import ChatId, InvoiceId, RefId
 from triobot.wire.operations import EditMessage, InquirePayment, VerifyPayment
@@ -284,18 +288,67 @@ async def test_a_long_gap_is_told_by_name(autojump_clock: MockClock) -> None:
             assert "1 payments were open" in alarm.text
 
 
-async def test_a_restored_backup_grants_with_a_mark(autojump_clock: MockClock) -> None:
+async def test_what_was_not_captured_before_a_restored_backup_is_granted(autojump_clock: MockClock) -> None:
     """To the aside, never to a conversation."""
     async with open_till() as till:
         ticket = await till.charges()
-        till.pays()
         till.aside = settles
+        till.line.fault = fails(EditMessage)
         async with again(till, epoch=1) as cashier:
             back = await cashier.again(ticket.id)
             assert back is not None
             assert await back.wait_notice() == PaymentNotice("handed_over")
+            await trio.sleep(1)
+            assert "payment/inquiry" in till.line.asked
+            assert "payment/verify" not in till.line.asked
+            await till.posts(till.pays())
+            till.line.fault = lambda operation: None
             await trio.sleep(20 * MINUTE)
-            assert [paid.uncertain for paid in till.delivered] == [True]
+            assert [(paid.id, paid.uncertain) for paid in till.delivered] == [(ticket.id, False)]
+            assert await till.alarms() == set()
+
+
+@pytest.mark.parametrize("late", ["handler", "nobody"])
+async def test_what_was_granted_after_the_backup_is_the_operators(
+    autojump_clock: MockClock, late: Any
+) -> None:
+    """Each is named; none is granted again unless an operator says so."""
+    rows, clock = MemoryRows(), Clock()
+    async with open_memory(clock=clock, rows=rows) as store:
+        till = Till(store)
+        tickets = [await till.charges(str(number), late=late) for number in range(5)]
+    backup = copy.deepcopy(rows)
+    async with open_memory(clock=clock, rows=rows) as store:
+        till.store = store
+        async with again(till) as cashier:
+            for ticket in reversed(tickets):
+                back = await cashier.again(ticket.id)
+                assert back is not None
+                await till.posts(till.pays())
+                await trio.sleep(MINUTE)
+                assert await till.takes(back)
+                await till.ends(back, "settled")
+            assert await store.payments.counts() == {"settled": 5}
+    till.aside = settles
+    before = len(till.line.asked)
+    async with open_memory(clock=clock, rows=backup) as store:
+        till.store = store
+        async with again(till, epoch=1):
+            await trio.sleep(2 * HOUR)
+            if late == "handler":
+                asked = till.line.asked[before:]
+                assert asked.index("payment/inquiry") < asked.index("payment/verify")
+            assert till.delivered == []
+            alarms = await store.alarms.open(limit=99)
+            named = {alarm.key for alarm in alarms if alarm.kind == "granted_before_maybe"}
+            assert named == {ticket.id for ticket in tickets}
+        async with again(till, epoch=1):
+            await trio.sleep(2 * HOUR)
+            assert till.delivered == []
+            await till.cashier.books.move(tickets[0].id, Plain("operator_redeliver"))
+            await trio.sleep(MINUTE)
+            assert [(paid.id, paid.uncertain) for paid in till.delivered] == [(tickets[0].id, True)]
+            assert await till.state(tickets[0].id) == "settled"
 
 
 # --- invoices

@@ -25,7 +25,7 @@ from . import asking
 from .books import Books
 from .callbacks import Callbacks
 from .desk import Desk
-from .entry import Entry, State, Taker
+from .entry import UNPAID, Entry, State, Taker
 from .examiner import work_on
 from .facts import Answer, Plain
 from .later import claiming, moving, opening
@@ -67,7 +67,6 @@ _TAKEN: Final[tuple[State, ...]] = (
 _LEFT: Final[tuple[State, ...]] = (*_TAKEN, "closing")
 _URGENT: Final[tuple[State, ...]] = ("sending", "verifying", "verified", "delivered")
 _PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "closing")
-_PAYABLE: Final[tuple[State, ...]] = ("sending", "verifying", *_PATIENT)
 
 
 @final
@@ -283,7 +282,7 @@ class Cashier:
         count, left = 0, list[RefId]()
         after: RefId | None = None
         find = self._store.payments.find
-        while page := await find(states=_PAYABLE, after=after, limit=_PAGE):
+        while page := await find(states=UNPAID, after=after, limit=_PAGE):
             after = page[-1].id
             for entry in map(entry_of, page):
                 if entry.wanted and entry.made_at < self._started:

@@ -37,7 +37,7 @@ from ..seams import Store
 from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
 from ..wire.rules import check_integer
 from .books import Books
-from .entry import ENDED, NOTHING, STATES, Entry, Kind, State
+from .entry import ENDED, NOTHING, STATES, UNPAID, Entry, Kind, State
 from .facts import Adopted, Answer, Plain, PlainName, SendOk
 from .records import entry_of
 from .references import new_ref_id
@@ -52,15 +52,6 @@ _ACTS: Final[Mapping[str, PlainName]] = {
     "payments.settle": "operator_settled",
     "payments.resolve": "operator_resolved",
 }
-_PAYABLE: Final[tuple[State, ...]] = (
-    "prepared",
-    "sending",
-    "unsure",
-    "open",
-    "check",
-    "verifying",
-    "closing",
-)
 _MOST: Final = 1_000
 _PAGE: Final = 200
 _HIDDEN: Final = frozenset({"item", "text", "payer", "said"})
@@ -120,7 +111,7 @@ class Clerk:
                 raise ConfigError("nobody here knows this question about payments")
 
     async def _ages(self) -> dict[str, object]:
-        claimed = map(claimed_since, await self._in(_PAYABLE))
+        claimed = map(claimed_since, await self._in(UNPAID))
         unverified = [at for at in claimed if at is not None]
         unsettled = await self._in(("verified", "delivered", "mismatch"))
         since = [entry.verified_at for entry in unsettled if entry.verified_at is not None]
@@ -204,7 +195,7 @@ class Clerk:
         )
         named = SendOk(invoice_id=as_invoice_id(number)) if kind == "invoice" else SendOk()
         try:
-            added = await self._books.add(entry, Plain("send_begun"), named, Plain("restored"))
+            added = await self._books.add(entry, Plain("send_begun"), named, Plain("taker_gone"))
         except StaleRowError as error:
             raise ConfigError(f"{number} has come into the books meanwhile") from error
         return {"payment": _summary(added)}
@@ -218,11 +209,11 @@ class Clerk:
         if question.get("captured"):
             return {}
         running = self._inquire is not None
-        for entry in await self._in(_PAYABLE, chat_id):
+        for entry in await self._in(UNPAID, chat_id):
             if running and entry.taker == "conversation":
                 # It has been ended a moment ago, and may not have said so yet.
                 await self._books.move(entry.id, Plain("taker_gone"), may_fail=True, taker="conversation")
-        for entry in await self._in(_PAYABLE, chat_id):
+        for entry in await self._in(UNPAID, chat_id):
             over = watched_until(entry)
             ended = " What ran in the chat was ended." if running else ""
             after = f"after {_clock_time(over)} UTC" if over else "75 minutes after its button is gone"

@@ -106,7 +106,8 @@ _APART: Final = (
     ),
     (
         "`restart`, `restored`, `clock_set_back`",
-        "at the start, before any conversation is there",
+        "at the start, before any conversation is there; what the last process had only to ask about is taken"
+        " up beside them",
     ),
     (
         "`taker_gone` of a conversation that is ended without its code: parked, or not durable",

@@ -53,6 +53,15 @@ STATES: Final[dict[State, str]] = {
     "resolved": "closed by an operator",
 }
 
+UNPAID: Final[tuple[State, ...]] = (
+    "prepared",
+    "sending",
+    "unsure",
+    "open",
+    "check",
+    "verifying",
+    "closing",
+)
 CAPTURED: Final[tuple[State, ...]] = ("verified", "delivered", "settled", "mismatch")
 ENDED: Final[tuple[State, ...]] = ("lapsed", "refused", "void", "resolved")
 
@@ -103,7 +112,8 @@ class Entry:
         gone_at: when its button went from the user's screen.
         remove_failures: how often removing the button has failed.
         redelivered: the author's code may have seen it before.
-        uncertain: it was open when the store was restored from a backup: it may have been granted before.
+        uncertain: the store was restored from a backup, and nobody knows whether it was captured before.
+        held: it was captured before that: only an operator hands it out.
         check_at, remove_at, deliver_at: when verify or inquiry, removing the button, delivery are due.
         warned: warnings about its age that were raised and still hold.
         blind_at: when it was last said that nothing certain is heard of it.
@@ -153,6 +163,7 @@ class Entry:
     remove_failures: int = 0
     redelivered: bool = False
     uncertain: bool = False
+    held: bool = False
     check_at: int | None = None
     remove_at: int | None = None
     deliver_at: int | None = None

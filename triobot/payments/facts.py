@@ -12,7 +12,7 @@ import attrs
 
 from ..wire.events import Sender
 from ..wire.ids import ChatId, InvoiceId, MessageId
-from .entry import Entry
+from .entry import UNPAID, Entry
 
 FactName: TypeAlias = Literal[
     "send_begun",
@@ -53,6 +53,7 @@ FactName: TypeAlias = Literal[
     "life_over",
     "restart",
     "restored",
+    "restored_unnamed",
     "clock_set_back",
     "operator_verify",
     "operator_redeliver",
@@ -100,6 +101,7 @@ FACTS: Final[dict[FactName, str]] = {
     "life_over": "its button has been gone for 75 minutes",
     "restart": "the program starts",
     "restored": "the store was restored from a backup",
+    "restored_unnamed": "the same, of an invoice whose number nobody knows",
     "clock_set_back": "the time of day was set back: what is due would come too late by as much",
     "operator_verify": "an operator wants it verified",
     "operator_redeliver": "an operator wants it delivered to the aside for its item",
@@ -222,6 +224,8 @@ AFTERLIFE: Final = 75 * 60 * 1_000
 def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
     """The fact's name in the table, as this entry sees it."""
     match fact:
+        case Plain("restored") if entry.state in UNPAID and not entry.verifiable:
+            return "restored_unnamed"
         case Plain(name):
             return name
         case SendOk():

@@ -55,6 +55,8 @@ _LONGEST_LINK: Final = 2_100
 """Nobody follows a longer one, and a callback may bring anything."""
 
 _EXAMINED: Final = frozenset({"inquire_error", "inquire_400"})
+_CLEARS: Final = _EXAMINED | {"inquire_early"}
+"""After a restored backup: so far nobody has captured it."""
 _UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen", "inquire_early"})
 
 
@@ -200,15 +202,23 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
             return attrs.evolve(entry, remove_failures=entry.remove_failures + 1)
         case "handler_failed":
             return attrs.evolve(entry, failures=entry.failures + 1, redelivered=True)
-        case "operator_redeliver":
-            return attrs.evolve(entry, failures=0, redelivered=True)
         case "unchecked_20min":
             warned = tuple(kind for kind in entry.warned if kind != name)
             return attrs.evolve(entry, warned=(*warned, name), blind_at=now)
         case "hint_age_30min" | "unsettled_1day":
             return attrs.evolve(entry, warned=(*entry.warned, name))
-        case "restored":
-            return attrs.evolve(entry, uncertain=True, sent_at=entry.sent_at or entry.made_at)
+        case "restored" | "restored_unnamed":
+            # What the last process sent, after the backup was made, may be on its way.
+            return attrs.evolve(
+                entry,
+                uncertain=True,
+                sent_at=entry.sent_at or entry.made_at,
+                seen_at=None,
+                verify_said=None,
+                doubt_at=now,
+            )
+        case "operator_redeliver":
+            return attrs.evolve(entry, failures=0, redelivered=True, held=False)
         case "clock_set_back":
             return schedule.without_future(entry, now)
         case "delivered":
@@ -233,6 +243,10 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
     if name == "inquire_early":
         certain = after.verify_said == "error"
         after = attrs.evolve(after, seen_at=None, clean_at=after.asked_at if certain else after.clean_at)
+    if before.uncertain and before.state == "verifying" and name in _CLEARS:
+        after = attrs.evolve(after, uncertain=False)
+    if after.uncertain and after.state == "verified" and (before.state == "verifying" or name == "restored"):
+        after = attrs.evolve(after, held=True)
     if name in _EXAMINED:
         certain = after.verify_said == "error"
         after = attrs.evolve(
@@ -295,7 +309,9 @@ def _with_duties(
                     continue
                 after = attrs.evolve(after, remove_at=_remove_at(after, name, now))
             case "deliver":
-                after = attrs.evolve(after, deliver_at=_deliver_at(after, name, now))
+                after = attrs.evolve(after, deliver_at=None if after.held else _deliver_at(after, name, now))
+                if after.held:
+                    continue
                 if after.deliver_at is None and after.taker == "handler":
                     continue
             case "send" | "offer_top_up":
@@ -386,6 +402,8 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
         case "not_again":
             again = isinstance(fact, Hint) and fact.code == USED
             return not (again and before.claimed_at is not None)
+        case "captured_before":
+            return after.held
         case "orphan_found":
             return after.taker != "conversation" and before.message_id != after.message_id
         case _:

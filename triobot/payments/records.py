@@ -99,6 +99,7 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | Ra
     over: tuple[AlarmKind, ...] = (
         *(_OVER.get(entry.state, ()) if entry.state != outcome.before.state else ()),
         *_OVER.get(outcome.fact, ()),
+        *(("granted_before_maybe",) if outcome.before.held and not entry.held else ()),
         *(("paid_maybe_unverified",) if entry.clean and not outcome.before.clean else ()),
     )
     if over:

@@ -17,7 +17,7 @@ import attrs
 
 from ..alarm_kinds import AlarmKind
 from ..money import PaymentOutcome as Outcome
-from .entry import CAPTURED, ENDED, State
+from .entry import CAPTURED, ENDED, UNPAID, State
 from .facts import FactName
 
 Duty: TypeAlias = Literal["send", "verify", "inquire", "examine", "remove", "deliver", "offer_top_up"]
@@ -35,6 +35,7 @@ When: TypeAlias = Literal[
     "orphan",
     "not_again",
     "orphan_found",
+    "captured_before",
 ]
 
 WHEN: Final[dict[When, str]] = {
@@ -50,6 +51,7 @@ WHEN: Final[dict[When, str]] = {
     "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
     "orphan": "of a button whose message nobody knows",
     "not_again": "unless it is 1003 after a callback that claimed it was paid: who pays twice hears it",
+    "captured_before": "if it was captured before a backup was restored, for all that is known",
     "orphan_found": "if nobody waits, and the callback is the first to name this message of it",
 }
 
@@ -115,7 +117,6 @@ TABLE: Final[tuple[Row, ...]] = (
     # --- sending
     Row(("prepared",), ("send_begun",), "sending"),
     Row(("prepared",), ("restart",), due=(Due("send"),)),
-    Row(("prepared",), ("restored",), "unsure", due=_VERIFY, taker="late", outcome="handed_over"),
     Row(("prepared",), ("taker_gone",), "void"),
     Row(
         ("prepared",),
@@ -234,7 +235,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "verified",
         due=(Due("deliver"), Due("remove")),
         outcome="paid",
-        tell=(Tell("maybe_paid_again", "perhaps_twice"),),
+        tell=(Tell("maybe_paid_again", "perhaps_twice"), Tell("granted_before_maybe", "captured_before")),
     ),
     Row(
         ("verifying",),
@@ -254,7 +255,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "verified",
         due=(Due("deliver"), Due("remove")),
         outcome="paid",
-        tell=(Tell("maybe_paid_again", "perhaps_twice"),),
+        tell=(Tell("maybe_paid_again", "perhaps_twice"), Tell("granted_before_maybe", "captured_before")),
     ),
     Row(
         ("verifying",),
@@ -300,30 +301,23 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(CAPTURED, ("declined_retry", "declined_final")),
     Row(("settled", "mismatch"), ("taker_gone",)),
     Row(("settled", "mismatch", *ENDED), ("restart", "restored")),
-    # --- a backup was restored: what was open in it may have been granted since
+    # --- a backup was restored: what was open in it may have been captured and granted since. So the inquiry
+    # goes first; what it says is paid was captured before, for all that is known, and an operator looks.
     Row(
-        ("sending",),
+        UNPAID,
         ("restored",),
-        "unsure",
-        due=_VERIFY,
+        "verifying",
+        due=(*_INQUIRE, Due("remove")),
         taker="late",
         outcome="handed_over",
     ),
-    Row(
-        ("open", "unsure", "check"),
-        ("restored",),
-        "closing",
-        due=(*_VERIFY, Due("remove")),
-        taker="late",
-        outcome="handed_over",
-    ),
-    Row(("closing",), ("restored",), due=_VERIFY, taker="late"),
-    Row(("verifying",), ("restored",), due=(*_INQUIRE, Due("remove")), taker="late", outcome="handed_over"),
+    Row(("prepared", "sending"), ("restored_unnamed",), "unsure", taker="late", outcome="handed_over"),
+    Row(("unsure", "check"), ("restored_unnamed",), "closing", taker="late", outcome="handed_over"),
+    Row(("closing",), ("restored_unnamed",), taker="late"),
     Row(
         ("verified", "delivered"),
         ("restored",),
         "verified",
-        due=(Due("deliver"),),
         taker="heir",
         outcome="handed_over",
         tell=(Tell("granted_before_maybe"),),

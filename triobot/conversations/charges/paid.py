@@ -63,7 +63,8 @@ class Paid(Generic[T_co]):
         key: the same for this payment for ever: the idempotency key of whatever it grants.
         payer: who paid, if the platform told.
         redelivered: the bot's code may have had it before.
-        uncertain: it was open in a backup that was restored: the goods may have been given before.
+        uncertain: it was captured before a backup was restored, and an operator has handed it out: the goods
+            may have been given before.
     """
 
     amount: int
