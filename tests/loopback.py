@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import defaultdict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import parse_qs, urlencode
 
@@ -70,6 +70,8 @@ class Platform:
         held: chats whose operations are not answered before `release`.
         status: what every operation is answered with.
         dead: connections are closed without an answer.
+        fault: says for an operation of a chat which status it is answered with; empty is an end of the
+            connection without an answer, and None leaves it to `status`.
         echo: every answer repeats the request, token and all, and leads elsewhere.
     """
 
@@ -78,6 +80,7 @@ class Platform:
     held: set[int] = attrs.Factory(lambda: set[int]())
     status: bytes = b"200 OK"
     dead: bool = False
+    fault: Callable[[int], bytes | None] = lambda chat: None
     echo: bool = False
     url: str = ""
     _count: int = 0
@@ -118,6 +121,12 @@ class Platform:
         while chat in self.held:
             await self._waiting.park()
         self._count += 1
+        if (fault := self.fault(chat)) is not None:
+            if fault:
+                await line.answer(fault, b'{"error": "told to"}')
+            else:
+                await line.stream.aclose()
+            return
         if self.status.startswith(b"200") and b"/sendMessage" in head.split(b"\r\n")[0]:
             self.texts[chat].append(fields["data"][0])
             for row in json.loads(fields.get("inline_keyboard", ["[]"])[0]):

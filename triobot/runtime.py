@@ -350,8 +350,8 @@ async def open_work(
         transport=transport,
         media_transport=media_transport,
         allow_insecure=settings.allow_insecure,
-        # As many as the outbox has in flight: a chat that the platform keeps waiting holds one of each.
-        connections=OutboxRules().parallel,
+        # As many as the outbox has under way: a chat that the platform keeps waiting holds one of them.
+        connections=OutboxRules().connections,
         on_unreadable=partial(_unreadable, bell),
     )
     async with (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,19 +21,19 @@ STEPS = st.lists(
 )
 
 
-def check(lanes: Lanes[int], flying: list[Place[int]], parallel: int) -> None:
-    assert lanes.in_flight == len(flying) <= parallel + 1  # a probe may be one more
+def check(lanes: Lanes[int], flying: list[Place[int]], connections: int) -> None:
+    assert lanes.in_flight == len(flying) <= connections + 1  # a probe may be one more
     assert len({place.key for place in flying}) == len(flying), "two of one lane at once"
     places = list(lanes.places())
     assert len(places) == lanes.queued + lanes.in_flight
 
 
 @settings(max_examples=200, deadline=None)
-@given(STEPS, st.integers(1, 4))
+@given(STEPS, st.integers(1, 4), st.integers(0, 2))
 def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
-    steps: list[tuple[str, int, Urgency]], parallel: int
+    steps: list[tuple[str, int, Urgency]], parallel: int, more: int
 ) -> None:
-    lanes: Lanes[int] = Lanes(parallel)
+    lanes: Lanes[int] = Lanes(parallel, parallel + more)
     now = 0.0
     queued: dict[int, list[Place[int]]] = {key: [] for key in range(4)}
     gone: set[Place[int]] = set()
@@ -55,7 +56,7 @@ def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
             queued[number].append(lanes.queue(number, number, urgency, now))
         elif action == "start":
             began(lanes.start(now))
-        elif action == "probe" and len(flying) <= parallel:
+        elif action == "probe" and len(flying) <= parallel + more:
             began(lanes.start_probe(now, untried_only=bool(number % 2)))
         elif action in ("hold", "release"):
             lanes.held = action == "hold"
@@ -92,7 +93,7 @@ def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
                 lanes.postpone(place, now + number, now)
             else:
                 flying.append(place)
-        check(lanes, flying, parallel)
+        check(lanes, flying, parallel + more)
 
     # Whatever happened, everything that is left goes out, in order, and then nothing is remembered.
     lanes.held = False
@@ -109,12 +110,24 @@ def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
             lanes.finish(place, now)
             ended[place.work].append(place)
             continue
-        now = lanes.look_again(now)
-        if now == NEVER:
+        if lanes.look_again(now) == NEVER:
             break
+        now = lanes.look_again(now)
     for key, places in queued.items():
         assert ended[key] == [place for place in places if place not in gone]
     assert (lanes.queued, lanes.in_flight, lanes.known, lanes.suspended) == (0, 0, 0, 0)
+    # And every place is free again.
+    for number in range(parallel + 1):
+        lanes.queue(("new", number), 0, Urgency.MONEY, now)
+    assert fill(lanes, max(now, lanes.pace.ready_at(now))) == parallel
+
+
+def fill(lanes: Lanes[Any], now: float) -> int:
+    """Start whatever may start now, and say how many those were."""
+    started = 0
+    while lanes.start(now) is not None:
+        started += 1
+    return started
 
 
 def drain(lanes: Lanes[Any], starts: int) -> list[Place[Any]]:
@@ -218,3 +231,97 @@ def test_a_limited_lane_pauses_longer_and_longer_and_recovers() -> None:
             now = lanes.look_again(now)
     assert pauses[4:] == sorted(pauses[4:], reverse=True) or pauses[-1] == 60
     assert 0.0 in pauses[4:], "the pause is forgotten in the end"
+
+
+# --- places that are given up
+
+
+def replies(lanes: Lanes[int], many: int, now: float) -> list[Place[int]]:
+    return [lanes.queue(number, number, Urgency.REPLY, now) for number in range(many)]
+
+
+def answer(lanes: Lanes[int], place: Place[int], now: float) -> None:
+    lanes.answered(place, now)
+    lanes.finish(place, now)
+
+
+def test_a_lane_that_others_overtake_gives_its_place_up() -> None:
+    lanes: Lanes[int] = Lanes(8)
+    places = replies(lanes, 30, 0.0)
+    assert fill(lanes, 0.0) == 7, "a place is kept for money"
+    for number in range(7):
+        now = number / 10
+        answer(lanes, places[6 + number], now)
+        assert fill(lanes, now) == (7 if number > 5 else 1)
+    assert lanes.in_flight == 7 + 6, "six are overtaken by one that began half a second later"
+
+
+def test_a_slow_platform_that_answers_in_order_gets_no_more_for_it() -> None:
+    lanes: Lanes[int] = Lanes(8)
+    places = replies(lanes, 100, 0.0)
+    now = 0.0
+    for place in places[:90]:
+        fill(lanes, now)
+        assert lanes.in_flight == 7
+        now += 0.45
+        answer(lanes, place, now)
+
+
+def test_while_nothing_is_answered_more_and_more_are_let_through() -> None:
+    lanes: Lanes[int] = Lanes(8, 40)
+    replies(lanes, 100, 0.0)
+    assert fill(lanes, 0.0) == 7
+    assert lanes.look_again(0.0) == 0.5
+    assert fill(lanes, 0.5) == 7
+    assert lanes.look_again(0.5) == 0.6
+    now = 0.5
+    while (now := lanes.look_again(now)) != NEVER and now < 10:
+        fill(lanes, now)
+    assert lanes.in_flight == 38, "some connections are kept for money"
+    lanes.queue("money", 0, Urgency.MONEY, 10.0)
+    assert fill(lanes, 10.0) == 1
+
+
+def test_lanes_that_were_not_answered_leave_connections_and_places_to_the_others() -> None:
+    lanes: Lanes[int] = Lanes(8, 40)
+    replies(lanes, 100, 0.0)
+    now = 0.0
+    flying: list[Place[int]] = []
+    while now < 10:
+        while (place := lanes.start(now)) is not None:
+            flying.append(place)
+        now = min(10.0, lanes.look_again(now))
+    for place in flying:
+        lanes.pushed_back(place, 30.0, limited=False)
+        lanes.postpone(place, 30.0, 30.0)
+    stuck = set(flying)
+    now, flying = 30.0, []
+    while now < 60:
+        while (place := lanes.start(now)) is not None:
+            flying.append(place)
+        now = min(60.0, lanes.look_again(now))
+    assert sum(place in stuck for place in flying) <= 20
+    assert sum(place not in stuck for place in flying) >= 18
+
+
+def test_one_failure_makes_no_lane_stuck_and_money_is_never_held_up() -> None:
+    lanes: Lanes[int] = Lanes(4, 4)
+    places = replies(lanes, 3, 0.0)
+    money = lanes.queue("money", 0, Urgency.MONEY, 0.0)
+    for place in (money, *places):
+        assert lanes.start(0.0) is not None
+        for _ in range(3 if place is not places[0] else 1):
+            lanes.pushed_back(place, 0.1, limited=False)
+    for place in (money, *places):
+        lanes.postpone(place, 0.1, 0.1)
+    started = [lanes.start(1.0) for _ in range(4)]
+    assert started[:2] == [money, places[0]]
+
+
+def test_an_upload_does_not_count_as_waiting_for_the_platform() -> None:
+    lanes: Lanes[int] = Lanes(4)
+    place = lanes.queue("chat", 0, Urgency.REPLY, 0.0)
+    assert lanes.start(0.0) is place
+    lanes.began(place, 100.0)
+    answer(lanes, place, 100.1)
+    assert lanes.pace.usual == pytest.approx(0.1)

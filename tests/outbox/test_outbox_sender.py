@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 from typing import Any
 
 import attrs
@@ -107,6 +108,52 @@ async def test_a_chat_that_is_never_answered_slows_nobody(autojump_clock: Any) -
         assert outbox.statistics().rate is None
         assert outbox.statistics().retries >= 2
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("silent", [10, 40, 400])
+async def test_many_chats_that_are_never_answered_slow_nobody(silent: int, autojump_clock: Any) -> None:
+    async def script(operation: Any) -> None:
+        if operation.chat_id >= 10_000:
+            await trio.sleep_forever()
+
+    delays: list[float] = []
+
+    async def send(outbox: LaneOutbox, chat: int) -> None:
+        began = trio.current_time()
+        await outbox.perform(SendMessage(chat, "x"))
+        delays.append(trio.current_time() - began)
+
+    rules = OutboxRules(answer_within=30)
+    async with opened(ScriptedPlatform(script), rules=rules) as outbox, trio.open_nursery() as nursery:
+        for chat in range(silent):
+            nursery.start_soon(outbox.perform, SendMessage(10_000 + chat, "stuck"))
+        for number in range(1000):
+            nursery.start_soon(send, outbox, number % 100)
+            await trio.sleep(0.1)
+        await trio.sleep(2)
+        assert outbox.statistics().rate is None
+        assert outbox.statistics().retries >= silent
+        nursery.cancel_scope.cancel()
+    assert len(delays) == 1000
+    assert statistics.median(delays) < 0.2
+    assert max(delays) < 3
+
+
+@pytest.mark.parametrize("offered", [20, 100])
+async def test_random_faults_do_not_slow_the_sender(offered: int, autojump_clock: Any) -> None:
+    dice = random.Random(offered)
+
+    async def script(operation: Any) -> None:
+        if dice.random() < 0.05:
+            raise broken(operation)
+
+    platform = ScriptedPlatform(script)
+    async with opened(platform) as outbox, trio.open_nursery() as nursery:
+        for number in range(30 * offered):
+            nursery.start_soon(outbox.perform, SendMessage(number % 500, "x"))
+            await trio.sleep(1 / offered)
+        assert len(platform.took_effect) >= 0.95 * 30 * offered
+        assert outbox.statistics().rate is None
 
 
 @pytest.mark.parametrize("failure", [unreachable, too_many, broken, unknown])

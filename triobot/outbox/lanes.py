@@ -1,5 +1,11 @@
 """Which operation may start now: one FIFO lane a recipient, one in flight a lane, bounded overall. Pure.
 
+What is in flight holds one of a few places, so that a burst reaches the platform at the speed of its
+answers. A lane that waits while others that began later have been answered gives its place up: its chat is
+stuck, not the platform. So do, sooner, all that wait while nothing is answered at all. Then the number of
+connections alone bounds what is in flight. The last of them are kept for what is urgent, and lanes that are
+known to be stuck leave half of them, and some places, to the others.
+
 A lane's order is the order of queueing, strictly: urgency decides which *lane* goes first, and a lane is as
 urgent as the most urgent operation that waits in it, so money pulls forward what stands before it. Lanes
 that have nothing to do are forgotten, so a million recipients cost nothing. Nothing here bounds how much is
@@ -12,7 +18,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterator
-from itertools import count
+from itertools import chain, count
 from typing import Final, Generic, final
 
 import attrs
@@ -28,6 +34,16 @@ NEVER: Final = float("inf")
 # How often a class may be passed over while it could have started, before it goes next whatever waits.
 PATIENCE: Final = {Urgency.MONEY: 0, Urgency.REPLY: 4, Urgency.BROADCAST: 16, Urgency.TYPING: 32}
 
+# Seconds for which a lane keeps its place while others are answered; twice what is usual, if that is more.
+_WAITS: Final = 0.5
+# While nothing is answered it keeps its place for so much shorter.
+_HASTE: Final = 5
+
+# So many failures in a row make a lane a stuck one, or a single attempt that got no answer.
+_STRIKES: Final = 3
+# How often stuck lanes may be passed over before it is their turn.
+_STUCK_PATIENCE: Final = 3
+
 # A lane that the platform limits (429) pauses between two operations; each good answer shortens the pause.
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
@@ -35,13 +51,18 @@ _SHORTEST_PAUSE: Final = 0.05
 
 
 def share_caps(parallel: int) -> dict[Urgency, int]:
-    """How many may be in flight of each class, so that slow ones of one class leave room for the others."""
+    """How many places each class may hold, so that slow ones of one class leave room for the others."""
     return {
         Urgency.MONEY: parallel,
         Urgency.REPLY: max(1, parallel - parallel // 8),
         Urgency.BROADCAST: max(1, parallel // 2),
         Urgency.TYPING: max(1, parallel // 4),
     }
+
+
+def connection_caps(connections: int) -> dict[Urgency, int]:
+    """How many may be in flight, of all classes, for one of this class to start."""
+    return {urgency: max(1, connections - connections // 16 * urgency) for urgency in Urgency}
 
 
 # Going through an enum itself costs a generator each time, several times for each operation.
@@ -81,14 +102,18 @@ class LaneStanding(Generic[W]):
 class _Lane(Generic[W]):
     key: Hashable = attrs.field(repr=False)
     head: Place[W] | None = None  # started at least once: in flight, or put back
-    in_flight: Urgency | None = None  # the class whose share it uses
+    in_flight: bool = False
+    began: float = 0.0
+    holds: Urgency | None = None  # the class whose place it holds
+    began_stuck: bool = False
     suspended: bool = False
     queue: dict[Place[W], None] = attrs.field(factory=dict[Place[W], None])
     not_before: float = 0.0
     pause: float = 0.0
     failing_since: float | None = None
+    strikes: int = 0
     counts: list[int] = attrs.field(factory=lambda: [0] * len(Urgency))
-    listed: Urgency | None = None
+    listed: dict[_Lane[W], None] | None = None
     wakes_at: float = NEVER
 
     @property
@@ -98,22 +123,45 @@ class _Lane(Generic[W]):
                 return urgency
         raise LookupError("a lane in which nothing waits has no urgency")
 
+    @property
+    def stuck(self) -> bool:
+        return self.strikes >= _STRIKES
+
 
 @final
 class Lanes(Generic[W]):
-    """All lanes. Every method is instant; the caller starts what `start` returns, and reports its end."""
+    """All lanes. Every method is instant; the caller starts what `start` returns, and reports its end.
 
-    def __init__(self, parallel: int = 32, pace: Pace | None = None) -> None:
+    Args:
+        parallel: places.
+        connections: in flight at a time, with a place and without.
+        pace: of all starts.
+    """
+
+    def __init__(self, parallel: int = 32, connections: int = 472, pace: Pace | None = None) -> None:
         self.parallel = parallel
+        self.connections = max(parallel, connections)
         self.pace = pace or Pace()
         self.held = False
         self.queued = 0
         self.in_flight = 0
         self._caps = share_caps(parallel)
-        self._flying = dict.fromkeys(Urgency, 0)
+        self._connection_caps = connection_caps(self.connections)
+        self._stuck_caps = (max(1, parallel - parallel // 4), max(1, self.connections // 2))
+        # Who holds a place, in the order in which they began.
+        self._holding: dict[_Lane[W], None] = {}
+        self._held_by = dict.fromkeys(Urgency, 0)
+        # Of stuck lanes: places, and how many are in flight.
+        self._stuck_holding = self._stuck_flying = 0
+        self._stuck_passed = 0
+        # When the platform last gave an answer, or was first asked after a silence of ours.
+        self._heard_at = float("-inf")
+        # The youngest request that has been answered began then.
+        self._answered_began = float("-inf")
         self._passed = dict.fromkeys(Urgency, 0)
         self._lanes: dict[Hashable, _Lane[W]] = {}
         self._ready: dict[Urgency, dict[_Lane[W], None]] = {urgency: {} for urgency in Urgency}
+        self._stuck_ready: dict[Urgency, dict[_Lane[W], None]] = {urgency: {} for urgency in Urgency}
         self._suspended: dict[_Lane[W], None] = {}
         self._resting: list[tuple[float, int, _Lane[W]]] = []
         self._ticks = count()
@@ -148,7 +196,7 @@ class Lanes(Generic[W]):
             return False
         if place in lane.queue:
             del lane.queue[place]
-        elif lane.head is place and lane.in_flight is None:
+        elif lane.head is place and not lane.in_flight:
             lane.head = None
             self._unsuspend(lane)
         else:
@@ -163,7 +211,7 @@ class Lanes(Generic[W]):
         if lane is None:
             return []
         places = list(lane.queue)
-        if lane.head is not None and lane.in_flight is None:
+        if lane.head is not None and not lane.in_flight:
             places.insert(0, lane.head)
         for place in places:
             self.withdraw(place, now)
@@ -173,17 +221,22 @@ class Lanes(Generic[W]):
 
     def start(self, now: float) -> Place[W] | None:
         """Take the next operation that may start, and count it as in flight; None if none may."""
-        if self.held or not self.queued or self.in_flight >= self.parallel:
+        if self.held or not self.queued or self.in_flight >= self.connections:
             return None
         self._wake(now)
         startable = self._startable()
+        if not startable and self._gives_up_at() <= now:
+            self._give_places_up(now)
+            startable = self._startable()
         if not startable or self.pace.ready_at(now) > now:
             return None
         chosen = self._choose(startable)
         for urgency in startable:
             self._passed[urgency] += 1
         self._passed[chosen] = 0
-        return self._take(next(iter(self._ready[chosen])), now)
+        lane = self._next(chosen)
+        assert lane is not None
+        return self._take(lane, now)
 
     def start_probe(self, now: float, *, untried_only: bool) -> Place[W] | None:
         """Take one operation in spite of `held`: of a lane that isn't suspended, else of one that is.
@@ -192,7 +245,7 @@ class Lanes(Generic[W]):
         """
         self._wake(now)
         for urgency in _URGENCIES:
-            for lane in self._ready[urgency]:
+            for lane in chain(self._ready[urgency], self._stuck_ready[urgency]):
                 return self._take(lane, now)
         if untried_only:
             return None
@@ -203,17 +256,28 @@ class Lanes(Generic[W]):
 
     def look_again(self, now: float) -> float:
         """When something may become ready without anything else happening; `NEVER` if only news helps."""
-        if self.in_flight >= self.parallel:
+        if self.in_flight >= self.connections:
             return NEVER
         self._wake(now)
         while self._resting and self._resting[0][2].wakes_at != self._resting[0][0]:
             heapq.heappop(self._resting)
         wakes_at = self._resting[0][0] if self._resting else NEVER
-        if self.queued and not self.held and self._startable():
-            wakes_at = min(wakes_at, max(now, self.pace.ready_at(now)))
+        if self.queued and not self.held:
+            if self._startable():
+                wakes_at = min(wakes_at, max(now, self.pace.ready_at(now)))
+            elif any(self._ready.values()) or any(self._stuck_ready.values()):
+                wakes_at = min(wakes_at, max(now, self._gives_up_at()))
         return wakes_at
 
     # --- how a started operation ends
+
+    def began(self, place: Place[W], now: float) -> None:
+        """What was done since its start was no request that the platform answers at once; this one is."""
+        lane = self._lanes[place.key]
+        lane.began = now
+        if lane.holds is not None:
+            del self._holding[lane]
+            self._holding[lane] = None
 
     def finish(self, place: Place[W], now: float) -> None:
         """Its lane goes on with the next one."""
@@ -247,10 +311,12 @@ class Lanes(Generic[W]):
         """The platform answered this place in flight as it should, or with a plain no."""
         lane = self._lanes[place.key]
         lane.failing_since = None
+        lane.strikes = 0
+        self._heard(lane, now)
         if lane.pause:
             lane.pause = lane.pause * 0.8 if lane.pause * 0.8 >= _SHORTEST_PAUSE else 0.0
             lane.not_before = now + lane.pause
-        self.pace.went_well(now)
+        self.pace.went_well(place.key, lane.began, now)
 
     def pushed_back(self, place: Place[W], now: float, *, limited: bool) -> float:
         """The platform failed, didn't answer, or (`limited`) asked this place for patience.
@@ -261,10 +327,15 @@ class Lanes(Generic[W]):
         lane = self._lanes[place.key]
         if lane.failing_since is None:
             lane.failing_since = now
+        if self.pace.is_late(lane.began, now) and not limited:
+            lane.strikes = _STRIKES
+        else:
+            self._heard(lane, now)
+            lane.strikes += not limited
         if limited:
             lane.pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, lane.pause * 2))
             lane.not_before = now + lane.pause
-        self.pace.pushed_back(place.key, now)
+        self.pace.pushed_back(place.key, lane.began, now, limited=limited)
         return lane.failing_since
 
     # --- looking
@@ -282,7 +353,7 @@ class Lanes(Generic[W]):
     def flying(self, key: Hashable) -> Place[W] | None:
         """What is in flight in a lane."""
         lane = self._lanes.get(key)
-        return lane.head if lane is not None and lane.in_flight is not None else None
+        return lane.head if lane is not None and lane.in_flight else None
 
     def standing(self, key: Hashable) -> LaneStanding[W]:
         """What is in flight and what waits in a lane."""
@@ -290,8 +361,7 @@ class Lanes(Generic[W]):
         if lane is None:
             return LaneStanding((), 0, False, 0.0)
         work = tuple(place.work for place in (lane.head, *lane.queue) if place is not None)
-        flying = 0 if lane.in_flight is None else 1
-        return LaneStanding(work, flying, lane.suspended, lane.not_before)
+        return LaneStanding(work, int(lane.in_flight), lane.suspended, lane.not_before)
 
     def places(self) -> Iterator[Place[W]]:
         """Everything that is queued or in flight, in the order of each lane."""
@@ -313,8 +383,17 @@ class Lanes(Generic[W]):
     # --- inside
 
     def _startable(self) -> list[Urgency]:
-        ready, flying, caps = self._ready, self._flying, self._caps
-        return [urgency for urgency in _URGENCIES if ready[urgency] and flying[urgency] < caps[urgency]]
+        if len(self._holding) >= self.parallel:
+            return []
+        ready, stuck, flying = self._ready, self._stuck_ready, self.in_flight
+        held, caps, most = self._held_by, self._caps, self._connection_caps
+        return [
+            urgency
+            for urgency in _URGENCIES
+            if (ready[urgency] or (stuck[urgency] and self._takes_stuck(urgency)))
+            and held[urgency] < caps[urgency]
+            and flying < most[urgency]
+        ]
 
     def _choose(self, startable: list[Urgency]) -> Urgency:
         # The least urgent first: it has waited longest for its turn, and takes one only.
@@ -323,14 +402,35 @@ class Lanes(Generic[W]):
                 return urgency
         return startable[0]
 
+    def _next(self, urgency: Urgency) -> _Lane[W] | None:
+        """The lane of a class that goes next, as far as stuck ones are concerned."""
+        ready, stuck = self._ready[urgency], self._stuck_ready[urgency]
+        if stuck and self._takes_stuck(urgency) and not (ready and self._stuck_passed < _STUCK_PATIENCE):
+            return next(iter(stuck))
+        return next(iter(ready), None)
+
+    def _takes_stuck(self, urgency: Urgency) -> bool:
+        places, connections = self._stuck_caps
+        return urgency is Urgency.MONEY or (self._stuck_holding < places and self._stuck_flying < connections)
+
     def _take(self, lane: _Lane[W], now: float) -> Place[W]:
         urgency = lane.urgency
         self._unlist(lane)
         if lane.head is None:
             lane.head = next(iter(lane.queue))
             del lane.queue[lane.head]
-        lane.in_flight = urgency
-        self._flying[urgency] += 1
+        if not self.in_flight:
+            self._heard_at = now
+        lane.in_flight, lane.began, lane.began_stuck = True, now, lane.stuck
+        lane.holds = urgency
+        self._holding[lane] = None
+        self._held_by[urgency] += 1
+        if lane.began_stuck:
+            self._stuck_passed = 0
+            self._stuck_flying += 1
+            self._stuck_holding += 1
+        elif self._stuck_ready[urgency]:
+            self._stuck_passed += 1
         self.in_flight += 1
         self.queued -= 1
         self.pace.started(now)
@@ -338,11 +438,37 @@ class Lanes(Generic[W]):
 
     def _landed(self, place: Place[W]) -> _Lane[W]:
         lane = self._lanes[place.key]
-        assert lane.head is place and lane.in_flight is not None
-        self._flying[lane.in_flight] -= 1
+        assert lane.head is place and lane.in_flight
+        self._give_place_up(lane)
+        lane.in_flight = False
         self.in_flight -= 1
-        lane.in_flight = None
+        self._stuck_flying -= lane.began_stuck
         return lane
+
+    def _heard(self, lane: _Lane[W], now: float) -> None:
+        self._heard_at = now
+        self._answered_began = max(self._answered_began, lane.began)
+
+    def _gives_up_at(self) -> float:
+        """When the oldest holder of a place gives it up, if nothing is answered meanwhile."""
+        oldest = next(iter(self._holding), None)
+        if oldest is None:
+            return NEVER
+        waits = max(_WAITS, 2 * self.pace.usual)
+        if oldest.began + waits <= self._answered_began:
+            return self._answered_began
+        return max(self._heard_at + waits, oldest.began + waits / _HASTE)
+
+    def _give_places_up(self, now: float) -> None:
+        while self._gives_up_at() <= now:
+            self._give_place_up(next(iter(self._holding)))
+
+    def _give_place_up(self, lane: _Lane[W]) -> None:
+        if lane.holds is not None:
+            del self._holding[lane]
+            self._held_by[lane.holds] -= 1
+            self._stuck_holding -= lane.began_stuck
+            lane.holds = None
 
     def _gone(self, lane: _Lane[W], place: Place[W], now: float) -> None:
         lane.counts[place.urgency] -= 1
@@ -354,13 +480,13 @@ class Lanes(Generic[W]):
 
     def _unlist(self, lane: _Lane[W]) -> None:
         if lane.listed is not None:
-            del self._ready[lane.listed][lane]
+            del lane.listed[lane]
             lane.listed = None
 
     def _arrange(self, lane: _Lane[W], now: float) -> None:
         """Put a lane where it belongs: in flight, suspended, resting, ready or forgotten."""
         idle = lane.head is None and not lane.queue
-        if lane.in_flight is not None or lane.suspended:
+        if lane.in_flight or lane.suspended:
             self._unlist(lane)
             lane.wakes_at = NEVER
         elif lane.not_before > now:
@@ -374,10 +500,11 @@ class Lanes(Generic[W]):
             del self._lanes[lane.key]
         else:
             lane.wakes_at = NEVER
-            if lane.listed is not (urgency := lane.urgency):
+            ready = (self._stuck_ready if lane.stuck else self._ready)[lane.urgency]
+            if lane.listed is not ready:
                 self._unlist(lane)
-                lane.listed = urgency
-                self._ready[urgency][lane] = None
+                lane.listed = ready
+                ready[lane] = None
 
     def _wake(self, now: float) -> None:
         while self._resting and self._resting[0][0] <= now:

@@ -1,14 +1,30 @@
 """How fast to start requests overall, when nobody has told us the platform's limits. Pure.
 
-The rate is unlimited until the platform pushes back (429, 5xx, no answer); then it is half of what it was,
-and grows back by a twentieth of that a second while all goes well, until twice the old rate has been carried
-and the limit is forgotten. One lane alone never slows the rest: its own retries wait, and that is enough.
+The rate is unlimited until the platform shows that it is too much. What shows it is a part of the outcomes
+of a second or more, of some dozens:
+
+- 429: a tenth of them. It is what the platform says when it means our rate.
+- Late answers, other errors, lost connections: a third of them. A few say nothing about our rate, since
+  something always fails somewhere.
+- No answer: counted only where those that are answered come late, too, or nothing is answered at all. While
+  others are answered at once, the reason is with the chats that aren't.
+
+One or two lanes never slow the rest: their own repetitions wait, and that is enough.
+
+A cut goes to a little less than what was carried, but at most to half of the rate. Then it is on trial: only
+requests that were begun since are weighed. If they fare better, errors do speak of our rate, and from now on
+a tenth of them is enough. If they don't, a second and a third cut follow; and if an eighth of the rate is no
+better, the rate is not the cause. The cuts are taken back, and the next one needs a part well above what
+fails now. While nothing at all goes well, no cut is taken back.
+
+Each second the rate grows by a twentieth of what it was before the first cut, as far as requests go well. At
+twice of that the limit is forgotten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import final
+from typing import Final, final
 
 import attrs
 
@@ -20,32 +36,92 @@ class PaceRules:
 
     Attributes:
         least: starts a second that are always allowed.
-        window: seconds over which outcomes are weighed.
-        share: which part of the outcomes must be push-backs before the pace changes.
-        together: seconds within which two lanes must have been pushed back.
+        window: seconds over which outcomes are weighed, at least.
+        longest_window: the same, at most; with fewer than `few` outcomes in it, nothing is concluded.
+        enough: outcomes that are weighed together, unless the longest window is over before.
+        few: the same, at least.
+        lanes: so many must have been pushed back.
+        cuts: so many in a row that don't help are taken back.
+        limited: which part of the outcomes must be 429.
+        bad: which part of them must be bad in any way.
+        late: seconds after which an answer is late.
     """
 
     least: float = 1.0
     window: float = 1.0
-    share: float = 0.05
-    together: float = 5.0
+    longest_window: float = 10.0
+    enough: int = 96
+    few: int = 24
+    lanes: int = 3
+    cuts: int = 3
+    limited: float = 0.1
+    bad: float = 1 / 3
+    late: float = 5.0
+
+
+@final
+@attrs.define
+class _Sample:
+    """Outcomes that are weighed together.
+
+    Attributes:
+        since: when it began.
+        well: answered as they should; `late` ones are among them.
+        silent: not answered.
+        lanes: some of those with bad outcomes.
+    """
+
+    since: float
+    starts: int = 0
+    well: int = 0
+    late: int = 0
+    limited: int = 0
+    failed: int = 0
+    silent: int = 0
+    lanes: set[Hashable] = attrs.field(factory=set[Hashable], repr=False)
+
+    @property
+    def heard(self) -> int:
+        """The silent ones that say something."""
+        return self.silent if 2 * self.late >= self.well else 0
+
+    @property
+    def size(self) -> int:
+        return self.well + self.limited + self.failed + self.heard
+
+    @property
+    def bad(self) -> float:
+        """Which part went badly."""
+        return (self.late + self.limited + self.failed + self.heard) / self.size
+
+
+@final
+@attrs.frozen
+class _Trial:
+    """Cuts that are yet to prove right: the rate before them, and which part of the outcomes was bad."""
+
+    rate: float | None
+    bad: float
+    cuts: int
 
 
 @final
 class Pace:
-    """Additive increase, multiplicative decrease, over all lanes."""
+    """Additive increase, multiplicative decrease, over all lanes; a decrease that was wrong is undone."""
 
     def __init__(self, rules: PaceRules | None = None) -> None:
-        self._rules = rules or PaceRules()
+        self._rules: Final = rules or PaceRules()
         self._rate: float | None = None
-        self._carried = 0.0
         self._next_start = 0.0
-        self._no_cut_before = float("-inf")
-        self._window_began = float("-inf")
-        self._starts = self._well = self._pushed = 0
-        self._starts_before = 0
-        self._last_pushed: tuple[Hashable, float] | None = None
-        self._several_until = float("-inf")
+        self._sample = _Sample(float("-inf"))
+        self._trial: _Trial | None = None
+        # Starts a second before the first cut.
+        self._carried = 0.0
+        # The part that goes badly whatever our rate is, as the last wrong cut has shown.
+        self._noise = 0.0
+        self._proven = False
+        self.usual = 0.0
+        """Seconds that an answer takes at present."""
 
     @property
     def rate(self) -> float | None:
@@ -54,53 +130,113 @@ class Pace:
 
     def ready_at(self, now: float) -> float:
         """When the next request may start; `now` or earlier for at once."""
-        self._roll(now)
         return self._next_start if self._rate is not None else now
 
     def started(self, now: float) -> None:
         """A request starts."""
-        self._roll(now)
-        self._starts += 1
+        if self._sample.since < now - self._rules.longest_window and self._trial is None:
+            self._weigh(now)
+        if now >= self._sample.since:
+            self._sample.starts += 1
         if self._rate is not None:
             self._next_start = max(self._next_start, now) + 1 / self._rate
 
-    def went_well(self, now: float) -> None:
+    def is_late(self, began: float, now: float) -> bool:
+        """Whether an outcome came late; a failure that came late stands for no answer."""
+        return now - began >= self._rules.late
+
+    def went_well(self, who: Hashable, began: float, now: float) -> None:
         """The platform answered as it should."""
-        self._roll(now)
-        self._well += 1
+        self._took(now - began)
+        if self._counts(began):
+            self._sample.well += 1
+            if self.is_late(began, now):
+                self._sample.late += 1
+                self._blame(who)
+            self._grow()
+            self._look(now)
 
-    def pushed_back(self, who: Hashable, now: float) -> None:
-        """The platform asked for patience, failed, or didn't answer."""
-        self._roll(now)
-        self._pushed += 1
-        if self._last_pushed is not None:
-            other, at = self._last_pushed
-            if other != who and now - at <= self._rules.together:
-                self._several_until = now + self._rules.together
-        self._last_pushed = (who, now)
-        widespread = self._pushed >= self._rules.share * (self._pushed + self._well)
-        if now < self._several_until and widespread and now >= self._no_cut_before:
-            self._cut(now)
+    def pushed_back(self, who: Hashable, began: float, now: float, *, limited: bool) -> None:
+        """The platform asked for patience (`limited`), failed, or didn't answer."""
+        silent = self.is_late(began, now) and not limited
+        if not silent:
+            self._took(now - began)
+        if self._counts(began):
+            self._sample.silent += silent
+            self._sample.limited += limited
+            self._sample.failed += not (silent or limited)
+            self._blame(who)
+            self._look(now)
 
-    def _cut(self, now: float) -> None:
-        carried = self._rate
-        if carried is None:
-            # A burst that is younger than a window counts as if it had filled one.
-            carried = max(self._starts, self._starts_before) / self._rules.window
-            self._carried = carried
-        self._rate = max(self._rules.least, carried / 2)
-        self._next_start = max(self._next_start, now + 1 / self._rate)
-        # What is in flight was started at the old rate: its failures say nothing of the new one.
-        self._no_cut_before = now + 2 * self._rules.window
+    def _took(self, seconds: float) -> None:
+        self.usual = self.usual + (seconds - self.usual) / 16 if self.usual else seconds
 
-    def _roll(self, now: float) -> None:
-        if now - self._window_began < self._rules.window:
+    def _counts(self, began: float) -> bool:
+        # What was in flight when the rate was cut says nothing of the new one.
+        return self._trial is None or began >= self._sample.since
+
+    def _blame(self, who: Hashable) -> None:
+        if len(self._sample.lanes) < self._rules.lanes:
+            self._sample.lanes.add(who)
+
+    def _look(self, now: float) -> None:
+        """Weigh the outcomes when there are enough."""
+        rules, sample = self._rules, self._sample
+        took = now - sample.since
+        enough = took >= rules.window and sample.size >= rules.enough
+        # A trial waits for its few outcomes, however long they take.
+        late = took >= rules.longest_window and (sample.size >= rules.few or self._trial is None)
+        if enough or late:
+            self._weigh(now)
+
+    def _weigh(self, now: float) -> None:
+        rules, sample, trial = self._rules, self._sample, self._trial
+        self._trial, self._sample = None, _Sample(now)
+        if sample.size < rules.few:
             return
-        if self._rate is not None and self._well and not self._pushed:
-            self._rate += max(self._rules.least, self._carried / 20)
-            if self._rate >= 2 * self._carried:
+        took = min(now - sample.since, 2 * rules.longest_window)
+        if trial is not None and sample.bad > trial.bad / 3 and 1 - sample.bad < 1.5 * (1 - trial.bad):
+            if sample.well and trial.cuts >= rules.cuts:
+                self._rate, self._noise, self._proven = trial.rate, sample.bad, False
+            else:
+                self._cut(sample, took, now, attrs.evolve(trial, cuts=trial.cuts + 1))
+            return
+        if trial is not None:
+            self._proven = self._proven or trial.bad >= rules.bad
+        if self._too_much(sample):
+            self._cut(sample, took, now, _Trial(self._rate, sample.bad, 1))
+        elif trial is not None:
+            self._noise = sample.bad
+        self._noise -= max(0.0, self._noise - sample.bad) / 16
+
+    def _too_much(self, sample: _Sample) -> bool:
+        rules = self._rules
+        limited = self._beyond_noise(rules.limited)
+        bad = limited if self._proven else self._beyond_noise(rules.bad)
+        return len(sample.lanes) >= rules.lanes and (
+            sample.limited >= limited * sample.size or sample.bad >= bad
+        )
+
+    def _beyond_noise(self, share: float) -> float:
+        return max(share, min(2 * self._noise + share / 2, (1 + self._noise) / 2))
+
+    def _cut(self, sample: _Sample, took: float, now: float, trial: _Trial) -> None:
+        started = sample.starts / took
+        if self._rate is None:
+            self._carried = started
+            self._next_start = now
+        else:
+            started = min(started, self._rate)
+        self._trial = trial
+        carried = (sample.well - sample.late) / took
+        self._rate = max(self._rules.least, started / 2, 0.9 * carried)
+        # Until then what starts still meets what was started before.
+        self._sample.since = now + min(self.usual, self._rules.longest_window)
+
+    def _grow(self) -> None:
+        if self._rate is not None and self._trial is None:
+            # So many go well each second that these add up to a second's growth.
+            self._rate += min(max(self._rules.least, self._carried / 20), self._rate / 4) / self._rate
+            if self._rate >= 2 * max(self._rules.least, self._carried):
                 self._rate = None
-        recent = now - self._window_began < 2 * self._rules.window
-        self._starts_before = self._starts if recent else 0
-        self._starts = self._well = self._pushed = 0
-        self._window_began = now
+                self._proven = False

@@ -18,7 +18,10 @@ class OutboxRules:
     """How an outbox behaves; the defaults suit a platform whose limits nobody knows.
 
     Attributes:
-        parallel: how many lanes have an operation in flight at a time.
+        parallel: how many lanes have an operation in flight that may still be answered as quickly as usual.
+        connections: how many requests are under way at a time, those that wait for a stuck chat included; the
+            client needs as many.
+        uploads: how many files are uploaded at a time.
         typing_every: seconds after which a typing indicator is shown again.
         answer_within: seconds after which an attempt that wasn't answered counts as unknown. The client's own
             limits should be shorter; this one keeps a lane from waiting for ever.
@@ -28,6 +31,9 @@ class OutboxRules:
     """
 
     parallel: int = 32
+    # With the listener's 512 it is below the usual 1,024 descriptors of a process.
+    connections: int = 480
+    uploads: int = 16
     typing_every: float = 4.0
     answer_within: float = 60.0
     upload_within: float = 600.0

@@ -77,7 +77,9 @@ class Sender:
         changed: Callable[[], None],
         landed: Callable[[], None],
     ) -> None:
-        self.lanes: Lanes[Delivery] = Lanes(rules.parallel, Pace(rules.pace))
+        self.lanes: Lanes[Delivery] = Lanes(
+            rules.parallel, rules.connections - rules.answers.parallel, Pace(rules.pace)
+        )
         self._platform = platform
         self._rules = rules
         self._random = random
@@ -88,6 +90,7 @@ class Sender:
         self._held: Held | None = None
         self._refused: dict[Hashable, dict[Place[Delivery], None]] = {}
         self._uploads = Uploads(self._upload, remembered=rules.descriptors)
+        self._uploading = trio.CapacityLimiter(rules.uploads)
         self._done = self._failed = self._retries = self._possible_repeats = 0
         self._typing_sent = self._typing_failed = 0
 
@@ -205,6 +208,7 @@ class Sender:
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
                 began = trio.current_time()
+                self.lanes.began(place, began)
                 delivery.written = True
                 result = await self._request(operation, self._rules.answer_within)
             else:
@@ -234,7 +238,8 @@ class Sender:
         return None
 
     async def _upload(self, operation: Upload) -> Descriptor:
-        return await self._request(operation, self._rules.upload_within)
+        async with self._uploading:
+            return await self._request(operation, self._rules.upload_within)
 
     async def _request(self, operation: Operation[R], within: float) -> R:
         with trio.move_on_after(within):
