@@ -40,6 +40,8 @@ LONGEST_REASON: Final = 200
 LONGEST_TRACE_ID: Final = 100
 
 _PLAIN_ID: Final = re.compile(rb'\{"id": ?([1-9][0-9]{0,14})\}')
+# Not JSON, for those that read the body themselves.
+_UNREAD: Final = b"?"
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z_]{0,31}", re.ASCII)
 _FIELDS: Final = 8
 _PHONE: Final = re.compile(r"\+[0-9]{4,15}", re.ASCII)
@@ -100,15 +102,9 @@ def take_unread(operation: Operation[R]) -> R:
     """What a 200 comes to whose body was not read.
 
     Raises:
-        RemoteProtocolError: nothing: what matters is in the body.
+        RemoteProtocolError: what the operation is for is in the body.
     """
-    match operation:
-        case EditMessage() | DeleteMessage() | SendAction() | AnswerCallback():
-            return cast("R", None)
-        case SendMessage():
-            return cast("R", Sent(operation.chat_id))
-        case _:
-            raise RemoteProtocolError("body", "was not read")
+    return cast("R", _read_result(operation, None, _UNREAD))
 
 
 def shape_of(body: bytes) -> str:
