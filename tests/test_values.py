@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import os
 import subprocess
 import sys
 import uuid
 import zoneinfo
+from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum, Flag, StrEnum, auto
 from pathlib import Path
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import attrs
 import pytest
@@ -22,7 +24,15 @@ from hypothesis import strategies as st
 from triobot.conversations.data.recorded import register_wire_values
 from triobot.errors import ConfigError, UnreadableRecordError, UnrecordableError
 from triobot.testing.strategies import events
-from triobot.values import decode_value, encode_value, expect, forget_met, register
+from triobot.values import (
+    decode_value,
+    encode_value,
+    expect,
+    forget_met,
+    formerly,
+    recorded,
+    register,
+)
 
 T = TypeVar("T")
 
@@ -209,9 +219,10 @@ def test_what_cannot_be_read_says_so(text: str) -> None:
 
 
 def test_a_class_that_changed_takes_old_records() -> None:
-    """A gained field gets its default, a lost one is left out, and a new name reads the old one's records."""
+    """A gained field gets its default, one that is gone is left out, and a new name reads old records."""
     record = json.dumps([1, {"class": ["old.shop.Parcel", {"number": 7, "colour": "red"}]}])
 
+    @recorded(gone=("colour",))
     @attrs.frozen
     class Parcel:
         number: int
@@ -230,6 +241,90 @@ def test_a_class_that_changed_takes_old_records() -> None:
     register(Strict, name="old.Strict")
     with pytest.raises(UnreadableRecordError, match="default"):
         decode_value(json.dumps([1, {"class": ["old.Strict", {"number": 7}]}]))
+
+
+def changed(fields: dict[str, Any], **stored: object) -> Callable[..., Any]:
+    """Read what is stored of a class that has these fields now; each call makes a class of its own."""
+
+    def read(**more: Any) -> object:
+        cls = attrs.make_class("Changed", dict(fields), frozen=True)
+        recorded(name=(name := f"changed.{next(NUMBERS)}"), **more)(cls)
+        return decode_value(json.dumps([1, {"class": [name, stored]}]))
+
+    return read
+
+
+NUMBERS = itertools.count()
+
+
+def test_a_lost_field_is_never_lost_in_silence() -> None:
+    """Not when others are gained, either; it says which, and what to do, and not what it held."""
+    for fields in ({"number": attrs.field()}, {"number": attrs.field(), "days": attrs.field(default=3)}):
+        with pytest.raises(UnreadableRecordError) as caught:
+            changed(fields, number=7, colour="secret")()
+        said = str(caught.value)
+        assert "has no field 'colour'" in said
+        assert "formerly('colour')" in said
+        assert "gone=('colour',)" in said
+        assert "secret" not in said
+
+
+def test_a_field_that_was_renamed() -> None:
+    """It has what it had, whatever the class gained or lost besides; a converter doesn't see it again."""
+    street: Any = attrs.field(metadata=formerly("road", "way"), converter=lambda text: f"<{text}>")
+    for old in ("road", "way", "street"):
+        read = changed({"number": attrs.field(), "street": street}, number=7, **{old: "Valiasr"})
+        assert attrs.asdict(read()) == {"number": 7, "street": "Valiasr"}
+    more = {"street": street, "days": attrs.field(default=3)}
+    made = changed(more, road="Valiasr", colour="red")(gone=("colour",))
+    assert attrs.asdict(made) == {"street": "Valiasr", "days": 3}
+    with pytest.raises(UnreadableRecordError, match="two fields"):
+        changed({"street": street}, road="a", way="b")()
+
+
+def test_a_field_that_no_argument_sets_stays_when_others_are_gained() -> None:
+    fields = {
+        "number": attrs.field(),
+        "at": attrs.field(init=False, default=0),
+        "days": attrs.field(default=3),
+    }
+    made = changed(fields, number=7, at=41)()
+    assert attrs.asdict(made) == {"number": 7, "at": 41, "days": 3}
+
+
+def test_a_base_says_what_is_gone_for_its_children() -> None:
+    @recorded(gone=("colour",))
+    @attrs.frozen
+    class Base:
+        number: int
+
+    @attrs.frozen
+    class Child(Base):
+        days: int
+
+    register(Child, name="gone.Child")
+    record = json.dumps([1, {"class": ["gone.Child", {"number": 7, "days": 2, "colour": "red"}]}])
+
+    assert decode_value(record) == Child(7, 2)
+
+
+def test_what_makes_no_sense_is_refused_where_it_is_declared() -> None:
+    @attrs.frozen
+    class Parcel:
+        number: int
+
+    mistakes: list[Callable[[], object]] = [
+        lambda: recorded(gone=("number",))(Parcel),
+        lambda: recorded(gone=("SMALL",))(Size),
+        lambda: recorded(gone="number")(Parcel),
+        lambda: recorded(formerly="old.Parcel")(Parcel),
+        lambda: recorded(formerly=(7,))(Parcel),  # type: ignore[arg-type]
+        lambda: formerly(),
+        lambda: formerly(""),
+    ]
+    for mistake in mistakes:
+        with pytest.raises(ConfigError):
+            mistake()
 
 
 def test_two_classes_cannot_have_one_name() -> None:

@@ -36,6 +36,8 @@ from .resources import provide as provide
 from .seams import Alarm as Alarm
 from .secrets import Secret as Secret
 from .settings import Settings as Settings
+from .values import formerly as formerly
+from .values import recorded as recorded
 from .wire.content import Audio as Audio
 from .wire.content import Contact as Contact
 from .wire.content import Content as Content

@@ -7,6 +7,7 @@ a conversation's own code is refused at each call, except in a step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, TypeVar, final
 
 import attrs
@@ -61,6 +62,10 @@ class OutsideDoor:
         """What the chat keeps."""
         refuse_conversations("bot.chat()", INSTEAD)
         return await self._work.dispatcher.keeping.data(chat_id)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """While something that is kept is read."""
+        return nullcontext()
 
     async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
         """Keep something for the chat."""

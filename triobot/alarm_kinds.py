@@ -10,6 +10,7 @@ import attrs
 AlarmKind: TypeAlias = Literal[
     "conversation_crashed",
     "conversation_parked",
+    "signal_unreadable",
     "crash_loop",
     "replay_diverged",
     "token_refused",
@@ -92,6 +93,11 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "That user waits. What is paid to it meanwhile goes to the aside for the item after ten minutes.",
         "Deploy code that can go on with it, or restart if the text says so; `triobot journal retry` tries "
         "it again at once. Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
+    ),
+    "signal_unreadable": About(
+        "A signal, or what code asks for, can't be read by this code; it waits in the inbox.",
+        "Whoever waits for it goes on waiting; after it has been read, nothing of it is lost.",
+        "Deploy code that has the class, the field or the route that the log names.",
     ),
     "crash_loop": About(
         "The program died again soon after its start; it goes on carefully, one conversation at a time.",

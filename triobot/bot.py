@@ -380,7 +380,8 @@ class Bot(Router):
         Raises:
             ConfigError: the bot isn't running.
             ForeignTaskError: called from a conversation.
-            UnreadableRecordError: a value is of another class.
+            UnreadableRecordError: a value can't be read, or is of another class; names the chat. Who goes on
+                iterating gets the next one.
         """
         refuse_conversations("bot.each()", "chat.step() with a function that reads it")
         return Each(self._running().dispatcher.keeping, key)

@@ -36,4 +36,4 @@ class Each(Generic[T]):
                 raise StopAsyncIteration
             self._after = self._page[-1][0]
         chat_id, text = self._page.popleft()
-        return chat_id, self._key.load(text)
+        return chat_id, self._key.load_of(chat_id, text)

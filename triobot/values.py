@@ -3,9 +3,12 @@
 What comes back is equal to what went in, and has the same types: a tuple stays a tuple, and a date is not a
 text. A class is stored under a registered name and found again by it, never by importing what the data says.
 A class is registered when a value of it is first encoded, when a filter or a `Key` names it (`expect`), or by
-`register`; the latter also keeps a class readable that was renamed or moved. A new process finds the others
+`recorded`; the latter also keeps a class readable that was renamed or moved. A new process finds the others
 where they are defined, in the modules that it has loaded; a class that is defined inside a function it does
 not find.
+
+Nothing that is stored is lost in silence: a field that its class doesn't have any more makes the value
+unreadable, unless the class says which field it has become (`formerly`), or that it is gone (`recorded`).
 
 The text is ASCII and JSON: ``[version, node]``. What JSON has stands for itself, a list is a list, and
 everything else is an object with one entry: the tag of its type, and its parts.
@@ -49,6 +52,9 @@ _explored: Final[set[type]] = set()
 _fields: Final[dict[type, tuple[str, ...]]] = {}
 _quoted: Final = json.encoder.encode_basestring_ascii
 _met: Final[set[type]] = set()
+# Fields that a class had, and has no more.
+_gone: Final[dict[type, frozenset[str]]] = {}
+_FORMERLY: Final = "triobot.formerly"
 
 
 # --- classes by name
@@ -81,6 +87,66 @@ def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ())
     for alias in aliases:
         _claim(alias, cls)
     return cls
+
+
+def recorded(
+    *, name: str | None = None, formerly: Sequence[str] = (), gone: Sequence[str] = ()
+) -> Callable[[C], C]:
+    """Say how a class is recorded: a decorator, above the one that makes it an attrs class.
+
+    Args:
+        name: under which its values are stored, wherever the class goes; by default its module and name.
+        formerly: names that it had before, as older values have them.
+        gone: fields that it had before: what is stored of them is left out.
+
+    Raises:
+        ConfigError: the class is neither an attrs class nor an Enum, another class has one of the names, or a
+            field is there that is said to be gone.
+
+    Example:
+        >>> import attrs
+        >>> @recorded(formerly=("pizza.Meal",), gone=("floor",))
+        ... @attrs.frozen
+        ... class Order:
+        ...     street: str
+    """
+    names, lost = _texts_of("formerly", formerly), frozenset(_texts_of("gone", gone))
+
+    def decorate(cls: C) -> C:
+        register(cls, name=name, aliases=names)
+        if lost:
+            there = set(_names_of_fields(cls)) if attrs.has(cls) else lost
+            if still := sorted(lost & there):
+                raise ConfigError(f"{cls.__name__}.{still[0]} is said to be gone, and is there, or no field")
+            _gone[cls] = lost
+        return cls
+
+    return decorate
+
+
+def formerly(*names: str) -> Mapping[str, tuple[str, ...]]:
+    """The names that a field of an attrs class had before, as the field's metadata.
+
+    Raises:
+        ConfigError: one is no text, or there is none.
+
+    Example:
+        >>> import attrs
+        >>> @attrs.frozen
+        ... class Address:
+        ...     street: str = attrs.field(metadata=formerly("road", "way"))
+    """
+    if not names:
+        raise ConfigError('formerly() takes the names that the field had, as in formerly("road")')
+    return {_FORMERLY: _texts_of("formerly", names)}
+
+
+def _texts_of(what: str, names: Sequence[str]) -> tuple[str, ...]:
+    # A text is a sequence of texts, too.
+    found: tuple[object, ...] = (None,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) and name for name in found):
+        raise ConfigError(f"{what} takes several names, as in {what}=('old',), and each is a text")
+    return cast("tuple[str, ...]", found)
 
 
 def expect(annotation: object, /) -> None:
@@ -144,7 +210,7 @@ def _class_of(name: Node) -> type:
             return register(found)
     raise UnreadableRecordError(
         f"this program knows no class {name!r}; define it at the top of a module that the bot imports, or "
-        "name the one that it has become with register(cls, aliases=...)"
+        f"name the one that it has become: @recorded(formerly=({name!r},))"
     )
 
 
@@ -371,11 +437,12 @@ _SCALARS: Final[Mapping[type, Callable[[Any], str]]] = {
 def decode_value(text: str) -> object:
     """Read what `encode_value` wrote; each call makes a fresh value.
 
-    A field that its class has gained since gets its default; one that it has lost is left out.
+    A field that its class has gained since gets its default, one that was renamed is found by `formerly`, one
+    that is said to be gone is left out.
 
     Raises:
         UnreadableRecordError: a class that this program doesn't know or that doesn't take what was stored,
-            another version's words, or no such text at all.
+            a field that its class has lost, another version's words, or no such text at all.
     """
     try:
         whole: Node = json.loads(text)
@@ -454,22 +521,57 @@ def _load_attrs(parts: Any) -> object:
     try:
         nodes = [stored[field] for field in names]
     except KeyError:
-        known = [field for field in attrs.fields(cls) if field.init and field.name in stored]
-        return _made_anew(cls, name, {field.alias: _load(stored[field.name]) for field in known})
-    # As it was: a converter need not give back what it is given back.
-    made, put = cls.__new__(cls), object.__setattr__
+        return _made_anew(cls, name, _renamed(cls, name, stored))
+    if len(nodes) != len(stored):
+        return _made_anew(cls, name, _renamed(cls, name, stored))
+    return _as_it_was(cls.__new__(cls), names, nodes)
+
+
+def _as_it_was(made: Any, names: Iterable[str], nodes: Iterable[Node]) -> object:
+    """With the values that it had: a converter need not give back what it is given back."""
+    put = object.__setattr__
     for field, node in zip(names, nodes, strict=True):
         put(made, field, _load(node) if type(node) in _NESTED else node)
     return made
 
 
-def _made_anew(cls: type[Any], name: str, arguments: dict[str, object]) -> object:
+def _renamed(cls: type[attrs.AttrsInstance], name: str, stored: Mapping[str, Node]) -> Mapping[str, Node]:
+    """What is stored, by the names that the fields have now."""
+    fields = attrs.fields(cls)
+    known = {field.name: field.name for field in fields}
+    for field in fields:
+        for old in field.metadata.get(_FORMERLY, ()):
+            known.setdefault(old, field.name)
+    gone = frozenset[str]().union(*(_gone.get(base, ()) for base in cls.__mro__))
+    found: dict[str, Node] = {}
+    for field_name, node in stored.items():
+        if (now := known.get(field_name)) is not None:
+            if now in found:
+                raise UnreadableRecordError(f"{name} was recorded with two fields that are its {now!r} now")
+            found[now] = node
+        elif field_name not in gone:
+            raise UnreadableRecordError(
+                f"{name} has no field {field_name!r}, and a stored value has; give what it has become "
+                f"metadata=formerly({field_name!r}), or the class @recorded(gone=({field_name!r},))"
+            )
+    return found
+
+
+def _made_anew(cls: type[attrs.AttrsInstance], name: str, stored: Mapping[str, Node]) -> object:
+    """A value whose class has changed: the fields that it has gained have their defaults."""
+    fields = attrs.fields(cls)
+    if len(stored) == len(fields):
+        return _as_it_was(cls.__new__(cls), stored, stored.values())
+    known = [field for field in fields if field.init and field.name in stored]
     try:
-        return cls(**arguments)
+        made = cast("type[Any]", cls)(**{field.alias: _load(stored[field.name]) for field in known})
+    except UnreadableRecordError:
+        raise
     except Exception as error:
         raise UnreadableRecordError(
             f"{name} doesn't take the recorded fields ({type(error).__name__}); give new fields a default"
         ) from None
+    return _as_it_was(made, stored, stored.values())
 
 
 _LOADERS: Final[Mapping[str, Callable[[Any], object]]] = {

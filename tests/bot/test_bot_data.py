@@ -13,7 +13,7 @@ import trio
 from tests.bot.rig import Chats, make_bot, say
 from triobot import Chat, Key
 from triobot.conversations.data import slots as data_module
-from triobot.errors import ConfigError, ForeignTaskError
+from triobot.errors import ConfigError, ForeignTaskError, UnreadableRecordError
 
 VISITS = Key("visits", int, default=0)
 data_module._declared.clear()
@@ -79,3 +79,26 @@ async def test_who_stops_in_the_middle_of_each_has_nothing_to_close(tmp_path: Pa
             gc.collect()
             await trio.lowlevel.checkpoint()
         assert [str(one.message) for one in complaints] == []
+
+
+async def test_what_cannot_be_read_is_said_with_its_chat_and_key(tmp_path: Path) -> None:
+    """To one who asks, and to one who goes through all of them; who goes on gets the next one."""
+    bot = make_bot(Chats(), store=f"sqlite:{tmp_path / 'bot.db'}")
+    as_text = Key("visits", str)
+
+    @bot.conversation
+    async def rest(chat: Chat) -> None: ...
+
+    async with bot.running():
+        await bot.chat(7).set(VISITS, 1)
+        await bot.chat(8).set(as_text, "two")
+        with pytest.raises(UnreadableRecordError) as caught:
+            await bot.chat(7).get(as_text)
+        assert "in chat 7, Key('visits') holds a int, and not a str; give the key an upgrade=" in str(
+            caught.value
+        )
+        each = aiter(bot.each(as_text))
+        with pytest.raises(UnreadableRecordError, match="in chat 7"):
+            await anext(each)
+        found = [pair async for pair in each]
+        assert found == [(8, "two")]

@@ -354,6 +354,7 @@ async def test_a_route_that_is_gone_waits_in_the_inbox() -> None:
         await town.rest()
         assert town.counts["unknown_signal"] == 1
         assert len(store.rows) == 1
+        assert "the bot has no route 'bot.gone'" in town.alarms[0].text
 
 
 async def test_too_many_starts_are_refused() -> None:

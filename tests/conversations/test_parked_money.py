@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import trio
 from doubles import FakeOutbox, FakeStore
@@ -13,6 +15,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentHandedOverError
+from triobot.values import formerly, register
 from triobot.wire.ids import ChatId
 from triobot.wire.operations import InquirePayment, VerifyPayment
 from triobot.wire.results import PaymentState
@@ -119,3 +122,44 @@ async def test_an_operators_end_hands_the_money_over_at_once(autojump_clock: Moc
         assert "Sorry." in town.sent(5) and "Sorry." in town.sent(7)
         (other,) = await store.payments.find(chat_id=ChatId(7), limit=9)
         assert other.state in ("closing", "check")
+
+
+async def test_a_conversation_whose_item_has_changed_is_parked_with_its_money(
+    autojump_clock: MockClock,
+) -> None:
+    """It was paid before the deploy: neither the money nor what it has said is lost."""
+    store, outbox, had = FakeStore(), FakeOutbox(), list[object]()
+
+    def selling(cls: type[Any]) -> Router:
+        bot = Router()
+        register(cls, name="parked_money.Item")
+
+        @bot.conversation(text("buy"), name="buy")
+        async def buy(chat: Chat) -> None:
+            money = await chat.charge(PRICE, "An item", item=cls())
+            await chat.ask("Where to?")
+            had.append(money.item)
+
+        @bot.aside(paid(cls), name="late")
+        async def late(chat: Chat[Paid[object]]) -> None:
+            had.append("late")
+
+        return bot
+
+    was = attrs.make_class("Item", {"size": attrs.field(default=1)}, frozen=True)
+    is_now = attrs.make_class("Item", {"width": attrs.field(default=2)}, frozen=True)
+    mended = attrs.make_class(
+        "Item", {"width": attrs.field(default=0, metadata=formerly("size"))}, frozen=True
+    )
+    async with open_town(selling(was), store=store, outbox=outbox) as town:
+        outbox.reply(YES, lambda op: isinstance(op, VerifyPayment | InquirePayment))
+        await town.says("buy")
+        await town.pays()
+        assert town.sent()[-1] == "Where to?"
+    async with open_town(selling(is_now), store=store, outbox=outbox) as town:
+        await town.says("Valiasr")
+        assert "crashed" not in town.counts
+        assert "has no field 'size'" in town.alarms[0].text
+    async with open_town(selling(mended), store=store, outbox=outbox) as town:
+        await town.rest()
+        assert had == [mended(1)]

@@ -256,6 +256,9 @@ async def test_a_signal_of_an_unknown_class_waits_in_the_inbox() -> None:
     async with open_town(router, store=store) as town:
         await town.rest()
         assert town.counts["unknown_signal"] == 1
+        (alarm,) = town.alarms
+        assert alarm.kind == "signal_unreadable"
+        assert "knows no class 'bots.newer.Moved'" in alarm.text
         await town.says("go")
         await town.dispatcher.elsewhere.signal(CHAT, Moved(1), None)
         await town.rest()

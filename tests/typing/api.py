@@ -32,7 +32,9 @@ from triobot import (
     Sender,
     Sent,
     Texts,
+    formerly,
     provide,
+    recorded,
 )
 from triobot.client import PlatformClient
 from triobot.filters import Command, by, command, join, message, press, pressed, signal, text
@@ -123,6 +125,17 @@ async def priced(chat: Chat) -> None:
     assert_type(bot.use(price), float)
     async with bot.running(provide(price, 2.5)):
         pass
+
+
+@recorded(name="shop.Parcel", formerly=("pizza.Parcel",), gone=("colour",))
+@attrs.frozen
+class Parcel:
+    street: str = attrs.field(metadata=formerly("road"))
+
+
+assert_type(Parcel("Valiasr").street, str)
+PARCEL = Key("parcel", Parcel)
+recorded(gone=("colour",))(7)  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]
 
 
 DETAILS = Key("details", Details, upgrade=lambda old: Details(0))

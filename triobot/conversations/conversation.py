@@ -8,8 +8,8 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar, cast, final
 
 import trio
@@ -19,6 +19,7 @@ from ..errors import (
     ConversationEndedError,
     ForbiddenError,
     ForeignTaskError,
+    UnreadableRecordError,
 )
 from ..journal.incarnation import (
     ContinuesAs,
@@ -422,6 +423,17 @@ class Conversation:
         """Show typing while the block runs."""
         self.enter(OperationKind.TYPING)
         return nullcontext() if self.replaying else self.services.outbox.typing(self.life.chat_id)
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Go no further than what this program can read: the conversation is parked, as it is."""
+        try:
+            yield
+        except UnreadableRecordError as error:
+            # One that isn't meant to last is better off with its end.
+            if self.route.durable:
+                self.journal.give_up(error.what)
+            raise
 
     def drain(self) -> Sequence[Event]:
         """Take what is queued."""

@@ -249,7 +249,7 @@ class Dispatcher:
             return
         self.elsewhere.came(row.seq)
         if (event := self.known(event)) is None:
-            unreadable(self, row)
+            unreadable(self, self._services, row)
             return
         if life is None:
             life = self._new_life(row.chat_id, row.seq - 1)

@@ -248,10 +248,11 @@ class Debts:
         """The conversation has taken this; with `late`, as the aside for it.
 
         Raises:
-            RecordError: this program doesn't know what was bought.
+            RecordError: this program doesn't know what was bought; the conversation is parked with it.
         """
         self._owed[captured.id] = (captured.key, late)
-        return paid_of(captured, partial(self._settle, captured.id, late=late))
+        with self._conversation.reading():
+            return paid_of(captured, partial(self._settle, captured.id, late=late))
 
     @contextmanager
     def giving(self, money: Paid[object]) -> Generator[None]:

@@ -7,13 +7,14 @@ events which the conversation had in hand: a crash takes back both or neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, final, get_origin
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final, get_origin
 
 from ...errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
 from ...seams import LARGEST_VALUE
 from ...values import decode_value, encode_value, expect
+from ...wire.ids import ChatId
 from ...wire.rules import check_text
 from ..advice import copied
 from .recorded import register_wire_values
@@ -34,6 +35,7 @@ OURS: Final = "triobot."
 """What the runtime itself keeps for a chat has names that begin so."""
 
 _declared: Final[set[str]] = set()
+_keys: Final[list[Key[Any]]] = []
 
 register_wire_values()
 
@@ -41,6 +43,11 @@ register_wire_values()
 def any_declared() -> bool:
     """Whether this program has a key at all: without one, nobody's data need be read."""
     return bool(_declared)
+
+
+def declared_keys() -> Sequence[Key[Any]]:
+    """The keys of this program."""
+    return _keys
 
 
 @final
@@ -84,6 +91,7 @@ class Key(Generic[T]):
         expect(type)
         self._default = None if default is MISSING else self.dump(default)
         _declared.add(name)
+        _keys.append(self)
 
     def __repr__(self) -> str:
         return f"Key({self.name!r})"
@@ -106,17 +114,41 @@ class Key(Generic[T]):
 
         Raises:
             KeyError: the slot is empty, and has no default.
-            UnreadableRecordError: what is stored is of another class, and nothing upgrades it.
+            UnreadableRecordError: this program can't read what is stored, or it is of another class, and
+                nothing upgrades it.
         """
         text = self._default if text is None else text
         if text is None:
             raise KeyError(self.name)
-        value = decode_value(text)
+        try:
+            value = decode_value(text)
+        except UnreadableRecordError as error:
+            raise UnreadableRecordError(f"what {self!r} holds can't be read: {error.what}") from None
         if self._fits(value):
             return cast("T", value)
+        holds = f"{self!r} holds a {type(value).__name__}"
         if self._upgrade is None:
-            raise UnreadableRecordError(f"{self!r} holds a {type(value).__name__}; give the key an upgrade=")
-        return self._upgrade(value)
+            raise UnreadableRecordError(f"{holds}, and not a {self._kind}; give the key an upgrade=")
+        try:
+            upgraded = self._upgrade(value)
+        except Exception as error:
+            what = f"{holds}, of which upgrade= makes no {self._kind}: {type(error).__name__}"
+            raise UnreadableRecordError(what) from error
+        if not self._fits(upgraded):
+            made = type(upgraded).__name__
+            raise UnreadableRecordError(f"{holds}, of which upgrade= makes a {made}, and no {self._kind}")
+        return upgraded
+
+    def load_of(self, chat_id: ChatId, text: str | None) -> T:
+        """The same, for who has several chats before him; raises as `load`, with the chat."""
+        try:
+            return self.load(text)
+        except UnreadableRecordError as error:
+            raise UnreadableRecordError(f"in chat {chat_id}, {error.what}") from error.__cause__
+
+    @property
+    def _kind(self) -> str:
+        return getattr(self._type, "__name__", repr(self._type))
 
     def _fits(self, value: object) -> bool:
         wanted: object = get_origin(self._type) or self._type
@@ -166,13 +198,16 @@ class ChatData:
     def __getitem__(self, key: Key[T]) -> T:
         """A fresh copy of the value: changing it changes nothing here.
 
+        What is stored and can't be read, or is of another class, parks the conversation here: nothing of it
+        is lost, and other code goes on from here.
+
         Raises:
             KeyError: the slot is empty, and the key has no default.
-            UnreadableRecordError: what is stored is of another class.
         """
         check_key(key)
         text = self._conversation.data.all().get(key.name)
-        value = key.load(text)
+        with self._conversation.reading():
+            value = key.load(text)
         if self._conversation.services.advice is not None:
             copy = copied(key.name, key.dump(value), value)
             if copy is not None:

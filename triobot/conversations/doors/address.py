@@ -7,6 +7,7 @@ operations; `Bot.chat` is for everybody else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, final
 
 import attrs
@@ -51,6 +52,10 @@ class Door(Protocol):
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """What the chat keeps."""
+        ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """While something that is kept is read."""
         ...
 
     async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
@@ -106,12 +111,14 @@ class Address:
 
         Raises:
             KeyError: the slot is empty, and the key has no default.
-            UnreadableRecordError: what is stored is of another class.
+            UnreadableRecordError: this program can't read what is stored, or it is of another class; names
+                the chat and the key. A conversation that asks is parked here instead.
             LocalProtocolError: the chat is not named by its id.
         """
         check_key(key)
-        data = await self._door.data(as_chat_id(self.id))
-        return key.load(data.get(key.name))
+        data = await self._door.data(chat_id := as_chat_id(self.id))
+        with self._door.reading():
+            return key.load_of(chat_id, data.get(key.name))
 
     async def set(self, key: Key[T], value: T) -> None:
         """Keep a value for the chat: its conversations see it at once, and it is durable when this returns.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TypeVar, final
 
 import attrs
@@ -79,6 +80,10 @@ class RecordedDoor:
             return dict(await house.keeping.data(chat_id))
 
         return await self._conversation.effect(OperationKind.GET, body)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """While something that is kept is read: what can't be parks the conversation."""
+        return self._conversation.reading()
 
     async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
         """Keep something for a chat."""

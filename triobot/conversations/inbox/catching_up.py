@@ -128,7 +128,7 @@ class CatchingUp:
                     continue
                 if event is None:
                     if room:
-                        unreadable(self._hall, row)
+                        unreadable(self._hall, self._services, row)
                     continue
                 delivery = Delivery(row.seq, event, row.at)
                 if not await self._hall.care.admit(life, row, delivery):
@@ -170,7 +170,7 @@ class CatchingUp:
         if self._is_the_ledgers(event) or self._hall.holds(row.seq):
             return True
         if event is None:
-            unreadable(self._hall, row)
+            unreadable(self._hall, self._services, row)
             return True
         delivery = Delivery(row.seq, event, row.at)
         if not await self._hall.care.admit(life, row, delivery):

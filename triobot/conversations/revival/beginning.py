@@ -44,7 +44,7 @@ def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]
     opening = Opening(there.event, at, there.value, there.args, there.interrupted)
     made = open_conversation(there.route, opening, now=now, jumped=jumped, data=data)
     there.value = there.given = made.value
-    world = ConversationWorld(there, None, durable=made.durable)
+    world = ConversationWorld(there, None, durable=made.durable, first=made.records())
     past = Past(jumped, _unknown_until(there, at))
     return world, Incarnation(world, [made.first], begun=[Consume((there.seq,))], past=past)
 

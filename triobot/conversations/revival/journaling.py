@@ -68,6 +68,7 @@ class ConversationWorld:
     Args:
         opened: how it began, if the row of its event says so: that row stands for the first record, and is
             consumed with the first thing that is written.
+        first: how it began otherwise, unless that is stored.
 
     An event's row may stand for the record of its being taken, too (`answers`): then nobody waits for that
     record, which is written with whatever is written next.
@@ -80,6 +81,7 @@ class ConversationWorld:
         *,
         durable: bool,
         opened: Opened | None = None,
+        first: Sequence[Record] = (),
     ) -> None:
         self.durable = durable
         self.over = self.lost = False
@@ -92,6 +94,7 @@ class ConversationWorld:
         self._id = ConversationId(conversation.seq)
         self._run = 1 if row is None else row.run
         self._opened = opened
+        self._first = first
         self._position = (0 if opened is None else opened.length) if row is None else row.position
         self._begun = row is not None
         self._in_row: tuple[int, OperationId, int] | None = None
@@ -282,6 +285,22 @@ class ConversationWorld:
             return self._consume()
         held = () if self._held is None else self._house.tidying.going(self._held.moves)
         return [*held, EndConversation(self._lease, self._id, self.now())]
+
+    def park(self, because: str, error: str | None) -> bool:
+        """Write down that it can't go on, and that it began; False if nothing more is to be written for it.
+
+        Its present turn leaves nothing behind: that is run again.
+        """
+        if self.over or self.lost or not self.durable:
+            return False
+        writes: list[Write] = []
+        if not self._begun:
+            writes += self._begin()
+            if self._opened is None:
+                writes += [*self._records(self._first), Consume((self._there.seq,))]
+            self._begun = True
+        self.write([*writes, ParkConversation(self._lease, self._id, self.now(), because, error)])
+        return True
 
     def counted(self) -> Sequence[Write]:
         """What counts it as in hand, for when the program dies."""

@@ -180,11 +180,13 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     if there.world is not None and there.world.lost:
         todo = "start the bot again, and it goes on with what is stored"
     life.house.care.tell_parked(there, because, todo)
-    if stored is None:
+    if stored is not None:
+        row, now = stored.row, there.services.clock.now()
+        life.house.write([ParkConversation(row.lease, row.id, now, because, error)])
+    elif there.world is None or not there.world.park(because, error):
         return
-    row, now = stored.row, there.services.clock.now()
-    life.house.write([ParkConversation(row.lease, row.id, now, because, error)])
-    if (said := life.kept.texts.parked) and row.parked_because is None and not there.beside:
+    new = stored is None or stored.row.parked_because is None
+    if (said := life.kept.texts.parked) and new and not there.beside:
         life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
         life.regretted()
 
