@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import attrs
+import trio
 from town import ALI, SARA, TEXTS, open_town
+from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, leave
@@ -36,8 +38,8 @@ async def test_the_second_click_answers_no_other_question() -> None:
         assert ("refused", second, "") in town.outbox.presses
 
 
-async def test_an_old_button_answers_nothing() -> None:
-    """It has expired, and says so."""
+async def test_an_old_button_answers_nothing(autojump_clock: MockClock) -> None:
+    """It has expired, and says so at once, unless the click is a second one."""
     router = Router()
     pages(router)
     async with open_town(router) as town:
@@ -45,12 +47,13 @@ async def test_an_old_button_answers_nothing() -> None:
         old, data = town.button("No")
         await town.presses("Yes")
         await town.presses("Yes")
-        await town.presses_data(data, old)
+        second = await town.presses_data(data, old)
         await town.rest()
-        town.dispatcher._answered._questions.clear()
+        await trio.sleep(12)
         late = await town.presses_data(data, old)
         await town.rest()
         assert town.sent()[-1] == "Page 2?"
+        assert ("refused", second, "") in town.outbox.presses
         assert ("refused", late, TEXTS.expired) in town.outbox.presses
 
 
@@ -68,7 +71,7 @@ async def test_somebody_elses_press_is_dropped_without_a_word() -> None:
         assert town.sent()[1] == "0 yes"
 
 
-async def test_a_late_form_has_expired() -> None:
+async def test_a_late_form_has_expired(autojump_clock: MockClock) -> None:
     """Whether or not a conversation lives; it is no answer to the next form."""
     router = Router()
 
@@ -86,7 +89,7 @@ async def test_a_late_form_has_expired() -> None:
         assert town.sent()[:2] == ["Where?", "floor 1"]
         await town.submits({"floor": "3"})
         assert town.sent()[-1] == "floor 3"
-        town.dispatcher._answered._questions.clear()
+        await trio.sleep(12)
         await town.submits({"floor": "4"}, on=first)
         assert town.sent()[-1] == TEXTS.expired
 

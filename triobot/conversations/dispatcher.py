@@ -73,7 +73,7 @@ class Dispatcher:
         self._jumps = Jumps(services, self._consumption, self._timers, self._waking)
         self._counts: Counter[str] = Counter()
         self.tidying: Final = Tidying(services.outbox, self, services.store)
-        self._answered = Answered()
+        self.answers: Final = Answered()
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event]](CHANNEL)
         # Behind from the start: what the last process left in the inbox comes first.
         self._behind = True
@@ -472,14 +472,6 @@ class Dispatcher:
     def count(self, what: str) -> None:
         """Count what happened, by word."""
         self._counts[what] += 1
-
-    def answered(self, question: str, *, again: bool = False) -> None:
-        """A question got its answer; with `again`, it gave it back."""
-        self._answered.answered(question, again=again)
-
-    def was_answered(self, question: str) -> bool:
-        """Whether a question got its answer not long ago."""
-        return question in self._answered
 
     def over(self, life: ChatLife) -> None:
         """Nothing goes on in this chat any more."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .doors.elsewhere import Elsewhere
     from .inbox.consumption import Writer
     from .life import ChatLife
+    from .questions.answered import Answered
     from .questions.tidying import Tidying
     from .revival.care import Care
 
@@ -132,12 +133,9 @@ class House(Protocol):
         """Whether a block has taken this row's event."""
         ...
 
-    def answered(self, question: str, *, again: bool = False) -> None:
-        """A question got its answer; with `again`, it gave it back."""
-        ...
-
-    def was_answered(self, question: str) -> bool:
-        """Whether a question got its answer not long ago."""
+    @property
+    def answers(self) -> Answered:
+        """Which questions got their answer a moment ago."""
         ...
 
     def room(self, life: ChatLife) -> None:

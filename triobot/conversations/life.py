@@ -257,15 +257,17 @@ class ChatLife:
         """Let a wait take an event."""
         if wait.open:
             wait.give(answer)
-            if (question := self._question_of(answer.delivery.event)) is not None:
-                self.house.answered(question)
+            self._answered(answer.delivery)
         else:
             wait.hints.append(answer)
 
     def _end(self, watch: Watch, taken: Taken) -> None:
         watch.take(taken)
-        if (question := self._question_of(taken.delivery.event)) is not None:
-            self.house.answered(question)
+        self._answered(taken.delivery)
+
+    def _answered(self, delivery: Delivery) -> None:
+        if (question := self._question_of(delivery.event)) is not None:
+            self.house.answers.answered(question, delivery.at)
 
     def _start(self, start: Start, delivery: Delivery) -> None:
         if start.beside:
@@ -540,7 +542,7 @@ class ChatLife:
         if self.house.cut:
             return
         if (question := self._question_of(delivery.event)) is not None:
-            self.house.answered(question, again=True)
+            self.house.answers.reopened(question)
         if conversation.ending is not None and self._overtaken(delivery):
             self._drop(delivery, conversation.ending.value)
         elif self._is_for(delivery, conversation) and conversation not in self.places.asides:

@@ -95,7 +95,7 @@ class Refusals:
         house.count("expired")
         house.consumed([delivery.seq])
         question = self.question_of(event)
-        if question is not None and house.was_answered(question):
+        if question is not None and house.answers.lately(question, delivery.at):
             self._tell(event, "")
         else:
             self._choose(lambda texts: texts.expired, partial(self._tell, event))

@@ -32,6 +32,7 @@ from ...wire.events import Event, Press
 from ...wire.ids import ChatId, Recipient
 from ...wire.operations import Operation
 from ..doors.elsewhere import Elsewhere
+from ..questions.answered import Answered
 from ..routes.declarations import Table
 from ..services import Services
 from ..speaking import Speech
@@ -206,15 +207,13 @@ class DryHouse:
         self.care: Final = cast("Care", _Nothing())
         self.keeping: Final = cast("Keeping", _Nothing())
         self.tidying: Final = cast("Tidying", _Tidy())
+        self.answers: Final = Answered()
 
     async def wait_written(self, until: int | None = None) -> None:
         await trio.lowlevel.checkpoint()
 
     def all_came(self, conversation: object, before: int) -> bool:
         return True
-
-    def was_answered(self, question: str) -> bool:
-        return False
 
     def life(self, chat_id: ChatId) -> None: ...
     def start(self, conversation: object) -> None: ...
@@ -239,7 +238,6 @@ class DryHouse:
     def holds(self, seq: int) -> bool:
         return False
 
-    def answered(self, question: str, *, again: bool = False) -> None: ...
     def room(self, life: object) -> None: ...
     def over(self, life: object) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Which questions got their answer not long ago: enough to know the second click of a double click."""
+"""Which questions got their answer a moment ago: enough to know the second click of a double click."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ from typing import Final, final
 
 ANSWERED: Final = 10_000
 """So many are remembered; older buttons are answered as expired."""
+DOUBLE_CLICK: Final = 3_000
+"""A click that comes so many milliseconds after the one that answered was meant as the same."""
 
 
 @final
 class Answered:
-    """The questions that were answered, newest last."""
+    """The questions that were answered, newest last, each with the arrival of its answer."""
 
     def __init__(self) -> None:
-        self._questions: dict[str, None] = {}
+        self._questions: dict[str, int] = {}
 
-    def __contains__(self, question: str) -> bool:
-        return question in self._questions
+    def lately(self, question: str, at: int) -> bool:
+        """Whether what came `at` this wall time is a second click."""
+        answered = self._questions.get(question)
+        return answered is not None and abs(at - answered) <= DOUBLE_CLICK
 
-    def answered(self, question: str, *, again: bool) -> None:
-        """A question got its answer; with `again`, it gave it back."""
+    def answered(self, question: str, at: int) -> None:
+        """A question got its answer, by what came `at` this wall time."""
         self._questions.pop(question, None)
-        if not again:
-            self._questions[question] = None
-            if len(self._questions) > ANSWERED:
-                del self._questions[next(iter(self._questions))]
+        self._questions[question] = at
+        if len(self._questions) > ANSWERED:
+            del self._questions[next(iter(self._questions))]
+
+    def reopened(self, question: str) -> None:
+        """A question gave its answer back."""
+        self._questions.pop(question, None)
