@@ -37,7 +37,7 @@ from ..journal.world import World
 from ..journals import EndConversation
 from ..money import Captured
 from ..seams import Consume, OnUnknown, Urgency, Write
-from ..wire.events import Event, Press
+from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation
 from .advice import Copy
@@ -266,6 +266,13 @@ class Conversation:
         """Whether it could leave memory without anybody's noticing."""
         there = self._incarnation
         return self.stuck or (there is not None and there.quiescent and not there.over)
+
+    def may_want(self, event: Press[object] | Submission) -> bool:
+        """Whether it can't go on, and may wait for this press or form all the same."""
+        if not self.stuck:
+            return False
+        lived = self._incarnation is not None and self._incarnation.live
+        return self.stored is None or lived or self.stored.may_want(event)
 
     def tick(self) -> None:
         """It is later than it was."""

@@ -181,6 +181,8 @@ class ChatLife:
         decision = self.decide_on(delivery, jumped=jumped)
         if isinstance(decision, Queue) and self._meets_parked(delivery):
             return True
+        if isinstance(decision, Queue) and self.places.kept_for(delivery.event):
+            self._refusals.keep(delivery)
         if isinstance(decision, Queue) and is_signal(delivery.event):
             if None not in self.places.live:
                 self.house.count("signal_kept")
@@ -203,6 +205,8 @@ class ChatLife:
         elif (decision := self._jump(delivery)) is not None:
             self._act(decision, delivery)
         elif not self._meets_parked(delivery):
+            if self.places.kept_for(event):
+                self._refusals.keep(delivery)
             return
         self.jumped.add(delivery.seq)
         self._made_room()
@@ -212,7 +216,17 @@ class ChatLife:
         event, setting, table = delivery.event, self.setting(delivery), self._table
         waits, live = self.places.waits(event)
         watches, failed = self.places.watches(event), self._filter_failed
-        return decide(event, setting, table, waits, live, failed, jumped=jumped, watches=watches)
+        return decide(
+            event,
+            setting,
+            table,
+            waits,
+            live,
+            failed,
+            jumped=jumped,
+            watches=watches,
+            kept=lambda event: bool(self.places.kept_for(event)),
+        )
 
     def _jump(self, delivery: Delivery) -> Drop | Start | End | Stop | Obey | None:
         event, setting = delivery.event, self.setting(delivery)
@@ -371,6 +385,8 @@ class ChatLife:
         event = delivery.event
         if not self._typed_until or not isinstance(event, Message | Press | Submission):
             return False
+        if any(there in self.places.asides for there in self.places.kept_for(event)):
+            return False
         sender = None if event.sender is None else event.sender.id
         until = self._typed_until
         return delivery.seq < max(until.get(None, 0), until.get(sender, 0))
@@ -385,11 +401,13 @@ class ChatLife:
         for delivery in waiting:
             event = delivery.event
             mine = self.places.live.get(self.places.owner_of(event)) is conversation
-            if not (mine and isinstance(event, Message)):
+            if not (mine and isinstance(event, Message | Press | Submission)):
                 continue
             match self.decide_on(delivery):
                 case Give(wait) | Break(wait) if wait in conversation.waits and wait not in taken:
                     taken.append(wait)
+                case _ if not isinstance(event, Message):
+                    pass  # what it could have answered is over, and it says so when its turn comes
                 case Give(wait) | Break(wait) | Tell(wait) if wait in conversation.waits:
                     typed.append(delivery)
                 case Queue():
@@ -437,6 +455,7 @@ class ChatLife:
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
         """What was queued for this owner's conversation is of no use any more; but signals are."""
         self._too_late.ended(owner, delivery.seq)
+        live = self.places.live.get(owner)
         mine = [
             earlier
             for earlier in self.mailbox
@@ -444,6 +463,7 @@ class ChatLife:
             if earlier.seq < delivery.seq
             and self.places.owner_of(earlier.event) == owner
             and not is_signal(earlier.event)
+            and all(there is live for there in self.places.kept_for(earlier.event))
         ]
         self.mailbox = [queued for queued in self.mailbox if queued not in mine]
         if owner in self.places.next:
@@ -494,7 +514,8 @@ class ChatLife:
             mine = self._is_for(delivery, conversation)
             decision: Decision | None = offer(event, setting, wait) if mine else Queue()
             if decision is None:
-                decision = unfit(event, setting, wait) if parking else Queue()
+                queues = not parking or self.places.kept_for(event)
+                decision = Queue() if queues else unfit(event, setting, wait)
             self._act(decision, delivery)
         self.mailbox.extend(queued)
 
@@ -532,7 +553,7 @@ class ChatLife:
         if _cancelled():
             return ()
         mine = [queued for queued in self.mailbox if self._is_for(queued, conversation)]
-        taken = [queued for queued in mine if not is_signal(queued.event)]
+        taken = [q for q in mine if not is_signal(q.event) and not self.places.kept_for(q.event)]
         self.mailbox = [queued for queued in self.mailbox if queued not in taken]
         self._made_room()
         return taken
@@ -572,7 +593,9 @@ class ChatLife:
             return
         owner, successor = conversation.owner, conversation.successor
         if conversation in self.places.asides:
+            kept = [queued for queued in self.mailbox if conversation in self.places.kept_for(queued.event)]
             self.places.asides.remove(conversation)
+            self._route_again(kept)
             if successor is not None and conversation.ending is Ending.CONTINUED:
                 self.begin_aside(*successor)
             elif self.places.asides_due:

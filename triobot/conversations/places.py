@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, TypeAlias, TypeVar, final
 
-from ..wire.events import Event, Leave
+from ..wire.events import Event, Leave, Press, Submission
 from ..wire.ids import SenderId
 from .conversation import Conversation, Ending
 from .doors.calls import Call, Halt, Place, asked_of
 from .routes.declarations import Per, Table
-from .routes.routing import Start
+from .routes.routing import Start, concerns
 from .running.waits import Delivery, Wait, Watch
 
 W = TypeVar("W", Wait, Watch)
@@ -84,6 +84,12 @@ class Places:
         waits = self._in_order([wait for conversation in there for wait in conversation.waits], event)
         own = self.live.get(owner)
         return waits, None if own is None else [wait for wait in waits if wait in own.waits]
+
+    def kept_for(self, event: Event) -> list[Conversation]:
+        """Those that can't go on just now, and may wait for this press or form."""
+        if not isinstance(event, Press | Submission):
+            return []
+        return [there for there in self.all() if concerns(event, there.owner) and there.may_want(event)]
 
     def watches(self, event: Event) -> list[Watch]:
         """All blocks that an event may end."""

@@ -40,6 +40,7 @@ class Refusals:
         self._kept = kept
         self._services = services
         self._regretted = -inf
+        self._kept_back: set[int] = set()
 
     def drop(self, delivery: Delivery, why: str) -> None:
         """Forget an event, and count it under this word."""
@@ -86,6 +87,17 @@ class Refusals:
                 self._house.tidy(self._chat_id, SendMessage(self._chat_id, said))
 
         self._choose(words, say)
+
+    def keep(self, delivery: Delivery) -> None:
+        """Say of a press or a form, once, that it waits until its conversation can go on."""
+        if delivery.seq in self._kept_back or delivery.at < self._services.store.opening().at:
+            return
+        self._kept_back.add(delivery.seq)
+        self._house.count("kept_while_parked")
+        if isinstance(delivery.event, Press):
+            self._choose(lambda texts: texts.parked, partial(self._tell, delivery.event))
+        else:
+            self.regret()
 
     # --- buttons and forms
 

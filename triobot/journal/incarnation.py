@@ -12,7 +12,6 @@ import random
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from hashlib import blake2b
 from typing import NoReturn, TypeVar, cast, final
 
 import trio
@@ -43,7 +42,7 @@ from .operations import TORN, enter, park, perform
 from .outline import Outline, outline
 from .patches import patched
 from .recording import next_turn
-from .records import Continued, Ended, Noted, OperationId, Record, Row, Start, Value
+from .records import Continued, Ended, Noted, OperationId, Record, Row, Start, Value, drawn
 from .scopes import Scope
 from .stimuli import Completion, Expiry, Interruption, Written
 from .turns import Turns
@@ -412,7 +411,7 @@ class Incarnation:
 
     def token(self, size: int) -> bytes:
         """Bytes that nobody can guess."""
-        return blake2b(self._draw().encode(), digest_size=size).digest()
+        return drawn(self.start.seed, self.current().next_id(), size)
 
     def upcoming(self) -> OperationId:
         """The id that the current task's next operation will have."""

@@ -11,6 +11,7 @@ and `Intended` (about to leave). They are not turns: a result becomes one when i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Final, NewType, TypeAlias, cast, final, get_args
 
 import attrs
@@ -24,6 +25,17 @@ FORMAT: Final = 1
 
 OperationId = NewType("OperationId", str)
 """A branch's path and its counter, such as ``3`` or ``2/1.4``. Scopes and nurseries count as well."""
+
+
+def drawn(seed: str, id: OperationId, size: int) -> bytes:
+    """The bytes that this operation draws: the same each time, and nobody can guess them."""
+    return blake2b(f"{seed}:{id}".encode(), digest_size=size).digest()
+
+
+def place_of(id: OperationId) -> tuple[str, int]:
+    """The path of an operation's branch, and its number there."""
+    path, dot, n = id.rpartition(".")
+    return path + dot, int(n)
 
 
 # --- outcomes

@@ -6,7 +6,6 @@ else comes; and takes its buttons away however it ends.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -26,6 +25,7 @@ from ..running.waits import Hint, Otherwise, OtherwisePolicy, Taken, Unfit, Wait
 from .arguments import check_kind, check_otherwise, check_question, check_sent
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
 from .forms import FormOf, Unreadable
+from .keys import TOKEN_BYTES, question_token
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -36,7 +36,7 @@ SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 def new_token(conversation: Conversation) -> str:
     """What tells one question's buttons from another's; nobody can guess it, and a restart gives it again."""
-    return "q" + base64.b32encode(conversation.journal.token(5)).decode().lower()
+    return question_token(conversation.journal.token(TOKEN_BYTES))
 
 
 def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | Hint:

@@ -6,6 +6,7 @@ only a text that the key itself would give is that key.
 
 from __future__ import annotations
 
+import base64
 import enum
 import re
 from typing import Any, Final, TypeVar, cast
@@ -22,7 +23,14 @@ V = TypeVar("V")
 LASTING: Final = "b"
 """In front of the keys of buttons that live as long as their message."""
 
+TOKEN_BYTES: Final = 5
+
 _INTEGER: Final = re.compile(r"-?[0-9]{1,300}", re.ASCII)
+
+
+def question_token(drawn: bytes) -> str:
+    """The token of a question that has drawn these bytes."""
+    return "q" + base64.b32encode(drawn).decode().lower()
 
 
 def encode_key(key: object) -> str:

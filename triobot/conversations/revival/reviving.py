@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 import trio
 
 from ...errors import UnreadableRecordError
-from ...journals import ConversationRow, EndConversation, ParkConversation
+from ...journals import ConversationRow, EndConversation, Journal, ParkConversation
 from ...seams import Store
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
@@ -53,21 +53,21 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
         if journal is None:
             continue
         if row.parked_because is not None and await _is_to_end(store, row):
-            _place_parked(life, row, route)
+            _place_parked(life, journal, route)
             continue
         because = why_unfit(row, table)
         if route is None or because is not None:
-            _park(life, row, route, because or "")
+            _park(life, journal, route, because or "")
             continue
         if care.condemns(row):
             because = f"{row.route} was in hand each time the program died"
-            _park(life, row, route, because, error=current_build())
+            _park(life, journal, route, because, error=current_build())
             continue
         try:
             stored = read_stored(journal)
             opening = opening_of(stored, route)
         except UnreadableRecordError as error:
-            _park(life, row, route, str(error))
+            _park(life, journal, route, str(error))
             continue
         if opening is None or not route.durable:
             _end_politely(services, life, row)
@@ -154,21 +154,30 @@ def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> N
 
 
 def _park(
-    life: ChatLife, row: ConversationRow, route: Route | None, because: str, *, error: str | None = None
+    life: ChatLife, journal: Journal, route: Route | None, because: str, *, error: str | None = None
 ) -> None:
     """Keep its place, without running it."""
-    park(_place_parked(life, row, route), because, error=error)
+    park(_place_parked(life, journal, route), because, error=error)
 
 
-def _place_parked(life: ChatLife, row: ConversationRow, route: Route | None) -> Conversation:
+def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conversation:
+    row = journal.row
     route = route or _unknown(row)
     delivery = Delivery(row.id, Join(life.chat_id, None), row.started_at)
     there = Conversation(
-        life.services, life, Start(route, None), delivery, None, row.sender_id, Stored(row, (), ())
+        life.services, life, Start(route, None), delivery, None, row.sender_id, _readable(journal)
     )
     there.stuck = True
     _place(life, there)
     return there
+
+
+def _readable(journal: Journal) -> Stored:
+    """What is stored of a conversation; of a journal that this program can't read only the row."""
+    try:
+        return read_stored(journal)
+    except UnreadableRecordError:
+        return Stored(journal.row, (), ())
 
 
 def park(there: Conversation, because: str, *, error: str | None = None) -> None:

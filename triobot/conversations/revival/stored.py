@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast, final
+from typing import Final, cast, final
 
 import attrs
 
 from ...errors import NondeterminismError, UnreadableRecordError
-from ...journal.records import Record, Row
+from ...journal.records import Done, OperationId, Record, Row, Value, drawn, place_of
 from ...journal.records import Start as StartRecord
 from ...journals import ConversationRow, Journal
 from ...values import decode_value
-from ...wire.events import Event
+from ...wire.events import Event, Press, Submission
+from ...wire.ids import MessageId
+from ...wire.results import Sent
 from ..doors.calls import Call, asked_of
+from ..questions.keys import TOKEN_BYTES, question_token
 from ..routes.declarations import Route, Table
-from ..routes.routing import Start
+from ..routes.routing import Start, token_of
 from ..running.waits import Delivery
 from .journaling import read_journal
+
+RECEIVE: Final = "receive"
+"""As what a wait is recorded."""
 
 
 @final
@@ -29,6 +35,24 @@ class Stored:
     records: Sequence[Record] = attrs.field(repr=False)
     rows: Sequence[Row] = attrs.field(repr=False)
 
+    def may_want(self, event: Press[object] | Submission) -> bool:
+        """Whether it may wait for this press or form: that of a message of its own, not answered yet.
+
+        For a conversation whose code can't be asked. In doubt it may: what is kept in vain expires later.
+        """
+        if self.row.unfinished or not self.records or not isinstance(first := self.records[0], StartRecord):
+            return True
+        done = [record for record in self.records if isinstance(record, Done)]
+        token = token_of(event)
+        if token is not None:
+            sent = _drawn_for(first.seed, token, done)
+        else:
+            sent = next((one.id for one in done if _made(one, event.message_id)), None)
+        if sent is None:
+            return False
+        lasts = token is None and isinstance(event, Press)
+        return lasts or not _answered(sent, done)
+
 
 @final
 @attrs.frozen
@@ -38,6 +62,52 @@ class Opening:
     start: Start
     delivery: Delivery
     interrupted: str | None
+
+
+def _drawn_for(seed: str, token: str, done: Sequence[Done]) -> OperationId | None:
+    """The question of this token: the operation after the one that drew it."""
+    last: dict[str, int] = {}
+    for record in done:
+        branch, n = place_of(record.id)
+        last[branch] = max(last.get(branch, 0), n)
+    for branch, n in last.items():
+        # It may be the very last, whose sending is not in the journal yet.
+        for by in range(1, n + 3):
+            if question_token(drawn(seed, OperationId(f"{branch}{by}"), TOKEN_BYTES)) == token:
+                return OperationId(f"{branch}{by + 1}")
+    return None
+
+
+def _made(record: Done, message_id: MessageId) -> bool:
+    """Whether an operation sent this message."""
+    if not record.kind.startswith("send ") or not isinstance(record.outcome, Value):
+        return False
+    try:
+        sent = decode_value(record.outcome.text)
+    except UnreadableRecordError:
+        return False
+    return isinstance(sent, Sent) and sent.id == message_id
+
+
+def _answered(question: OperationId, done: Sequence[Done]) -> bool:
+    """Whether a question is over: its branch has received what fits, or has gone on to something else."""
+    branch, asked = place_of(question)
+    for record in done:
+        where, n = place_of(record.id)
+        if where != branch or n <= asked:
+            continue
+        if record.kind == RECEIVE:
+            if not isinstance(record.outcome, Value):
+                return True
+            try:
+                taken = decode_value(record.outcome.text)
+            except UnreadableRecordError:
+                return True
+            if not isinstance(taken, tuple) or cast("tuple[object, ...]", taken)[-1] is not None:
+                return True
+        elif not record.kind.startswith("send "):
+            return True
+    return False
 
 
 def why_unfit(row: ConversationRow, table: Table) -> str | None:

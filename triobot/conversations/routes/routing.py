@@ -35,6 +35,12 @@ from .filters import Filter, Setting
 
 _QUESTION: Final = re.compile(r"q[a-z2-7]{8}\.", re.ASCII)
 
+
+def no_one_parked(event: Event) -> bool:
+    """Say that nothing is kept for a conversation that can't go on."""
+    return False
+
+
 FilterFailed: TypeAlias = Callable[[str, Exception], None]
 """Told the name of a filter, and the error that it raised."""
 
@@ -155,6 +161,7 @@ class Case:
     live: Sequence[Wait] | None
     watches: Sequence[Watch]
     failed: FilterFailed
+    kept: Callable[[Event], bool] = no_one_parked
 
 
 def decide(
@@ -167,6 +174,7 @@ def decide(
     *,
     jumped: bool = False,
     watches: Sequence[Watch] = (),
+    kept: Callable[[Event], bool] = no_one_parked,
 ) -> Decision:
     """Say where an event goes.
 
@@ -176,8 +184,10 @@ def decide(
         failed: told of filters that raise.
         jumped: the first rows were tried when it came (`jump`): routes' filters run once.
         watches: the open blocks that an event may end, of all conversations, in the order of waits.
+        kept: says of a press or a form that nobody else takes whether a conversation that can't go on just
+            now may wait for it.
     """
-    case = Case(event, setting, table, waits, live, watches, failed)
+    case = Case(event, setting, table, waits, live, watches, failed, kept)
     if (asked := asked_of(event)) is not None:
         return _asked(asked, case)
     if is_payment(event):
@@ -251,6 +261,10 @@ def _question(case: Case) -> Decision | None:
 
 def _newest_wait(case: Case) -> Decision | None:
     return _first(case.event, case.setting, (w for w in case.waits if w.open), also=True)
+
+
+def _parked(case: Case) -> Decision | None:
+    return Queue() if case.kept(case.event) else None
 
 
 def _question_over(case: Case) -> Decision | None:
@@ -336,6 +350,12 @@ ROWS: Final[tuple[Row, ...]] = (
         "its conversation, live or aside",
         _newest_wait,
         within=True,
+    ),
+    Row(
+        "parked",
+        "a conversation that can't go on just now, if the button or form is of a message of its own",
+        "kept until the conversation goes on or ends; a press is answered with the words for it",
+        _parked,
     ),
     Row(
         "over",
