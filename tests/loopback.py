@@ -70,8 +70,9 @@ class Platform:
         held: chats whose operations are not answered before `release`.
         status: what every operation is answered with.
         dead: connections are closed without an answer.
-        fault: says for an operation of a chat which status it is answered with; empty is an end of the
-            connection without an answer, and None leaves it to `status`.
+        fault: says for an operation of a chat which status it is answered with; None leaves it to `status`.
+            Instead of a status: ``slow`` is an answer after two seconds, ``taken`` an end of the connection
+            behind what was done, and empty one before it.
         echo: every answer repeats the request, token and all, and leads elsewhere.
     """
 
@@ -120,18 +121,22 @@ class Platform:
         chat = int(fields.get("chat_id", ["0"])[0])
         while chat in self.held:
             await self._waiting.park()
-        self._count += 1
-        if (fault := self.fault(chat)) is not None:
-            if fault:
-                await line.answer(fault, b'{"error": "told to"}')
-            else:
+        match self.fault(chat):
+            case None:
+                pass
+            case b"slow":
+                await trio.sleep(2)
+            case b"taken":
+                self._take(chat, head, fields)
                 await line.stream.aclose()
-            return
-        if self.status.startswith(b"200") and b"/sendMessage" in head.split(b"\r\n")[0]:
-            self.texts[chat].append(fields["data"][0])
-            for row in json.loads(fields.get("inline_keyboard", ["[]"])[0]):
-                newest = {button["text"]: (button["cb_data"], self._count) for button in row}
-                self.buttons[chat] = newest
+                return
+            case b"":
+                await line.stream.aclose()
+                return
+            case status:
+                await line.answer(status, b'{"error": "told to"}')
+                return
+        self._take(chat, head, fields)
         result = {"id": self._count} if self.status.startswith(b"200") else {"error": "told to"}
         if self.echo:
             told = f"{head.decode()} {body.decode()} {parse_qs(body.decode())}"
@@ -140,6 +145,15 @@ class Platform:
             await line.answer(status, json.dumps(result).encode())
         else:
             await line.answer(self.status, json.dumps(result).encode())
+        self._arrived.unpark_all()
+
+    def _take(self, chat: int, head: bytes, fields: dict[str, list[str]]) -> None:
+        self._count += 1
+        if self.status.startswith(b"200") and b"/sendMessage" in head.split(b"\r\n")[0]:
+            self.texts[chat].append(fields["data"][0])
+            for row in json.loads(fields.get("inline_keyboard", ["[]"])[0]):
+                newest = {button["text"]: (button["cb_data"], self._count) for button in row}
+                self.buttons[chat] = newest
         self._arrived.unpark_all()
 
 

@@ -123,6 +123,7 @@ def command_for(name: str, sock: socket.socket, stack: Stack, module: Path = BOT
 async def start_bot(
     name: str,
     *,
+    module: Path = BOTS,
     stack: Stack = "ours",
     platform: str,
     store: Path,
@@ -132,9 +133,9 @@ async def start_bot(
     log: Path | None = None,
     ready: bytes = b" 200 ",
 ) -> BotProcess:
-    """Start a bot of `bots.py` on an inherited socket, and wait until it is ready."""
+    """Start a bot of a module on an inherited socket, and wait until it is ready."""
     return await start_process(
-        [*command_for(name, sock, stack), *arguments],
+        [*command_for(name, sock, stack, module), *arguments],
         sock=sock,
         environ=environment(TRIOBOT_BASE_URL=platform, TRIOBOT_STORE=f"sqlite:{store}", **environ),
         log=log,
