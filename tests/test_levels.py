@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "arrivals": WIRE | {"journals"},
     "seams": WIRE | {"alarm_kinds", "arrivals", "jobs", "journals", "money"},
     "alarms": SEAMS,
-    "settings": {"errors", "secrets"},
+    "settings": {"errors", "secrets", "webhook"},
     "http": {"errors"},
     **dict.fromkeys(L3, SEAMS),
     "client": HTTP,

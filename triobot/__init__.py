@@ -38,6 +38,7 @@ from .secrets import Secret as Secret
 from .settings import Settings as Settings
 from .values import formerly as formerly
 from .values import recorded as recorded
+from .webhook.limits import Limits as Limits
 from .wire.content import Audio as Audio
 from .wire.content import Contact as Contact
 from .wire.content import Content as Content

@@ -48,7 +48,6 @@ from .settings import Settings, read_environment
 from .twin import open_beside
 from .watchdog import watched_loop
 from .webhook.endpoint import Endpoint
-from .webhook.limits import Limits
 from .webhook.serving import serve
 from .webhook.traffic import Traffic
 from .wire.content import Media
@@ -255,7 +254,7 @@ class Bot(Router):
             open_intake(settings, clock or self._clock, self._hook) as intake,
             trio.open_nursery() as listener,
         ):
-            limits, traffic = Limits(), Traffic()
+            limits, traffic = settings.limits, Traffic()
             endpoint = Endpoint(
                 intake.inbox, intake.secrets, limits=limits, readiness=intake.readiness, traffic=traffic
             )

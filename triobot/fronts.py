@@ -18,7 +18,6 @@ from .runtime import Intake
 from .settings import Settings
 from .webhook.app import build_app, mount_endpoint
 from .webhook.endpoint import Endpoint
-from .webhook.limits import Limits
 
 log: Final = logging.getLogger("triobot")
 
@@ -67,7 +66,12 @@ class AsgiBot:
         await receive()
         try:
             async with self._bot.running() as intake:
-                self._app = build_app(intake.inbox, intake.secrets, readiness=intake.readiness)
+                self._app = build_app(
+                    intake.inbox,
+                    intake.secrets,
+                    limits=intake.settings.limits,
+                    readiness=intake.readiness,
+                )
                 started = True
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
@@ -148,7 +152,7 @@ class Mounted:
                         self._endpoint = Endpoint(
                             intake.inbox,
                             intake.secrets,
-                            limits=Limits(),
+                            limits=intake.settings.limits,
                             readiness=intake.readiness,
                             prefix=self._prefix,
                         )

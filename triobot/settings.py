@@ -11,6 +11,7 @@ import attrs
 
 from .errors import ConfigError
 from .secrets import Secret
+from .webhook.limits import LIMITS, Limits
 
 DEFAULT_BASE_URL: Final = "https://api.gap.im"
 
@@ -28,6 +29,7 @@ _VARIABLES: Final = (
     "TRIOBOT_USERNAME",
     "TRIOBOT_DEVELOPMENT",
     "TRIOBOT_RETENTION_DAYS",
+    *(f"TRIOBOT_{name.upper()}" for name in LIMITS),
 )
 
 log: Final = logging.getLogger("triobot")
@@ -56,6 +58,8 @@ class Settings:
         max_amount: above this nothing is charged, as a guard against a mistake in an amount.
         retention_days: how long the store keeps conversations that crashed, for a look at their journals, and
             requests that nobody could read (``TRIOBOT_RETENTION_DAYS``).
+        limits: how much the webhook takes, and how long it waits (each by its own variable, such as
+            ``TRIOBOT_CONNECTIONS``).
         grace: seconds that a stop gives to what is being done.
         development: tell a developer, in the log, of habits that hurt later (``TRIOBOT_DEVELOPMENT=1``);
             on under ``triobot talk`` and in tests, off when a bot runs in earnest.
@@ -79,6 +83,7 @@ class Settings:
     charge_hosts: tuple[str, ...] = ()
     max_amount: int | None = None
     retention_days: int = 7
+    limits: Limits = attrs.field(factory=Limits)
     grace: float = 10.0
     allow_insecure: bool = False
     development: bool = False
@@ -137,6 +142,7 @@ def read_environment(environ: Mapping[str, str]) -> Settings:
         public_url=_variable(environ, "TRIOBOT_PUBLIC_URL"),
         username=_variable(environ, "TRIOBOT_USERNAME"),
         development=_variable(environ, "TRIOBOT_DEVELOPMENT") not in (None, "0"),
+        limits=_limits(environ),
         retention_days=_days(_variable(environ, "TRIOBOT_RETENTION_DAYS"), defaults.retention_days),
     )
 
@@ -151,6 +157,11 @@ def _variable(environ: Mapping[str, str], name: str) -> str | None:
         return Path(place).read_text(encoding="utf-8").strip() or None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{name}_FILE: the file {place!r} can't be read ({type(error).__name__})") from None
+
+
+def _limits(environ: Mapping[str, str]) -> Limits:
+    given = {name: _variable(environ, f"TRIOBOT_{name.upper()}") for name in LIMITS}
+    return Limits.read({name: text for name, text in given.items() if text is not None})
 
 
 def _port(text: str | None, default: int) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from triobot import Bot, Secret, Settings
 from triobot.errors import ConfigError
 from triobot.settings import read_environment
+from triobot.webhook.limits import LIMITS, Limits
 
 
 def test_nothing_set_is_the_defaults() -> None:
@@ -34,6 +36,10 @@ def test_every_variable_is_read() -> None:
             "TRIOBOT_USERNAME": "pizza",
             "TRIOBOT_DEVELOPMENT": "1",
             "TRIOBOT_RETENTION_DAYS": "30",
+            "TRIOBOT_CONNECTIONS": "100",
+            "TRIOBOT_CONNECTIONS_PER_ADDRESS": "none",
+            "TRIOBOT_SHARED_ADDRESSES": "203.0.113.7, 10.0.0.0/8",
+            "TRIOBOT_IDLE_SECONDS": "2.5",
         }
     )
 
@@ -48,7 +54,23 @@ def test_every_variable_is_read() -> None:
         username="pizza",
         development=True,
         retention_days=30,
+        limits=Limits(
+            connections=100,
+            connections_per_address=None,
+            shared_addresses=("203.0.113.7", "10.0.0.0/8"),
+            idle_seconds=2.5,
+        ),
     )
+
+
+def test_every_limit_has_a_variable() -> None:
+    """Under its own name, and none of them shares it with a setting."""
+    values = {name: "7" for name in LIMITS if name != "shared_addresses"}
+
+    limits = read_environment({f"TRIOBOT_{name.upper()}": value for name, value in values.items()}).limits
+
+    assert {name: getattr(limits, name) for name in values} == dict.fromkeys(values, 7)
+    assert not set(LIMITS) & {field.name for field in attrs.fields(Settings)}
 
 
 def test_a_file_stands_for_its_variable(tmp_path: Path) -> None:
@@ -67,6 +89,11 @@ def test_a_file_stands_for_its_variable(tmp_path: Path) -> None:
         ({"TRIOBOT_PORT": "eighty"}, "must be a number"),
         ({"TRIOBOT_PORT": "۸۰"}, "must be a number"),
         ({"TRIOBOT_PORT": "70000"}, "from 0 to 65535"),
+        ({"TRIOBOT_CONNECTIONS": "many"}, "connections must be a number, such as 4096"),
+        ({"TRIOBOT_CONNECTIONS": "0"}, "connections must be above zero"),
+        ({"TRIOBOT_CONNECTIONS": "۸۰"}, "connections must be a number"),
+        ({"TRIOBOT_BODY_BYTES": "1.5"}, "body_bytes must be a number"),
+        ({"TRIOBOT_SHARED_ADDRESSES": "proxy.example"}, "no address or network"),
     ],
 )
 def test_what_is_wrong_is_said(environ: dict[str, str], said: str) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Awaitable, Callable
+import resource
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -12,7 +15,7 @@ import pytest
 import trio
 
 from tests.loopback import Users, open_platform, text_event
-from tests.processes.process import SECRET, get, running_bot
+from tests.processes.process import ROOT, SECRET, get, running_bot
 
 pytestmark = pytest.mark.processes
 
@@ -33,6 +36,7 @@ def field(**fields: object) -> bytes:
     return urlencode(fields).encode()
 
 
+PLACES = 100
 NESTED = b'{"chat_id": 66, "type": "text", "from": "{}", "data": ' + b"[" * 200_000
 # What is asked, and the statuses that are right; an empty set: whatever, as long as nobody else is harmed.
 HOSTILE: dict[str, tuple[bytes, set[int]]] = {
@@ -192,3 +196,76 @@ async def test_slow_and_truncated_senders_keep_nobody_waiting(
                 nursery.cancel_scope.cancel()
             assert await process.stop() == 0
         assert dict(platform.texts) == dict(users.accepted)
+
+
+@contextlib.asynccontextmanager
+async def attacked(kind: str, many: int, port: int) -> AsyncGenerator[None]:
+    """An attacker in a process of its own, which opens another connection for each that is closed on it."""
+    command = [sys.executable, "-m", "tests.benchmarks.attacker", kind, str(many), str(port), SECRET]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(trio.run_process, command, cwd=ROOT, check=False))
+        yield
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("kind", ["silent", "heads", "bodies", "strange", "busy", "unread"])
+async def test_a_full_listener_hears_each_good_event(tmp_path: Path, kind: str) -> None:
+    """More connections than there are places, in a process of their own: no good event fails."""
+    many = 600 if kind == "busy" else 3 * PLACES
+    async with open_platform() as platform:
+        environ = {"TRIOBOT_CONNECTIONS": str(PLACES)}
+        store = tmp_path / "bot.db"
+        async with running_bot("bot", platform=platform.url, store=store, environ=environ) as (process, port):
+            users = Users(port, f"/{SECRET}")
+            async with attacked(kind, many, port):
+                await _until_full(process.popen.pid)
+                await _ten_are_heard(users)
+                await platform.wait_until(lambda: platform.total == 10)
+            assert await process.stop() == 0
+        assert dict(platform.texts) == dict(users.accepted)
+
+
+async def test_descriptors_that_run_out_cost_no_event_and_few_lines(tmp_path: Path) -> None:
+    """Who waits for longest gives way, and the log is not flooded."""
+    log = tmp_path / "log"
+    async with open_platform() as platform:
+        store = tmp_path / "bot.db"
+        async with running_bot("bot", platform=platform.url, store=store, log=log) as (process, port):
+            users = Users(port, f"/{SECRET}")
+            pid = process.popen.pid
+            _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (_open_files(pid) + 60, hard))
+            async with attacked("silent", 300, port):
+                with trio.fail_after(30):
+                    while "can be taken now" not in process.output:
+                        await trio.sleep(0.05)
+                await _ten_are_heard(users)
+                await platform.wait_until(lambda: platform.total == 10)
+            assert await process.stop() == 0
+        assert process.output.count("can be taken now") == 1
+        assert len(process.output.splitlines()) < 20
+        assert dict(platform.texts) == dict(users.accepted)
+
+
+async def _ten_are_heard(users: Users) -> None:
+    """Each over a connection of its own, two at a time."""
+
+    async def say(first: int) -> None:
+        for number in range(first, first + 5):
+            async with users.connect() as line:
+                assert await users.say(line, number, "hello") == 200
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, 1)
+            nursery.start_soon(say, 6)
+
+
+async def _until_full(pid: int) -> None:
+    with trio.fail_after(30):
+        while _open_files(pid) < PLACES:
+            await trio.sleep(0.05)
+
+
+def _open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))

@@ -315,30 +315,54 @@ async def test_no_log_holds_the_secret(caplog: pytest.LogCaptureFixture) -> None
     assert "private" not in shown
 
 
-async def test_connections_beyond_the_limit_wait_their_turn() -> None:
+async def test_connections_beyond_the_limit_wait_for_those_in_hand() -> None:
     async with serving(limits=Limits(connections=1, idle_seconds=5)) as rig:
+        rig.store.gate = trio.Event()
         first = await rig.connect()
         await first.send_all(post(form("0"), close=False))
-        await read_answer(first)
+        await until(lambda: rig.store.waiting_at_gate == 1)
         second = await rig.connect()
         await second.send_all(post(form("1")))
         with trio.move_on_after(0.05) as waited:
             await read_all(second)
         assert waited.cancelled_caught
-        await first.aclose()
+        rig.store.gate.set()
+        assert status(await read_answer(first)) == 200
         with trio.fail_after(1):
+            # The first has nothing in hand any more, and gives way.
             assert status(await read_all(second)) == 200
+        assert await read_all(first) == b""
+        await first.aclose()
         await second.aclose()
 
 
-async def test_one_address_may_be_held_to_its_share() -> None:
-    async with serving(limits=Limits(connections_per_address=1)) as rig:
-        async with await rig.connect() as first:
-            await first.send_all(post(form("0"), close=False))
-            await read_answer(first)
-            assert await rig.ask(post(form("1"))) == b""
-        await trio.sleep(0.02)
-        assert status(await rig.ask(post(form("2")))) == 200
+async def test_one_address_is_held_to_its_share() -> None:
+    """A new connection closes the one that waits for longest; where all are in hand, it is closed itself."""
+    limits = Limits(connections_per_address=1, shared_addresses=())
+    async with serving(limits=limits) as rig, await rig.connect() as first:
+        await first.send_all(post(form("0"), close=False))
+        await read_answer(first)
+        async with await rig.connect() as second:
+            rig.store.gate = trio.Event()
+            await second.send_all(post(form("1"), close=False))
+            await until(lambda: rig.store.waiting_at_gate == 1)
+            assert await read_all(first) == b""
+            assert await rig.ask(post(form("2"))) == b""
+            rig.store.gate.set()
+            assert status(await read_answer(second)) == 200
+        assert status(await rig.ask(post(form("3")))) == 200
+
+    assert rig.texts == ["0", "1", "3"]
+
+
+async def test_a_proxy_s_address_is_not_held_to_one_s_share() -> None:
+    """What comes from this machine or a private network is many senders', unless somebody says otherwise."""
+    async with serving(limits=Limits(connections_per_address=1)) as rig, await rig.connect() as first:
+        await first.send_all(post(form("0"), close=False))
+        await read_answer(first)
+        assert status(await rig.ask(post(form("1")))) == 200
+        await first.send_all(post(form("2")))
+        assert status(await read_all(first)) == 200
 
 
 class TestStopping:

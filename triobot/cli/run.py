@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -17,6 +17,7 @@ from .terminal import set_up_logging
 
 if TYPE_CHECKING:
     from ..settings import Settings
+    from ..webhook.limits import Limits
 
 _DETAILS: Final = """\
 The bot is named by module or by file; without ":name" it is the variable `bot`.
@@ -48,6 +49,13 @@ def declare(commands: Commands) -> None:
     parser.add_argument("--tls-key", metavar="FILE", help="its key, if that is in a file of its own")
     parser.add_argument("--store", metavar="URL", help="sqlite:PATH or memory: (default sqlite:triobot.db)")
     parser.add_argument(
+        "--limit",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a limit of the webhook, such as connections=1000 (docs/running.md lists them); repeatable",
+    )
+    parser.add_argument(
         "--access-log", action="store_true", help="log each request to the webhook, without its path"
     )
     parser.add_argument(
@@ -76,6 +84,7 @@ def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settin
         )
     return attrs.evolve(
         settings,
+        limits=_limits(settings.limits, arguments.limit),
         host=settings.host if arguments.host is None else arguments.host,
         port=settings.port if arguments.port is None else arguments.port,
         fd=settings.fd if fd is None else fd,
@@ -85,6 +94,17 @@ def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settin
         store=settings.store if arguments.store is None else arguments.store,
         grace=settings.grace if arguments.grace is None else arguments.grace,
     )
+
+
+def _limits(limits: Limits, given: Sequence[str]) -> Limits:
+    from ..webhook.limits import Limits
+
+    pairs = [one.partition("=") for one in given]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise ConfigError("a limit is given as NAME=VALUE, such as --limit connections=1000")
+    values = {name: value for name, _, value in pairs}
+    read = Limits.read(values)
+    return attrs.evolve(limits, **{name: getattr(read, name) for name in values})
 
 
 def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:

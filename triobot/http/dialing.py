@@ -10,7 +10,7 @@ from typing import TypeAlias
 import httpx
 import trio
 
-from .links import Link, PlainLink, TlsLink
+from .links import Link, PlainLink, TlsLink, detached
 from .pool import Origin
 
 Report: TypeAlias = Callable[[str], Awaitable[None]]
@@ -46,7 +46,7 @@ async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], report: Re
         if report is not None:
             await report("connection.connect_tcp.complete")
         if origin.scheme == "http":
-            return PlainLink(stream)
+            return PlainLink(detached(stream.socket))
         if report is not None:
             await report("connection.start_tls.started")
         try:

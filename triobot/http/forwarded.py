@@ -56,7 +56,7 @@ class Proxies:
     def sender(self, request: Incoming, peer: tuple[str, int] | None, *, secured: bool) -> Sender:
         """Who sent this. Without a trusted proxy the headers are anybody's words."""
         direct = Sender(peer, "https" if secured else "http")
-        if not (self._unix if peer is None else self._trusts(peer[0])):
+        if not self.trusts(None if peer is None else peer[0]):
             return direct
         scheme = direct.scheme
         for name, value in request.headers:
@@ -73,11 +73,14 @@ class Proxies:
             except ValueError:
                 break
             found = (address, 0)
-            if not self._trusts(address):
+            if not self.trusts(address):
                 break
         return found
 
-    def _trusts(self, host: str) -> bool:
+    def trusts(self, host: str | None) -> bool:
+        """Whether one of them is at this host; None stands for whoever comes through a path."""
+        if host is None:
+            return self._unix
         try:
             address = ipaddress.ip_address(host.partition("%")[0])
         except ValueError:

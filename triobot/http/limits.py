@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 import attrs
 
 from ..errors import ConfigError
+
+PRIVATE: Final = (
+    *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
+    *("::1", "fc00::/7", "fe80::/10", "unix"),
+)
+"""The addresses of this machine and of private networks."""
 
 
 @final
@@ -22,11 +28,19 @@ class ServingLimits:
             `idle_seconds` more. Then the connection is closed.
         send_seconds: how long a write may wait for a sender that doesn't read its answers; up to a quarter of
             `idle_seconds` more. Then the connection is closed.
+        send_bytes: about how many bytes of answers the kernel holds for a sender that doesn't read them;
+            None: as many as it thinks right for long answers, some megabytes.
         linger_seconds: how long what is still sent is read and thrown away after an answer to a request
             that has not come to its end, so that the answer reaches a sender that reads only after it has
             written.
-        connections: how many are open at once; further ones wait in the kernel's queue.
-        connections_per_address: the same for one peer, or None. More: the connection is closed.
+        connections: how many are open at once; never more than the process may have, less what it needs for
+            other things. One more: the connection whose sender has kept us waiting for longest is closed;
+            where all have a request in hand, the new one waits in the kernel's queue.
+        connections_per_address: the same for one IPv4 address or one IPv6 network of 64 bits, or None. One
+            more: as above, among that sender's; where all have a request in hand, the new one is closed.
+        shared_addresses: addresses and networks that many senders share, such as a proxy's: what comes from
+            these, or through a path, is not bounded as one sender's.
+        spare_descriptors: files that the process is to open besides connections: its store, its own requests.
         settle_seconds: at a stop, how long connections that are open may still bring a request.
         grace_seconds: at a stop, how long requests that are in hand may take to be answered.
 
@@ -40,11 +54,15 @@ class ServingLimits:
     body_seconds: float = 60.0
     # nginx: send_timeout 60 s; our answers are short, a place is dear.
     send_seconds: float = 30.0
-    # nginx: lingering_timeout 5 s; a platform's client is no browser on a slow line.
-    linger_seconds: float = 1.0
-    # Below the usual 1,024 descriptors of a process, which others share.
-    connections: int = 512
-    connections_per_address: int | None = None
+    send_bytes: int | None = None
+    # nginx: lingering_timeout 5 s. Who is sent away sooner only comes back sooner.
+    linger_seconds: float = 5.0
+    # Enough to bear with thousands that say nothing until their time is over, at some 10 kB each.
+    connections: int = 4096
+    connections_per_address: int | None = 128
+    # This machine's own, and those of private networks, where proxies are.
+    shared_addresses: tuple[str, ...] = PRIVATE
+    spare_descriptors: int = 128
     settle_seconds: float = 0.25
     grace_seconds: float = 10.0
 

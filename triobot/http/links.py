@@ -73,12 +73,10 @@ class Link(Protocol):
 
 @final
 class PlainLink:
-    """A link over a socket."""
+    """A link over a socket, which it takes over."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        made = stream.socket
-        family, kind, proto = made.family, made.type, made.proto
-        self._sock = socket.socket(family, kind, proto, fileno=made.detach())
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
         self._sock.setblocking(False)
         self._fd = self._sock.fileno()
         self.wrote = False
@@ -151,7 +149,7 @@ class PlainLink:
 
 @final
 class TlsLink:
-    """A link through TLS, which has been agreed on already."""
+    """A link through TLS; what has not been agreed on yet is agreed on by the first that reads or writes."""
 
     def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
         self._stream = stream
@@ -189,6 +187,12 @@ class TlsLink:
     def close(self) -> None:
         """See `Link`."""
         self._socket.close()
+
+
+def detached(made: trio.socket.SocketType) -> socket.socket:
+    """The socket under one of Trio's, which is of no more use then."""
+    family, kind, proto = made.family, made.type, made.proto
+    return socket.socket(family, kind, proto, fileno=made.detach())
 
 
 class _HasSocket(Protocol):

@@ -1,22 +1,49 @@
-"""Accept connections, bound them, watch over those that wait, and stop without refusing anybody."""
+"""Accept connections, bound them, watch over those that wait, and stop without refusing anybody.
+
+A listener that is full makes room: it closes the connection whose sender has kept it waiting for longest,
+with a request, the rest of one, or the reading of an answer. A connection whose request is in hand is never
+among these, so that whoever holds places without using them holds up nobody who does.
+"""
 
 from __future__ import annotations
 
+import errno
+import ipaddress
 import logging
+import math
+import resource
+import select
+import socket
 import ssl
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache
 from typing import Final, cast, final
 
+import attrs
 import trio
 
+from .forwarded import Proxies
 from .limits import ServingLimits
-from .links import Link, PlainLink, TlsLink
+from .links import Link, PlainLink, TlsLink, detached
 from .server_connection import Noted, ServerConnection
 from .talk import Handler
 
 _log: Final = logging.getLogger("triobot.http")
+
+# As many are taken before the others have their turn.
+_AT_ONCE: Final = 32
+_BEHIND: Final = 8
+# How soon to look again, when nobody keeps a full listener waiting.
+_PAUSE: Final = 0.02
+# When descriptors run out, so many are left to the rest of the process; for so long before more are tried.
+_LEFT_FREE: Final = 8
+_SCARCE_FOR: Final = 60.0
+_BACK_OFF: Final = 0.1
+_LOGGED_EVERY: Final = 60.0
+
+_SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_NO_LISTENER: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
 
 
 async def serve_listeners(
@@ -38,23 +65,22 @@ async def serve_listeners(
 
     Args:
         handler: called for each request, in the task of its connection.
-        listeners: closed at the end.
+        listeners: taken over, and closed at the end.
         shutdown: set it to stop.
-        limits: of connections and time.
+        limits: of connections and time; fewer connections where the process may not open as many files.
         tls: the server's certificate; None: plain.
         noted: told of each answer.
 
     Cancellation: *forceful*: closes listeners and connections at once; requests in hand get no answer.
     """
-    server = _Server(handler, limits, tls, noted)
-    gates = [_Gate(listener, server.room) for listener in listeners]
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    server = _Server(handler, within_descriptors(limits, soft), tls, noted)
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
-            accepting.start_soon(
-                partial(trio.serve_listeners, server.talk, gates, handler_nursery=connections)
-            )
+            for listener in listeners:
+                accepting.start_soon(server.accept, detached(listener.socket), connections)
             accepting.start_soon(server.close_the_slow)
-            # The sockets listen already: whoever connects now waits for the task above to run.
+            # The sockets listen already: whoever connects now waits for the tasks above to run.
             task_status.started()
             await shutdown.wait()
             server.stopping = True
@@ -70,97 +96,203 @@ class _Server:
     def __init__(
         self, handler: Handler, limits: ServingLimits, tls: ssl.SSLContext | None, noted: Noted | None
     ) -> None:
-        self.room: Final = trio.Semaphore(limits.connections, max_value=limits.connections)
         self.stopping = False
         self._handler = handler
         self._limits = limits
         self._tls = tls
         self._noted = noted
-        self._peers: Counter[str] = Counter()
+        self._most = limits.connections
+        self._scarce_until = -math.inf
+        self._shared = lru_cache(1024)(Proxies(limits.shared_addresses).trusts)
         self._open: set[ServerConnection] = set()
-        self._busy = 0
-        self._none_open = trio.Event()
+        self._counts: Counter[str] = Counter()
+        # Of everybody, and of those senders that came to their bound: what waited when last looked, the
+        # oldest at the end. One look serves as many as it found.
+        self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
+        # How many requests that came behind others, on all connections, may begin between two turns of all.
+        self._turnstile = trio.CapacityLimiter(_BEHIND)
+        self._tasks = 0
+        self._none_left = trio.Event()
+        self._told: dict[str, float] = {}
 
-    async def talk(self, stream: trio.SocketStream) -> None:
-        """Serve one connection to its end. Its failures are its own."""
-        peer = _peer(stream)
-        name = "" if peer is None else peer[0]
+    # --- accepting
+
+    async def accept(self, listener: socket.socket, connections: trio.Nursery) -> None:
+        """Take whoever comes to this socket, which is closed at the end."""
+        with listener:
+            listener.setblocking(False)
+            come = select.poll()
+            come.register(listener, select.POLLIN)
+            while True:
+                await trio.lowlevel.wait_readable(listener)
+                if pause := self._take_some(listener, come, connections):
+                    await trio.sleep(pause)
+
+    def _take_some(self, listener: socket.socket, come: select.poll, connections: trio.Nursery) -> float:
+        """Take those that have come; how long to wait before any more can be taken."""
+        for _ in range(_AT_ONCE):
+            if self._is_full():
+                if not come.poll(0):
+                    break
+                if not self._make_room():
+                    # Requests are in hand on all of them: whoever comes waits in the kernel's queue.
+                    return _PAUSE
+            try:
+                made, address = listener.accept()
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno in _NO_LISTENER:
+                    raise
+                if error.errno in _SCARCE:
+                    self._leave_free(error)
+                    return _BACK_OFF
+                # That one's own failure, such as having left again.
+            else:
+                self._admit(made, _named(address), connections)
+        return 0.0
+
+    def _is_full(self) -> bool:
+        if self._most < self._limits.connections and trio.current_time() >= self._scarce_until:
+            self._most = self._limits.connections
+        if len(self._open) < self._most:
+            return False
+        self._tell("full", "all %d connections are taken; those that wait for longest give way", self._most)
+        return True
+
+    def _make_room(self, sender: str | None = None) -> bool:
+        """Close the connection that has been kept waiting for longest: of all, or of one sender's."""
+        waiting = self._waiting.setdefault(sender, [])
+        for anew in (False, True):
+            if anew:
+                waiting += self._kept_waiting(sender)
+            while waiting:
+                since, connection = waiting.pop()
+                if connection in self._open and connection.give_way(since):
+                    self._forget(connection)
+                    return True
+        return False
+
+    def _kept_waiting(self, sender: str | None) -> list[tuple[float, ServerConnection]]:
+        now = trio.current_time()
+        found = [
+            (since, connection)
+            for connection in self._open
+            if (sender is None or connection.sender == sender)
+            and (since := connection.kept_waiting_since) <= now
+        ]
+        found.sort(key=lambda pair: -pair[0])
+        return found
+
+    def _admit(self, made: socket.socket, peer: tuple[str, int] | None, connections: trio.Nursery) -> None:
+        host = None if peer is None else peer[0]
+        sender = "" if host is None else counted_as(host)
         most = self._limits.connections_per_address
-        self._busy += 1
-        self._peers[name] += 1
-        try:
-            if most is None or self._peers[name] <= most:
-                await self._serve(stream, peer)
-        except Exception as error:
-            # Strangers decide what comes in here; the others' requests must not pay for it.
-            _log.warning("a connection ended with %s", type(error).__name__)
-            _log.debug("a connection failed", exc_info=error)
-        finally:
-            stream.socket.close()
-            self._peers[name] -= 1
-            if not self._peers[name]:
-                del self._peers[name]
-            self._busy -= 1
-            if not self._busy:
-                self._none_open.set()
-            self.room.release()
-
-    async def _serve(self, stream: trio.SocketStream, peer: tuple[str, int] | None) -> None:
-        server = _named(stream.socket.getsockname())
-        link = await self._link(stream)
-        if link is None:
+        if (
+            most is not None
+            and self._counts[sender] >= most
+            and not self._shared(host)
+            and not self._make_room(sender)
+        ):
+            made.close()
             return
-        connection = ServerConnection(
-            link,
-            self._handler,
-            self._limits,
-            peer=peer,
-            server=server,
-            secured=self._tls is not None,
-            stopping=lambda: self.stopping,
-            noted=self._noted,
-        )
+        try:
+            connection = ServerConnection(
+                self._link(made),
+                self._handler,
+                self._limits,
+                sender=sender,
+                peer=peer,
+                server=_named(made.getsockname()),
+                secured=self._tls is not None,
+                stopping=lambda: self.stopping,
+                turnstile=self._turnstile,
+                noted=self._noted,
+            )
+        except BaseException:
+            made.close()
+            raise
         self._open.add(connection)
+        self._counts[sender] += 1
+        self._tasks += 1
+        connections.start_soon(self._run, connection)
+
+    def _link(self, made: socket.socket) -> Link:
+        if self._limits.send_bytes is not None:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._limits.send_bytes)
+        if made.family in (socket.AF_INET, socket.AF_INET6):
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._tls is None:
+            return PlainLink(made)
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(made))
+        return TlsLink(trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True))
+
+    async def _run(self, connection: ServerConnection) -> None:
+        """Serve one connection to its end. Its failures are its own."""
         try:
             await connection.run()
+        except Exception as error:
+            # Strangers decide what comes in here; the others' requests must not pay for it, nor the log.
+            self._tell(type(error).__name__, "a connection ended with %s", type(error).__name__)
+            _log.debug("a connection failed", exc_info=error)
         finally:
-            self._open.discard(connection)
+            self._forget(connection)
+            self._tasks -= 1
+            if not self._tasks:
+                self._none_left.set()
 
-    async def _link(self, stream: trio.SocketStream) -> Link | None:
-        if self._tls is None:
-            return PlainLink(stream)
-        secured = trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True)
-        with trio.move_on_after(self._limits.idle_seconds):
-            try:
-                await secured.do_handshake()
-            except trio.BrokenResourceError:
-                return None
-            return TlsLink(secured)
-        return None
+    def _forget(self, connection: ServerConnection) -> None:
+        if connection not in self._open:
+            return
+        self._open.remove(connection)
+        self._counts[connection.sender] -= 1
+        if not self._counts[connection.sender]:
+            del self._counts[connection.sender]
+            self._waiting.pop(connection.sender, None)
+
+    def _leave_free(self, error: OSError) -> None:
+        """Bear with fewer connections for a while: what else this process does needs descriptors, too."""
+        many = len(self._open)
+        self._tell("scarce", "no more connections than %d can be taken now: %s", many, error.strerror)
+        self._most = max(1, min(self._most, len(self._open) - _LEFT_FREE))
+        self._scarce_until = trio.current_time() + _SCARCE_FOR
+        while len(self._open) > self._most and self._make_room():
+            pass
+
+    def _tell(self, what: str, text: str, *arguments: object) -> None:
+        now = trio.current_time()
+        if now - self._told.get(what, -math.inf) >= _LOGGED_EVERY:
+            self._told[what] = now
+            _log.warning(text, *arguments)
+
+    # --- watching
 
     async def close_the_slow(self) -> None:
         """Close connections that have waited for too long; one task for all, instead of a timer each."""
         while True:
             await trio.sleep(self._limits.idle_seconds / 4)
-            self._close_waiting()
+            await self._close_waiting()
 
     async def settle(self) -> None:
         """Give open connections a last moment, then close those that wait for nothing."""
-        if self._busy:
-            self._none_open = trio.Event()
+        if self._tasks:
+            self._none_left = trio.Event()
             with trio.move_on_after(self._limits.settle_seconds):
-                await self._none_open.wait()
-        while self._busy:
+                await self._none_left.wait()
+        while self._tasks:
+            lingered = trio.current_time() - self._limits.settle_seconds
             for connection in list(self._open):
-                if connection.idle:
+                if connection.idle or connection.lingering_since < lingered:
                     connection.close()
             # Heads that have begun may still be completed, as long as they could before.
             with trio.move_on_after(self._limits.idle_seconds / 4):
-                await self._none_open.wait()
-            self._close_waiting()
+                await self._none_left.wait()
+            await self._close_waiting()
 
-    def _close_waiting(self) -> None:
+    async def _close_waiting(self) -> None:
         now = trio.current_time()
+        self._waiting.clear()
+        closed = 0
         for connection in list(self._open):
             if (
                 connection.waiting_since < now - self._limits.idle_seconds
@@ -168,33 +300,40 @@ class _Server:
                 or connection.starved_since < now - self._limits.body_seconds
             ):
                 connection.close()
+                closed += 1
+                if closed % _AT_ONCE == 0:
+                    # Thousands may have come together, and others must not wait until they have left.
+                    await trio.lowlevel.checkpoint()
 
 
-@final
-class _Gate(trio.abc.Listener[trio.SocketStream]):
-    """A listener that accepts nobody while there is no room; they wait in the kernel's queue."""
+def within_descriptors(limits: ServingLimits, descriptors: int) -> ServingLimits:
+    """The same limits with no more connections than a process can have that may open so many files.
 
-    def __init__(self, listener: trio.SocketListener, room: trio.Semaphore) -> None:
-        self._listener = listener
-        self._room = room
+    However few these are, half of them are for connections.
+    """
+    most = max(descriptors - limits.spare_descriptors, descriptors // 2, 1)
+    if descriptors == resource.RLIM_INFINITY or limits.connections <= most:
+        return limits
+    _log.warning(
+        "at most %d connections are taken at once, not %d, since this process may open %d files, and %d of"
+        " them are for other things: allow it more (`ulimit -n`; LimitNOFILE= in systemd), or set fewer",
+        most,
+        limits.connections,
+        descriptors,
+        descriptors - most,
+    )
+    return attrs.evolve(limits, connections=most)
 
-    async def accept(self) -> trio.SocketStream:
-        await self._room.acquire()
-        try:
-            return await self._listener.accept()
-        except BaseException:
-            self._room.release()
-            raise
 
-    async def aclose(self) -> None:
-        await self._listener.aclose()
-
-
-def _peer(stream: trio.SocketStream) -> tuple[str, int] | None:
-    try:
-        return _named(stream.socket.getpeername())
-    except OSError:  # it has gone already
-        return None
+@lru_cache(4096)
+def counted_as(host: str) -> str:
+    """As whose a host's connections are counted: its own, or its network's where anybody has 2**64 hosts."""
+    if ":" not in host:
+        return host
+    address = ipaddress.IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
 
 
 def _named(address: object) -> tuple[str, int] | None:

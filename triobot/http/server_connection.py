@@ -17,6 +17,8 @@ from .talk import Handler, SenderLeftError, Talk
 
 _log: Final = logging.getLogger("triobot.http")
 
+# A sender that reads its answers has made room by then.
+_MOMENT: Final = 1.0
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 Noted: TypeAlias = Callable[[str, bytes, int, float], None]
@@ -28,8 +30,10 @@ class ServerConnection:
     """Serves one connection.
 
     Attributes:
+        sender: as whose it is counted.
         waiting_since: when it began to wait for a request or for the end of a head; infinite while a
             request is in hand.
+        lingering_since: when it began to throw away what follows its last answer; infinite before.
     """
 
     def __init__(
@@ -38,13 +42,21 @@ class ServerConnection:
         handler: Handler,
         limits: ServingLimits,
         *,
+        sender: str,
         peer: tuple[str, int] | None,
         server: tuple[str, int] | None,
         secured: bool,
         stopping: Callable[[], bool],
+        turnstile: trio.CapacityLimiter,
         noted: Noted | None,
     ) -> None:
+        self.sender = sender
+        self._turnstile = turnstile
         self.waiting_since = trio.current_time()
+        self.lingering_since = math.inf
+        self._queued_since = math.inf
+        self._queued: trio.CancelScope | None = None
+        self._gave_way = False
         self._link = link
         self._handler = handler
         self._limits = limits
@@ -71,6 +83,39 @@ class ServerConnection:
         """When somebody began to wait for the next bytes of a body; infinite while nobody does."""
         return math.inf if self._in_hand is None else self._in_hand.starved_since
 
+    @property
+    def kept_waiting_since(self) -> float:
+        """When its sender began to keep us waiting, with nothing in hand that is ours to do; else infinite.
+
+        For a request, the rest of a head or the next bytes of a body; for the end of what is thrown away
+        behind an answer; or, after a moment, for room to write an answer that the sender doesn't read. A
+        request that came behind another and has not begun counts as nothing in hand, too.
+        """
+        return min(
+            self.waiting_since,
+            self.starved_since,
+            self.lingering_since,
+            self.stalled_since + _MOMENT,
+            self._queued_since,
+        )
+
+    def give_way(self, since: float) -> bool:
+        """Close it, if its sender has kept us waiting since then, and nothing has arrived meanwhile.
+
+        Returns:
+            Whether it was closed.
+        """
+        if self.kept_waiting_since != since:
+            return False
+        # What the kernel has already and no task has read yet may be the request of somebody in good faith.
+        if min(self.waiting_since, self.starved_since) == since and not self._link.is_quiet():
+            return False
+        self._gave_way = True
+        self._link.close()
+        if self._queued is not None:
+            self._queued.cancel()
+        return True
+
     def close(self) -> None:
         """Close it at once; a request that is in hand gets no answer."""
         self._link.close()
@@ -94,7 +139,17 @@ class ServerConnection:
         reader = self._reader
         begun = False
         try:
-            while (request := reader.next()) is None:
+            request = reader.next()
+            if request is not None:
+                # It came with the one before it, and thousands may have come with that: these take turns.
+                self._queued_since = trio.current_time()
+                with trio.CancelScope() as self._queued:
+                    async with self._turnstile:
+                        await trio.lowlevel.checkpoint()
+                self._queued_since = math.inf
+                if self._gave_way:
+                    return None
+            while request is None:
                 if self.waiting_since == math.inf or reader.begun > begun:
                     # Counted anew from its first byte on, so that a request in the last moment is heard out.
                     begun = reader.begun
@@ -103,6 +158,7 @@ class ServerConnection:
                 if not data:
                     return None
                 reader.feed(data)
+                request = reader.next()
         except MalformedError as error:
             await self._refuse(error)
             return None
@@ -148,6 +204,7 @@ class ServerConnection:
         # Closing before the sender has written all would reset the connection and take the answer with it.
         if complete and self._link.is_quiet():
             return
+        self.lingering_since = trio.current_time()
         with trio.move_on_after(self._limits.linger_seconds):
             await self._link.send_eof()
             while await self._link.receive():

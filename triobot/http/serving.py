@@ -15,7 +15,7 @@ from .lifespan import open_lifespan
 from .limits import ServingLimits
 from .listener import serve_listeners
 
-_BACKLOG = 1024
+_BACKLOG = 4096
 
 
 async def serve_asgi(

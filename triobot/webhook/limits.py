@@ -6,12 +6,19 @@ connections by `connections`. What has been accepted is bounded by the store's `
 
 from __future__ import annotations
 
-from typing import final
+import re
+from collections.abc import Mapping
+from typing import Any, Final, final
 
 import attrs
 
 from ..errors import ConfigError
-from ..http.limits import ServingLimits
+from ..http.forwarded import Proxies
+from ..http.limits import PRIVATE, ServingLimits
+
+_OPTIONAL: Final = frozenset({"connections_per_address", "send_bytes"})
+_WHOLE: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
+_NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 
 
 @final
@@ -28,9 +35,10 @@ class Limits:
         retry_seconds: what ``Retry-After`` says in a 503.
         header_bytes: the longest request line with its headers. Longer: 431.
         idle_seconds: how long a connection may wait for a request, the first included.
-        connections: how many connections are open at once; further ones wait in the kernel's queue.
-        connections_per_address: the same for one peer, or None. Behind a proxy all have the proxy's
-            address, hence None. More: the connection is closed.
+        send_seconds: how long a write may wait for a sender that doesn't read its answers.
+        send_bytes: about how many bytes of answers the kernel holds for such a sender, or None.
+        connections, connections_per_address, shared_addresses, spare_descriptors: how many connections are
+            open at once, and which give way to new ones; see `triobot.http.limits.ServingLimits`.
         backlog: the kernel's queue of connections that nobody has taken yet.
         settle_seconds: at a stop, how long connections that are open may still bring a request.
         grace_seconds: at a stop, how long requests that are in hand may take to be answered.
@@ -43,15 +51,21 @@ class Limits:
     # What hypercorn gives a request line is 5 s; uploads never come this way, so 10 s is plenty.
     body_seconds: float = 10.0
     bodies_bytes: int = 64 * 1024 * 1024
-    # nginx: lingering_timeout 5 s; a platform's client is no browser on a slow line.
-    linger_seconds: float = 1.0
+    # nginx: lingering_timeout 5 s. Who is sent away sooner only comes back sooner.
+    linger_seconds: float = 5.0
     retry_seconds: int = 5
     header_bytes: int = 16 * 1024
     idle_seconds: float = 5.0
-    # Below the usual 1,024 descriptors of a process, which the store and the client share.
-    connections: int = 512
-    connections_per_address: int | None = None
-    backlog: int = 1024
+    send_seconds: float = 30.0
+    # Each of our answers has some hundred.
+    send_bytes: int | None = 16 * 1024
+    # Enough to bear with thousands that say nothing until their time is over, at some 10 kB each.
+    connections: int = 4096
+    connections_per_address: int | None = 128
+    shared_addresses: tuple[str, ...] = PRIVATE
+    spare_descriptors: int = 128
+    # As much as Linux allows; those of an attack that wait there must not keep others out.
+    backlog: int = 4096
     settle_seconds: float = 0.25
     grace_seconds: float = 10.0
 
@@ -61,6 +75,20 @@ class Limits:
                 raise ConfigError(f"the webhook's {name} must be above zero")
         if self.bodies_bytes < self.body_bytes:
             raise ConfigError("the webhook's bodies_bytes must be at least its body_bytes")
+        Proxies(self.shared_addresses)
+
+    @staticmethod
+    def read(values: Mapping[str, str]) -> Limits:
+        """Read limits as people write them: numbers, ``none`` where there may be no bound, lists with commas.
+
+        Args:
+            values: by name; others are the defaults.
+
+        Raises:
+            ConfigError: there is no such limit, or a value is none for it.
+        """
+        read: dict[str, Any] = {name: _value(name, text) for name, text in values.items()}
+        return Limits(**read)
 
     @property
     def serving(self) -> ServingLimits:
@@ -70,9 +98,32 @@ class Limits:
             idle_seconds=self.idle_seconds,
             # The endpoint says 408 before that.
             body_seconds=2 * self.body_seconds,
+            send_seconds=self.send_seconds,
+            send_bytes=self.send_bytes,
             linger_seconds=self.linger_seconds,
             connections=self.connections,
             connections_per_address=self.connections_per_address,
+            shared_addresses=self.shared_addresses,
+            spare_descriptors=self.spare_descriptors,
             settle_seconds=self.settle_seconds,
             grace_seconds=self.grace_seconds,
         )
+
+
+LIMITS: Final = tuple(field.name for field in attrs.fields(Limits))
+"""The names of all limits."""
+
+
+def _value(name: str, text: str) -> object:
+    if name not in LIMITS:
+        raise ConfigError(f"there is no limit {name!r}; there are {', '.join(LIMITS)}")
+    usual: object = getattr(Limits(), name)
+    if isinstance(usual, tuple):
+        return tuple(filter(None, re.split(r"[,\s]+", text)))
+    if name in _OPTIONAL and text == "none":
+        return None
+    if isinstance(usual, float) and _NUMBER.fullmatch(text):
+        return float(text)
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    raise ConfigError(f"the webhook's {name} must be a number, such as {usual}")
