@@ -40,6 +40,8 @@ from .each import Each
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
 from .http import Bind, FdBind, TcpBind, UnixBind, server_context
+from .http.listener import allow_descriptors
+from .outbox import OutboxRules
 from .resources import Provided, Resource, declare_resource, find, open_resources
 from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work, own_hosts
 from .seams import OnAlarm, WallClock
@@ -48,6 +50,7 @@ from .settings import Settings, read_environment
 from .twin import open_beside
 from .watchdog import watched_loop
 from .webhook.endpoint import Endpoint
+from .webhook.limits import Limits
 from .webhook.serving import serve
 from .webhook.traffic import Traffic
 from .wire.content import Media
@@ -204,6 +207,10 @@ class Bot(Router):
                 f"{module} runs its bot while it is being imported; put bot.run() under "
                 'if __name__ == "__main__":'
             )
+        settings = settings or self.settings()
+        limits = _serving_limits(settings)
+        # The process is ours. Many systems let it open 1,024 files until it asks for more.
+        allow_descriptors(limits.connections + limits.spare_descriptors)
         try:
             trio.run(self._run_until_signal, settings)
         except BaseExceptionGroup as group:
@@ -213,7 +220,7 @@ class Bot(Router):
             reason = _first(group)
             raise reason from reason.__cause__
 
-    async def _run_until_signal(self, settings: Settings | None) -> None:
+    async def _run_until_signal(self, settings: Settings) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with trio.open_nursery() as nursery:
 
@@ -254,7 +261,7 @@ class Bot(Router):
             open_intake(settings, clock or self._clock, self._hook) as intake,
             trio.open_nursery() as listener,
         ):
-            limits, traffic = settings.limits, Traffic()
+            limits, traffic = _serving_limits(settings), Traffic()
             endpoint = Endpoint(
                 intake.inbox, intake.secrets, limits=limits, readiness=intake.readiness, traffic=traffic
             )
@@ -452,6 +459,12 @@ def within(bot: Bot, around: Surroundings) -> Generator[None]:
         yield
     finally:
         bot._around = before  # pyright: ignore[reportPrivateUsage]
+
+
+def _serving_limits(settings: Settings) -> Limits:
+    """The limits of our own listener, which leaves descriptors for the requests to the platform."""
+    limits = settings.limits
+    return attrs.evolve(limits, spare_descriptors=limits.spare_descriptors + OutboxRules().connections)
 
 
 def _bind(settings: Settings) -> Bind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import resource
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ import trio
 from triobot.http import ServingLimits, TcpBind
 from triobot.http import server_connection as connections
 from triobot.http.binding import open_listeners
-from triobot.http.listener import counted_as, serve_listeners, within_descriptors
+from triobot.http.listener import allow_descriptors, counted_as, serve_listeners, within_descriptors
 from triobot.http.talk import Talk
 
 GET = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -245,6 +246,23 @@ def test_no_more_connections_than_a_process_may_have(
 
     assert limits.connections == connections
     assert bool(caplog.text) is (connections < 4096)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "set_to"),
+    [(1_024, 4_096, 3_000), (1_024, 2_000, 2_000), (1_024, -1, 3_000), (5_000, 5_000, None), (-1, -1, None)],
+)
+def test_a_process_asks_for_the_files_it_needs(
+    soft: int, hard: int, set_to: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more than the system allows, and never fewer than it had."""
+    was_set: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: was_set.append(limits))
+
+    allow_descriptors(3_000)
+
+    assert was_set == ([] if set_to is None else [(set_to, hard)])
 
 
 @pytest.mark.parametrize(

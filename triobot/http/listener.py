@@ -306,6 +306,14 @@ class _Server:
                     await trio.lowlevel.checkpoint()
 
 
+def allow_descriptors(needed: int) -> None:
+    """Let this process open so many files, or as many as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def within_descriptors(limits: ServingLimits, descriptors: int) -> ServingLimits:
     """The same limits with no more connections than a process can have that may open so many files.
 

@@ -31,7 +31,7 @@ class OutboxRules:
     """
 
     parallel: int = 32
-    # With the listener's 512 it is below the usual 1,024 descriptors of a process.
+    # The listener leaves as many descriptors; of the usual 1,024 of a process it is less than a half.
     connections: int = 480
     uploads: int = 16
     typing_every: float = 4.0
