@@ -160,6 +160,41 @@ async def test_a_chunked_event(server: Server) -> None:
     assert rig.texts == ["chunky"]
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"zz\r\n",
+        b"-1\r\n",
+        b"0x5\r\nhello\r\n0\r\n\r\n",
+        b"5\r\nhelloXX0\r\n\r\n",
+        b"5\nhello\n0\n\n",
+        b"5;\0\r\nhello\r\n0\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nno colon\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nA: \0\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nContent-Length: 5\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nA: " + b"a" * 40_000 + b"\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("server", ["direct", "asgi"])
+@pytest.mark.parametrize("later", [False, True])
+async def test_broken_chunks_and_trailers_are_400(server: Server, rest: bytes, later: bool) -> None:
+    """Whether they come with the head or behind it; none becomes an event, and nothing behind it is read."""
+    begun = head("Transfer-Encoding: chunked")
+    async with serving(server=server) as rig, await rig.connect() as stream:
+        await stream.send_all(begun if later else begun + rest + post(form("smuggled")))
+        if later:
+            await trio.sleep(0.01)
+            await stream.send_all(rest + post(form("smuggled")))
+        answer = await read_all(stream)
+
+        assert status(answer) == 400
+        assert answer.count(b"HTTP/1.1") == 1
+        assert b"connection: close" in answer
+    assert rig.texts == []
+    assert rig.store.kept == []
+    assert server == "asgi" or rig.traffic.bad_framing == 1
+
+
 async def test_a_slow_body_is_given_up(server: Server) -> None:
     async with serving(limits=QUICK, server=server) as rig:
         answer = await rig.ask(head("Content-Length: 100") + b"chat_id=7")

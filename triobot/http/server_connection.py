@@ -169,7 +169,13 @@ class ServerConnection:
         talk = self._in_hand = self._talk(request)
         began = 0.0 if self._noted is None else trio.current_time()
         try:
-            await self._handler(talk)
+            try:
+                await self._handler(talk)
+            except SenderLeftError:
+                if talk.broken is None:
+                    raise
+            if talk.broken is not None and not talk.status:
+                await talk.answer(talk.broken.status, _TEXT, f"{talk.broken.rule}\n".encode(), close=True)
         except (trio.BrokenResourceError, trio.ClosedResourceError, SenderLeftError):
             talk.closing = True
             raise

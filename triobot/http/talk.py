@@ -36,6 +36,7 @@ class Talk:
         status: of the response; 0 until it has begun.
         finished: the response is complete.
         closing: the connection ends behind the response.
+        broken: the rule of HTTP that the body breaks, once known; the listener answers if nobody does.
         starved_since: when somebody began to wait for the next bytes of the body; infinite while nobody does.
     """
 
@@ -47,6 +48,7 @@ class Talk:
         "_owed",
         "_reader",
         "_stopping",
+        "broken",
         "closing",
         "finished",
         "peer",
@@ -75,6 +77,7 @@ class Talk:
         self.status = 0
         self.finished = False
         self.closing = False
+        self.broken: MalformedError | None = None
         self.starved_since = math.inf
         self._link = link
         self._reader = reader
@@ -90,7 +93,7 @@ class Talk:
         A sender that waits to be asked for its body is asked by the first call.
 
         Raises:
-            SenderLeftError: there will be no more of it; nobody is left to be answered.
+            SenderLeftError: there will be no more of it; unless it is `broken`, nobody is left to answer.
         """
         request = self.request
         while not request.pieces:
@@ -100,6 +103,7 @@ class Talk:
                 if self._reader.more(request):
                     continue
             except MalformedError as error:
+                self.broken = error
                 raise SenderLeftError(str(error)) from error
             await self._receive()
         body = request.pieces[0] if len(request.pieces) == 1 else b"".join(request.pieces)

@@ -11,7 +11,7 @@ import trio
 from ..http.request import Incoming
 from ..http.talk import SenderLeftError, Talk
 from .answers import Answer
-from .exchange import Complete, Reading, TooLong, TooSlow, Truncated
+from .exchange import Broken, Complete, Reading, TooLong, TooSlow, Truncated
 from .framing import Framing
 
 
@@ -38,7 +38,7 @@ class DirectExchange:
                     if len(chunks) > most:
                         return TooLong()
             except SenderLeftError:
-                return Truncated()
+                return Truncated() if self._talk.broken is None else Broken()
             return Complete(bytes(chunks))
         return TooSlow()
 

@@ -26,7 +26,7 @@ from ..http.talk import Talk
 from . import answers
 from .answers import Answer, Readiness, readiness_answer
 from .direct import DirectExchange, framing_of, path_of
-from .exchange import AsgiExchange, Complete, Exchange, TooLong, TooSlow, Truncated
+from .exchange import AsgiExchange, Broken, Complete, Exchange, TooLong, TooSlow, Truncated
 from .framing import Framing, read_framing
 from .inbox import Inbox, NoRoom, Outcome, Taken, Unread, Unstorable, Unwritable
 from .limits import Limits
@@ -203,6 +203,8 @@ class Endpoint:
                 await exchange.refuse(answers.TOO_SLOW, unread=True, linger=0)
             case Truncated():
                 self._traffic.truncated += 1
+            case Broken():
+                self._traffic.bad_framing += 1
             case _ as never:
                 assert_never(never)
 

@@ -46,7 +46,13 @@ class Truncated:
     """The sender left in the middle; there is nobody to answer."""
 
 
-Reading: TypeAlias = Complete | TooLong | TooSlow | Truncated
+@final
+@attrs.frozen
+class Broken:
+    """Its chunks or trailers break HTTP's rules; the listener says so."""
+
+
+Reading: TypeAlias = Complete | TooLong | TooSlow | Truncated | Broken
 
 
 class Exchange(Protocol):
