@@ -16,11 +16,14 @@ import trio
 from .. import errors
 from ..errors import StepError, TriobotError, UnreadableRecordError, UnrecordableError
 from ..values import decode_value, encode_value
-from .records import PLAIN, Failed, Value
+from .records import PLAIN, Failed, Value, recordable
 
 E = TypeVar("E", bound=BaseException)
 
 Raises: TypeAlias = Sequence[type[Exception]]
+
+_LONG: Final = 100_000
+"""Characters of a text that is looked at before it is recorded, and of an error's that was too long."""
 
 _TRIO: Final[dict[str, type[Exception]]] = {
     cls.__name__: cls
@@ -37,10 +40,10 @@ _TRIO: Final[dict[str, type[Exception]]] = {
 
 def record_value(value: object) -> Value | Failed:
     """What an operation returned, or why that can't be recorded."""
-    if type(value) in PLAIN:
+    if type(value) in PLAIN and (not isinstance(value, str) or len(value) < _LONG):
         return Value.of(value)
     try:
-        return Value(encode_value(value))
+        return Value(recordable(value))
     except UnrecordableError as error:
         return record_error(error)
 
@@ -52,7 +55,7 @@ def record_error(error: Exception, raises: Raises = ()) -> Failed:
         raises: the author's own classes that come back as themselves.
     """
     try:
-        return Failed(encode_value(_dump(error, tuple(raises))))
+        return Failed(recordable(_dump(error, tuple(raises))))
     except UnrecordableError:
         return Failed(encode_value(_dump(_as_step_error(error), ())))
 
@@ -67,8 +70,10 @@ def recorded_error(failed: Failed, raises: Raises = ()) -> Exception:
 
 
 def _as_step_error(error: Exception) -> StepError:
-    text = str(error).encode(errors="replace").decode()
-    return error if type(error) is StepError else StepError(type(error).__name__, text)
+    if type(error) is StepError and len(error.text) < _LONG:
+        return error
+    kind, text = (error.kind, error.text) if type(error) is StepError else (type(error).__name__, str(error))
+    return StepError(kind, text[:_LONG].encode(errors="replace").decode())
 
 
 def _dump(error: Exception, raises: tuple[type[Exception], ...]) -> list[object]:

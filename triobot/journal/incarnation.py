@@ -22,7 +22,7 @@ from ..errors import (
     UnreadableRecordError,
 )
 from ..seams import Write
-from ..values import decode_value, encode_value
+from ..values import decode_value
 from .between import ChatChannel, ChatEvent
 from .branches import Branch, Nature, Place
 from .doubts import PLAIN_PAST, Past
@@ -42,7 +42,7 @@ from .operations import TORN, enter, park, perform
 from .outline import Outline, outline
 from .patches import patched
 from .recording import next_turn
-from .records import Continued, Ended, Noted, OperationId, Record, Row, Start, Value, drawn
+from .records import Continued, Ended, Noted, OperationId, Record, Row, Start, Value, drawn, recordable
 from .scopes import Scope
 from .stimuli import Completion, Expiry, Interruption, Written
 from .turns import Turns
@@ -390,7 +390,7 @@ class Incarnation:
         """End here, and go on as another function with a journal of its own."""
         if self.current() is not self._main or len(self._turns.branches) > 1:
             raise ForeignTaskError("continue_as() is for the conversation itself, outside of its nurseries")
-        raise _Continue(fn, encode_value(list(args)))
+        raise _Continue(fn, recordable(list(args)))
 
     # --- what is the same on replay, without a record
 
@@ -444,7 +444,7 @@ class Incarnation:
                 self._turns.get_stuck(id, str(error))
                 raise
         value, moves = ask() if not self.replaying else (None, ())
-        text = encode_value(value)
+        text = recordable(value)
         if self.replaying:
             self._turns.get_stuck(id, f"nothing was noted here; now it is a {kind}")
         else:

@@ -16,7 +16,8 @@ from typing import Final, NewType, TypeAlias, cast, final, get_args
 
 import attrs
 
-from ..errors import UnreadableRecordError
+from ..errors import UnreadableRecordError, UnrecordableError
+from ..journals import LARGEST_RECORD
 from ..values import decode_value, encode_value, register
 from ..wire.results import Sent
 
@@ -301,6 +302,28 @@ Row: TypeAlias = Result | Intended
 for _cls in (Value, Failed, CutShort, *get_args(Record), *get_args(Row)):
     # By name and not by place: a journal outlives the module's.
     register(_cls, name=f"journal.{_cls.__name__}")
+
+
+_ROOM: Final = LARGEST_RECORD - 64 * 1024
+"""What is left for a value, beside whatever else is in its record."""
+
+
+def recordable(value: object) -> str:
+    """Write a value down, if a record can hold it.
+
+    Raises:
+        UnrecordableError: it is of a type that can't be written down, or takes too much room.
+    """
+    text = encode_value(value)
+    # A record holds it as text in text, where a character takes at most two.
+    if 2 * len(text) > _ROOM and len(encode_value(text)) > _ROOM:
+        raise UnrecordableError(
+            type(value).__name__,
+            "value",
+            f"a record holds at most {LARGEST_RECORD // 1024 // 1024} million characters; keep what is long "
+            "elsewhere, in a file or a table of yours, and record where it is",
+        )
+    return text
 
 
 def encode_record(record: Record | Row) -> str:

@@ -12,6 +12,7 @@ from typing import Final, cast, final
 import attrs
 
 from ...errors import LocalProtocolError, RecordError
+from ...journal.records import recordable
 from ...journals import ConversationId
 from ...seams import Arrival, InboxRow
 from ...values import decode_value, encode_value, register
@@ -129,7 +130,7 @@ def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | N
     """
     check_key(asked.key)
     check_key(once)
-    body = encode_value(asked).encode()
+    body = recordable(asked).encode()
     whole = None if once is None else f"call:{asked.chat_id}:{called or asked.name}:{once}"
     return Arrival(asked.chat_id, None, now, CALL, body, whole, once=once is not None)
 

@@ -11,8 +11,9 @@ from typing import Final, TypeVar, cast, final
 import attrs
 
 from ...errors import LocalProtocolError, RecordError
+from ...journal.records import recordable
 from ...seams import Arrival, InboxRow
-from ...values import decode_value, encode_value
+from ...values import decode_value
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ..data.recorded import register_wire_values
@@ -71,7 +72,7 @@ def signal_arrival(chat_id: ChatId, value: object, key: str | None, now: int) ->
     if value is None:
         raise LocalProtocolError("value", "must be a value: None is what a filter doesn't take")
     whole = None if key is None else f"signal:{chat_id}:{key}"
-    return Arrival(chat_id, None, now, SIGNAL, encode_value(value).encode(), whole, once=key is not None)
+    return Arrival(chat_id, None, now, SIGNAL, recordable(value).encode(), whole, once=key is not None)
 
 
 def stored_signal(row: InboxRow) -> Event | None:

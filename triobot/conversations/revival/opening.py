@@ -13,7 +13,7 @@ from typing import cast, final
 import attrs
 
 from ...errors import UnrecordableError
-from ...journal.records import Jumped, Record
+from ...journal.records import Jumped, Record, recordable
 from ...journal.records import Start as StartRecord
 from ...values import decode_value, encode_value
 from ...wire.events import Event, Join, Message, Press, Submission
@@ -101,11 +101,11 @@ def open_conversation(
     value, durable = opening.value, route.durable
     try:
         if same:
-            text = encode_value(told)
+            text = recordable(told)
         else:
-            text = encode_value({**told, "value": value})
+            text = recordable({**told, "value": value})
             value = cast("dict[str, object]", decode_value(text))["value"]
-        args = encode_value(list(opening.args)) if opening.args else "[1,[]]"
+        args = recordable(list(opening.args)) if opening.args else "[1,[]]"
     except UnrecordableError:
         durable, text, args = False, "[1,null]", "[1,[]]"
     first = StartRecord(now, route.name, route.version, secrets.token_hex(16), args, text, dict(data))
