@@ -100,8 +100,9 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Deploy code that has the class, the field or the route that the log names.",
     ),
     "crash_loop": About(
-        "The program died again soon after its start; it goes on carefully, one conversation at a time.",
-        "Everybody waits until it is known which conversation does it, and that one is parked.",
+        "The program died again soon after its start; the text says whose code was at work.",
+        "Everybody waits while it starts. A conversation that was at work three times is parked; an event "
+        "whose filters were is put away.",
         "Look at the end of the log before each start; `triobot journal list` shows who was parked.",
     ),
     "replay_diverged": About(

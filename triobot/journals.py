@@ -55,6 +55,8 @@ class Opening:
         epoch: counts restored backups: what is older may have been done already, or never.
         epoch_at: when the last of them was restored, in wall milliseconds; 0 if none was.
         restored: this is the first run since the last of them.
+        at_work: what was noted by slot when the run before was killed (`Store.note_at_work`); empty after
+            a clean stop, and where the machine has been started since.
     """
 
     boot: int
@@ -64,6 +66,7 @@ class Opening:
     epoch: int = 0
     restored: bool = False
     epoch_at: int = 0
+    at_work: tuple[int, ...] = ()
 
 
 @final
@@ -83,7 +86,8 @@ class ConversationRow:
         wake_at: when it must be revived, whatever happens, in wall milliseconds.
         parked_because: why it is not to be revived with this code, or None.
         error: a reference to what it failed with, for the log; never content.
-        in_hand: how often it was revived after unclean stops, without having come to rest since.
+        in_hand: how often the program was killed while its code was at work, without its having come to
+            rest since.
         position: of the next record.
         epoch: of the store when its standing was last written; in a restored backup less than the store's.
         started_at, updated_at: in wall milliseconds.
@@ -191,7 +195,7 @@ class AppendRecords:
 @final
 @attrs.frozen
 class PutStanding:
-    """Say where a conversation stands; coming to rest (not `unfinished`) ends its count of revivals."""
+    """Say where a conversation stands; coming to rest (not `unfinished`) ends its count of kills."""
 
     lease: Lease
     conversation: ConversationId
@@ -270,7 +274,7 @@ class ParkConversation:
     """Don't revive it, by deadline or start, until this is taken back; its journal stays.
 
     Attributes:
-        because: why; None takes it back, and ends its count of revivals.
+        because: why; None takes it back, and ends its count of kills.
         error: a reference to the log.
     """
 
@@ -284,7 +288,7 @@ class ParkConversation:
 @final
 @attrs.frozen
 class TakeInHand:
-    """Count one more revival after an unclean stop, before it happens."""
+    """Count one more kill at which its code was at work."""
 
     lease: Lease
     conversation: ConversationId

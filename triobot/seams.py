@@ -223,6 +223,10 @@ class Forgotten:
     others: int
 
 
+WORK_SLOTS: Final = 64
+"""How many numbers a store can note of what is at work."""
+
+
 class Store(Protocol):
     """What outlives the process. Every method that writes returns when the write is durable.
 
@@ -393,4 +397,11 @@ class Store(Protocol):
 
     def statistics(self) -> StoreStatistics:
         """Where the store stands, without waiting."""
+        ...
+
+    def note_at_work(self, slot: int, number: int) -> None:
+        """Note in one of `WORK_SLOTS` what is at work, or with 0 nothing; never waits, never raises.
+
+        It outlives the process, and only that: `Opening.at_work` of the next run has it after a kill.
+        """
         ...

@@ -341,6 +341,9 @@ class FakeStore:
     def opening(self) -> Opening:
         return self._opening
 
+    def note_at_work(self, slot: int, number: int) -> None:
+        self._memory.at_work[slot] = number
+
     def statistics(self) -> StoreStatistics:
         return self._memory.statistics()
 
@@ -364,6 +367,14 @@ class FakeStore:
     ) -> Sequence[ConversationRow]:
         await self._turn()
         return self.journals.due(now, after, limit)
+
+    async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        await self._turn()
+        return self.journals.parked(after, limit)
+
+    async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        await self._turn()
+        return self.journals.every(after, limit)
 
     async def next_wake(self, *, after: int = -1) -> int | None:
         await self._turn()

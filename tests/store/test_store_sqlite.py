@@ -21,6 +21,7 @@ from triobot.errors import (
 )
 from triobot.journals import AppendRecords, ConversationId
 from triobot.seams import (
+    WORK_SLOTS,
     Accepted,
     Acknowledge,
     Consume,
@@ -184,6 +185,35 @@ async def test_more_notes_than_there_is_room_for_cost_the_oldest(path: Path, tmp
     async with opened(crashed) as store:
         await accepted(store, arrival(key="last"))
         assert await store.accept(arrival(key="first"), quota=ROOMY) == Redelivered()
+
+
+async def test_what_was_at_work_at_a_kill_is_known_to_the_next_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after a tool has looked in; not after a clean stop, nor once the machine was started again."""
+    async with opened(path) as store:
+        store.note_at_work(0, 41)
+        store.note_at_work(0, 0)
+        store.note_at_work(2, -7)
+        store.note_at_work(WORK_SLOTS - 1, 10**18)
+        crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
+        rebooted = as_a_crash_leaves_it(path, tmp_path / "rebooted")
+    async with opened(path) as store:
+        assert (store.opening().unclean, store.opening().at_work) == (0, ())
+
+    for _ in range(2):
+        async with opened(crashed, visit=True):
+            pass
+    async with opened(crashed) as store:
+        noted = {slot: number for slot, number in enumerate(store.opening().at_work) if number}
+        assert noted == {2: -7, WORK_SLOTS - 1: 10**18}
+        again = as_a_crash_leaves_it(crashed, tmp_path / "again")
+    async with opened(again) as store:
+        assert (store.opening().unclean, store.opening().at_work) == (2, ())
+
+    boots(monkeypatch, "another boot")
+    async with opened(rebooted) as store:
+        assert (store.opening().unclean, store.opening().at_work) == (1, ())
 
 
 async def test_old_deliveries_leave_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,7 @@ class Conversation:
     async def run(self, chat: Chat[Event]) -> None:
         """Run the coroutine to its end, whatever that is; never raises an author's error."""
         failure: BaseExceptionGroup[Exception] | None = None
+        self.house.care.begin_work(self)
         try:
             await self.life.kept.load()
             made = self.incarnate()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from itertools import islice
 from typing import Final, final
 
@@ -42,7 +41,7 @@ from .revival.jumping import Jumps
 from .revival.reviving import let_go, park
 from .revival.waking import Waking
 from .routes.declarations import Table
-from .running.waits import Delivery, is_payment
+from .running.waits import Delivery
 from .timers import Timers
 
 CHANNEL: Final = 1024
@@ -90,7 +89,7 @@ class Dispatcher:
         self._held: dict[int, ChatId] = {}
         self.elsewhere: Final = Elsewhere(services, table, self)
         self.keeping: Final = Keeping(services.store, self._consumption, self._keeper)
-        self.care: Final = Care(services, self, self._less_busy)
+        self.care: Final = Care(services, self)
         self.claims: Final = Claims(services, table, self, username)
 
     # --- from the inbox
@@ -134,7 +133,11 @@ class Dispatcher:
         """
         watching = nullcontext() if (advice := self._services.advice) is None else advice.watching()
         with watching, self._services.clock.telling(self._jumped):
-            await self._run_watched(task_status)
+            trio.lowlevel.add_instrument(self.care)
+            try:
+                await self._run_watched(task_status)
+            finally:
+                trio.lowlevel.remove_instrument(self.care)
 
     async def _run_watched(self, task_status: trio.TaskStatus[None]) -> None:
         async with trio.open_nursery() as guard:
@@ -145,13 +148,14 @@ class Dispatcher:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
                         self._jumps.begin()
+                        nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
+                        await self._or_cut(self.claims.write_out)
                         await self._or_cut(self.care.begin)
                         await self._or_cut(self.claims.open)
                         await self._or_cut(self.tidying.begin)
-                        nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
                         nursery.start_soon(self._timers.keep_time)
-                        nursery.start_soon(self.care.live_on)
+                        nursery.start_soon(self._or_cut, self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
                         task_status.started()
@@ -180,7 +184,6 @@ class Dispatcher:
 
     def _cut_everything(self) -> None:
         self._stopping = self._cut = True
-        self.care.end()
         for conversation in list(self._running):
             conversation.evict()
 
@@ -216,10 +219,7 @@ class Dispatcher:
                 await self.until_not_too_busy()
                 self._cursor = row.seq
                 event = stored_event(row)
-                if self.care.concerns(row):
-                    await self._route_carefully(row, event)
-                else:
-                    self._route(row, event)
+                self._route(row, event)
             if not rows and self._newest == newest:
                 # Rows up to `newest` were durable before the read: what it did not show is gone already.
                 self._cursor, self._behind = max(self._cursor, newest), False
@@ -230,11 +230,6 @@ class Dispatcher:
         """Wait while too many conversations are at work."""
         while self._busy > BUSY:
             await self._less_busy.park()
-
-    async def _route_carefully(self, row: InboxRow, event: Event | None) -> None:
-        event = self.known(event)
-        shown = None if event is None or is_payment(event) else event
-        await self.care.route(row, shown, partial(self._route, row, event))
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self._stopping or is_the_ledgers(self._services, row.seq, event):
@@ -303,24 +298,27 @@ class Dispatcher:
     def recall(self, chat_id: ChatId) -> None:
         """Bring back what is stored of this chat."""
         if chat_id not in self._lives and not self._stopping and not self.claims.defers(chat_id):
-            self.care.suspect(chat_id)
             self._load(self._new_life(chat_id, 0))
 
     def retry(self, chat_id: ChatId) -> None:
         """Bring a chat back from the store once more, as soon as nobody is at work in it."""
-        if self._nursery is not None and not self._cut and (life := self._lives.get(chat_id)) is not None:
-            self._nursery.start_soon(self._retry, life)
+        if self._nursery is not None and not self._cut:
+            self._nursery.start_soon(self._retry, chat_id)
 
-    async def _retry(self, life: ChatLife) -> None:
-        while self._lives.get(life.chat_id) is life and not self._stopping:
-            if life.may_come_back:
-                self.evict(life)
-                life.behind = False  # who reads on for it is too late
-                again = self._new_life(life.chat_id, 0)
-                again.latest = self._cursor
-                self._load(again)
-                return
+    async def _retry(self, chat_id: ChatId) -> None:
+        life = self._lives.get(chat_id)
+        while life is not None and not life.may_come_back:
             await self._less_busy.park()
+            if self._lives.get(chat_id) is not life:
+                return  # it is over, or has been brought back
+        if self._stopping or self.claims.defers(chat_id):
+            return
+        if life is not None:
+            self.evict(life)
+            life.behind = False  # who reads on for it is too late
+        again = self._new_life(chat_id, 0)
+        again.latest = self._cursor
+        self._load(again)
 
     def _jumped(self, by: int) -> None:
         self._routed_at += by

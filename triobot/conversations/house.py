@@ -35,7 +35,7 @@ class House(Protocol):
 
     @property
     def care(self) -> Care:
-        """Counts who is in hand when the program dies."""
+        """Counts whose code is at work when the program is killed."""
         ...
 
     @property

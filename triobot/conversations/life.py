@@ -159,6 +159,10 @@ class ChatLife:
             group: the chat is a group.
             jumped: `jump` refused it before.
         """
+        with self.house.care.looking(delivery.seq):
+            return self._deliver(delivery, group=group, jumped=jumped)
+
+    def _deliver(self, delivery: Delivery, *, group: bool, jumped: bool) -> bool:
         self._group = self._group or group
         if self._overtaken(delivery):
             self._drop(delivery, "interrupted")
@@ -196,6 +200,10 @@ class ChatLife:
 
         After an interrupt, what came before it is of no use to anybody, in the inbox as in the mailbox.
         """
+        with self.house.care.looking(delivery.seq):
+            self._jump_ahead(delivery, group=group)
+
+    def _jump_ahead(self, delivery: Delivery, *, group: bool) -> None:
         self._group = self._group or group
         event = delivery.event
         if isinstance(event, Leave) and self._group:

@@ -52,6 +52,7 @@ class StoreFile:
         opening: what is known of this run and of the one before.
         visited: a tool has it, and leaves it as if it had not been there.
         notes: which deliveries were answered, for the process that comes after a kill.
+        at_work: what is at work, for the same.
     """
 
     def __init__(self, path: Path, lock: FileLock, connection: sqlite3.Connection) -> None:
@@ -61,6 +62,7 @@ class StoreFile:
         self.tables = Tables(connection)
         self.transactions = Transactions(connection, self.tables, path)
         self.notes = lock.notes
+        self.at_work = lock.at_work
         self._lock = lock
         self._sql = connection
         # The writer's batches and the steps of a copy use the connection in turn.
@@ -244,6 +246,10 @@ def _take_over(connection: sqlite3.Connection, file: StoreFile, *, now: int, vis
         file.tables.apply(Acknowledge(tuple(file.notes.left())), now)
     elif not clean:
         file.tables.doubt_last_acknowledgements()
+    noted: tuple[int, ...] = ()
+    if machine is not None and not clean and get_meta(connection, "machine") == machine:
+        # A visit may have found it before, and has left it for the bot's next run.
+        noted = file.at_work.left() or tuple(map(int, (get_meta(connection, "at_work") or "").split()))
     # Before the first run that counted, nothing was under way that could have been cut.
     unclean = unclean + 1 if boot and not clean else 0
     # Visits count, too: what one run has read, no other may write.
@@ -254,11 +260,16 @@ def _take_over(connection: sqlite3.Connection, file: StoreFile, *, now: int, vis
         put_meta(connection, "opened_at", str(now))
         put_meta(connection, "unclean", str(unclean))
         put_meta(connection, "machine", machine or "")
+        drop_meta(connection, "at_work")
         file.tables.note_alive(now)
     elif not boot:
         put_meta(connection, "clean", str(now))
+    elif noted:
+        put_meta(connection, "at_work", " ".join(map(str, noted)))
     connection.execute("COMMIT")
     file.notes.clear()
+    if not visit:
+        file.at_work.begin()
     return Opening(
         boot + 1,
         now,
@@ -267,6 +278,7 @@ def _take_over(connection: sqlite3.Connection, file: StoreFile, *, now: int, vis
         epoch,
         restored=restored is not None,
         epoch_at=epoch_at,
+        at_work=noted,
     )
 
 

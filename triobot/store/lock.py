@@ -9,13 +9,16 @@ that must outlive the process and nothing more, see `Notes`.
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
+import struct
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
 from ..errors import ConfigError, StoreLockedError
+from ..seams import WORK_SLOTS
 
 OWNER_ONLY: Final = 0o600
 
@@ -94,21 +97,66 @@ class Notes:
             os.pwrite(self._fd, note.ljust(_SLOT, b"\0"), slot * _SLOT)
 
 
+_AT_WORK: Final = -(-_SLOT * (1 + _SLOTS) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+"""Where the numbers of what is at work begin: a page of their own, behind all notes."""
+_NUMBER: Final = struct.Struct("=q")
+
+
+@final
+class AtWork:
+    """Numbers of what is at work, each in a slot; a page of the lock file that the kernel keeps after a kill.
+
+    Written through memory, since that happens several times an event. The page is allotted before that: on a
+    full disk nothing is noted, and nothing is killed for writing where there is no room.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._page: mmap.mmap | None = None
+
+    def left(self) -> tuple[int, ...]:
+        """What is noted in the file, by whichever process; empty if nothing is."""
+        told = os.pread(self._fd, WORK_SLOTS * _NUMBER.size, _AT_WORK)
+        whole = len(told) // _NUMBER.size * _NUMBER.size
+        numbers = tuple(number for (number,) in _NUMBER.iter_unpack(told[:whole]))
+        return numbers if any(numbers) else ()
+
+    def begin(self) -> None:
+        """Take a page in which nothing is noted."""
+        with suppress(OSError, ValueError):
+            os.posix_fallocate(self._fd, _AT_WORK, mmap.PAGESIZE)
+            self._page = mmap.mmap(self._fd, mmap.PAGESIZE, offset=_AT_WORK)
+            self._page[:] = bytes(mmap.PAGESIZE)
+
+    def note(self, slot: int, number: int) -> None:
+        """Note a number in a slot. Never raises."""
+        if self._page is not None:
+            _NUMBER.pack_into(self._page, slot * _NUMBER.size, number)
+
+    def close(self) -> None:
+        """Write nothing more; what was noted stays."""
+        page, self._page = self._page, None
+        if page is not None:
+            page.close()
+
+
 @final
 class FileLock:
     """A lock that is held.
 
     Attributes:
-        notes: what is in its file, for the process that comes after a kill.
+        notes, at_work: what is in its file, for the process that comes after a kill.
     """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.notes = Notes(fd)
+        self.at_work = AtWork(fd)
 
     def release(self) -> None:
         """Let the next process in."""
         self.notes.close()
+        self.at_work.close()
         os.close(self._fd)
 
 

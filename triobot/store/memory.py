@@ -222,6 +222,9 @@ class _MemoryStore:
     def statistics(self) -> StoreStatistics:
         return self._rows.statistics()
 
+    def note_at_work(self, slot: int, number: int) -> None:
+        self._rows.at_work[slot] = number
+
     async def _turn(self) -> None:
         await trio.lowlevel.checkpoint()
         if self._closed:

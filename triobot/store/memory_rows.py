@@ -14,6 +14,7 @@ from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast,
 from ..journals import Lease, Opening
 from ..money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
 from ..seams import (
+    WORK_SLOTS,
     Acceptance,
     Accepted,
     Acknowledge,
@@ -71,6 +72,7 @@ class MemoryRows:
         self._groups: set[ChatId] = set()
         self._raw: deque[KeepRaw] = deque()
         self._settings: dict[str, str] = {}
+        self.at_work = [0] * WORK_SLOTS
         self._data: dict[ChatId, dict[str, str]] = {}
 
     def open(self, now: int, retention: Retention) -> Opening:
@@ -81,8 +83,10 @@ class MemoryRows:
             opening = Opening(boot=1, at=now)
         else:
             unclean = 0 if self._clean else before.unclean + 1
-            opening = Opening(before.boot + 1, now, unclean, before.at)
+            noted = tuple(self.at_work) if unclean and any(self.at_work) else ()
+            opening = Opening(before.boot + 1, now, unclean, before.at, at_work=noted)
         self._opening = opening
+        self.at_work = [0] * WORK_SLOTS
         self._clean = False
         self._swept_at = now
         self.journals.lease = Lease(0, opening.boot)

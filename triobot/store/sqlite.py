@@ -378,3 +378,6 @@ class _SqliteStore:
 
     def statistics(self) -> StoreStatistics:
         return self._writer.statistics
+
+    def note_at_work(self, slot: int, number: int) -> None:
+        self._file.at_work.note(slot, number)

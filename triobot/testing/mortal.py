@@ -102,6 +102,10 @@ class MortalStore:
         if not self._mortal.dead:
             self._inner.note_answered(key)
 
+    def note_at_work(self, slot: int, number: int) -> None:
+        if not self._mortal.dead:
+            self._inner.note_at_work(slot, number)
+
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         return await self._inner.pending(chat_id, after=after, limit=limit)
 

@@ -69,11 +69,10 @@ class CatchingUp:
                     life = next(iter(self._stalled))
                     del self._stalled[life]
                     await self._hall.until_not_too_busy()
-                    async with self._hall.care.hand(life.chat_id):
-                        if not life.loading:
-                            await self._catch_up(life)
-                        elif life not in self._coming:
-                            await self._come_back_beside(life, nursery)
+                    if not life.loading:
+                        await self._catch_up(life)
+                    elif life not in self._coming:
+                        await self._come_back_beside(life, nursery)
 
     async def _come_back_beside(self, life: ChatLife, nursery: trio.Nursery) -> None:
         """One after the other comes back; but whoever takes long goes on doing so beside the others."""
@@ -107,7 +106,6 @@ class CatchingUp:
         await revive(self._services, self._table, life)
         life.standing_up = False
         await self._look_at_those_that_waited(life)
-        await self._hall.care.look_at_deadlines(life)
         life.loading = False
         if not self._hall.stopping:
             self.room(life)
@@ -131,8 +129,6 @@ class CatchingUp:
                         unreadable(self._hall, self._services, row)
                     continue
                 delivery = Delivery(row.seq, event, row.at)
-                if not await self._hall.care.admit(life, row, delivery):
-                    continue
                 if not room:
                     life.jump(delivery, group=row.group)
                 elif life.deliver(delivery, group=row.group):
@@ -173,8 +169,6 @@ class CatchingUp:
             unreadable(self._hall, self._services, row)
             return True
         delivery = Delivery(row.seq, event, row.at)
-        if not await self._hall.care.admit(life, row, delivery):
-            return True
         return life.deliver(delivery, group=row.group, jumped=True)
 
     def _is_the_ledgers(self, event: Event | None) -> bool:

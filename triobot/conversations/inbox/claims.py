@@ -96,8 +96,12 @@ class Claims:
         """What is to become durable with this event; None if nothing is."""
         if self._context is None or self._hall.stopping or not self._hall.keeps_up:
             return None
+        with self._hall.care.claiming(event.chat_id) as may:
+            return self._claim(event, at, self._context) if may else None
+
+    def _claim(self, event: Event, at: int, context: Context) -> EventClaim | AnswerClaim | None:
         if (life := self._hall.life(event.chat_id)) is not None:
-            return self._answers.claim(event, at, life, self._context)
+            return self._answers.claim(event, at, life, context)
         beginning = self._beginning(event, at)
         if beginning is None:
             return None

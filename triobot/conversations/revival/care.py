@@ -1,12 +1,14 @@
-"""Care: whoever was in hand when the program died is counted, and parked after the third time.
+"""Care: whose code was at work when the program was killed is counted, and parked the third time.
 
 What kills the whole process (a crash in C, all memory eaten, a loop without an ``await``) kills it again when
-it is revived. So a conversation that may have done it is counted *before* it runs, and no longer once it has
-come to rest. After a second unclean end soon after a start the program is *careful*: whatever waits from
-before is taken in hand one at a time, each event by itself, so that only the guilty one is counted. What
-comes in anew goes on as ever: if that kills, it waits from before the next time.
+it is revived. So the store is told at each step of a conversation's tasks whose code runs now, and whose work
+is in a thread: memory that outlives the process, and costs no commit. The next run finds there who may have
+killed it. Who only waited, in a step of hours or for a verification, is not there, and is not counted.
 
 Only a filter runs before there is a conversation to count: then the event itself is counted, and put away.
+
+What was parked by count is tried again, once the program has lived for a while, after an hour and then at
+distances that double: a guilty one costs one death each time.
 """
 
 from __future__ import annotations
@@ -14,84 +16,248 @@ from __future__ import annotations
 import logging
 import shlex
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
 from typing import TYPE_CHECKING, Final, final
 
 import trio
 
-from ...journals import ConversationRow, ParkConversation, TakeInHand
-from ...seams import Alarm, Consume, InboxRow, KeepRaw, PutSetting, Write
-from ...wire.events import Event, Leave
+from ...journals import ConversationRow, TakeInHand
+from ...seams import WORK_SLOTS, Alarm, Consume, InboxRow, KeepRaw, PutSetting, Write
 from ...wire.ids import ChatId
-from ..routes.routing import Break, Drop, End, Expire, Give, Obey, Queue, Start, Stop, Tell
-from ..running.waits import Delivery
+from ...wire.operations import SendMessage
+from ..data.keeping import of_authors
+from ..running.branches import branch_of
 from ..services import Services
+from ..speaking import words_for
 from . import build
 
 if TYPE_CHECKING:
     from ...journal.incarnation import Incarnation
     from ..conversation import Conversation
     from ..house import House
-    from ..life import ChatLife
 
 log: Final = logging.getLogger("triobot.conversations")
 
 CRASHES: Final = 3
-"""A conversation that was in hand at so many unclean ends, without having come to rest, is parked."""
+"""A conversation whose code was at work at so many kills, without having come to rest, is parked."""
 LIVED: Final = 300.0
-"""A process that lives so many seconds is no crash loop, and whoever is in hand then is not to blame."""
-PATIENCE: Final = 64.0
-"""At most so many seconds does one hold up the others; less at first, doubled at each crash."""
+"""A process that lives so many seconds is no crash loop."""
+FIRST_RETRY: Final = 3_600_000
+"""Milliseconds after which what was parked by count is tried again; twice as many after each further kill."""
+LAST_RETRY: Final = 7 * 24 * FIRST_RETRY
+BETWEEN_RETRIES: Final = 60.0
+"""Seconds from one to the next."""
 _REASONS: Final = 3
+_PAGE: Final = 256
 _LIVED: Final = "lived"
 _ROUTING: Final = "routing"
+_EARLY: Final = "killed_early"
+
+# What is noted where: numbers of conversations, but for a row of the inbox and a chat.
+_RUNS, _LOOKED_AT, _CLAIMED, _THREADS = 0, 1, 2, 3
+
+# A conversation, and its own task.
+_at_work: ContextVar[tuple[Conversation, trio.lowlevel.Task] | None] = ContextVar("at_work", default=None)
 
 
 @final
-class Care:
-    """Counts who is in hand; in careful mode, takes one at a time.
+class Care(trio.abc.Instrument):
+    """Notes whose code is at work, and counts who was when the program was killed.
 
     Args:
         house: the dispatcher.
-        less_busy: where it tells that somebody has come to rest.
     """
 
-    def __init__(self, services: Services, house: House, less_busy: trio.lowlevel.ParkingLot) -> None:
+    def __init__(self, services: Services, house: House) -> None:
         self._services = services
         self._house = house
-        self._less_busy = less_busy
+        self._note = services.store.note_at_work
+        self._noted = False
         self._opening = services.store.opening()
-        self._patience = min(2.0**self._opening.unclean, PATIENCE)
-        self._careful = False
-        self._hand = trio.StrictFIFOLock()
-        self._held: ChatId | None = None
-        self._suspects: set[ChatId] = set()
-        # How often they had been counted before.
-        self._counted: dict[Conversation, int] = {}
-        self._routing = ""
-        self._looking = False
+        self._in_threads: dict[trio.lowlevel.Task, int] = {}
+        self._free = list(range(WORK_SLOTS - 1, _THREADS - 1, -1))
+        # Who was at work at the last kill, and of them who had not been written down, with their counts.
+        self._suspects: frozenset[int] = frozenset()
+        self._early: dict[int, int] = {}
+        self._unclaimed: ChatId | None = None
+        self._tried: set[int] = set()
+        self._condemned = trio.Event()
         # Those of this run, by route: why.
         self._parked: dict[str, dict[int, str]] = {}
 
-    # --- the mode
+    # --- who is at work
+
+    def begin_work(self, there: Conversation) -> None:
+        """From now on this task, and those that it starts, do this conversation's work."""
+        _at_work.set((there, trio.lowlevel.current_task()))
+        self._noted = True
+        self._note(_RUNS, there.seq)
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """A task goes on: if it does a conversation's work, that may kill the program now."""
+        found = task.context.get(_at_work)
+        if found is None or found[0].house is not self._house or not _is_within(task, found[1]):
+            return
+        self._noted = True
+        self._note(_RUNS, found[0].seq)
+        if (slot := self._in_threads.pop(task, None)) is not None:
+            self._note(slot, 0)
+            self._free.append(slot)
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """It waits, or has ended; a thread may go on for it."""
+        if not self._noted:
+            return
+        self._noted = False
+        self._note(_RUNS, 0)
+        found = task.context.get(_at_work)
+        if found is not None and self._free and _is_in_thread(task):
+            slot = self._in_threads[task] = self._free.pop()
+            self._note(slot, found[0].seq)
+
+    @contextmanager
+    def looking(self, seq: int) -> Generator[None]:
+        """While filters look at this row of the inbox."""
+        self._note(_LOOKED_AT, seq)
+        try:
+            yield
+        finally:
+            self._note(_LOOKED_AT, 0)
+
+    @contextmanager
+    def claiming(self, chat_id: ChatId) -> Generator[bool]:
+        """While filters look at an event of this chat that is not stored yet; False: store it first."""
+        if chat_id == self._unclaimed:
+            yield False
+            return
+        self._note(_CLAIMED, chat_id)
+        try:
+            yield True
+        finally:
+            self._note(_CLAIMED, 0)
+
+    # --- who was
 
     async def begin(self) -> None:
-        """Find out whether the last run died young, after one that had died, too."""
+        """Count who was at work when the program was killed, before anybody is at work again."""
         opening, store = self._opening, self._services.store
-        if opening.unclean < 2 or await store.setting(_LIVED) == str(opening.previous_at):
+        self._early = _read_counts(await store.setting(_EARLY))
+        if not opening.unclean:
             return
-        self._careful = True
-        self._routing = await store.setting(_ROUTING) or ""
-        log.warning("the program died %d times in a row: it goes on carefully", opening.unclean)
+        noted = [*opening.at_work, *[0] * WORK_SLOTS][:WORK_SLOTS]
+        numbers = sorted({noted[_RUNS], *noted[_THREADS:]} - {0})
+        self._suspects = frozenset(numbers)
+        self._unclaimed = ChatId(noted[_CLAIMED]) if noted[_CLAIMED] else None
+        writes: list[Write] = []
+        routes: list[str] = []
+        for number in numbers:
+            rows = await store.all_conversations(after=number - 1, limit=1)
+            row = next((row for row in rows if row.id == number and row.ended_at is None), None)
+            if row is not None:
+                routes.append(f"{row.route} (conversation {number})")
+                writes.append(TakeInHand(row.lease, row.id, self._services.clock.now()))
+            elif await self._inbox_row(number) is not None:
+                routes.append(f"what event {number} starts")
+                self._early[number] = self._early.get(number, 0) + 1
+                writes.append(self._put_early())
+        writes += await self._count_filters(noted[_LOOKED_AT])
+        if writes:
+            self._house.write(writes)
+            await self._house.wait_written()
+        await self._tell_loop(routes)
+
+    async def _count_filters(self, seq: int) -> Sequence[Write]:
+        """Count a row that filters looked at; one that has killed too often is put away."""
+        before, _, count = (await self._services.store.setting(_ROUTING) or "").partition(" ")
+        row = await self._inbox_row(seq) if seq else None
+        if row is None:
+            return [PutSetting(_ROUTING, "")] if before else []
+        times = 1 + (int(count) if before == str(seq) else 0)
+        if times < CRASHES:
+            return [PutSetting(_ROUTING, f"{seq} {times}")]
         text = (
-            f"the program died {opening.unclean} times in a row, the last time soon after its start; it "
-            "revives one conversation at a time until it knows which one does it; look at the log's end"
+            f"event {row.seq} of chat {row.chat_id} was put away, since the program died each time its "
+            "filters looked at it: one of them doesn't return"
+        )
+        log.error("%s", text)
+        self._services.raise_alarm(Alarm("crash_loop", str(row.seq), text))
+        kept = of_authors(await self._services.store.data(row.chat_id))
+        if said := words_for(self._services.texts, kept).apology:
+            self._house.tidy(row.chat_id, SendMessage(row.chat_id, said))
+        raw = KeepRaw(row.at, "kills the program", row.content_type, row.body)
+        return [raw, Consume((row.seq,)), PutSetting(_ROUTING, "")]
+
+    async def _inbox_row(self, seq: int) -> InboxRow | None:
+        rows = await self._services.store.backlog(after=seq - 1, limit=1)
+        return rows[0] if rows and rows[0].seq == seq else None
+
+    async def _tell_loop(self, routes: Sequence[str]) -> None:
+        """Tell an operator when the last run died young, after one that had died, too."""
+        opening = self._opening
+        lived = await self._services.store.setting(_LIVED)
+        if opening.unclean < 2 or lived == str(opening.previous_at):
+            return
+        log.warning("the program died %d times in a row", opening.unclean)
+        who = f"at work was {', '.join(routes)}" if routes else "no conversation's code was at work"
+        text = (
+            f"the program died {opening.unclean} times in a row, the last time soon after its start; {who}; "
+            "look at the log's end"
         )
         self._services.raise_alarm(Alarm("crash_loop", "start", text))
 
+    def _put_early(self) -> PutSetting:
+        return PutSetting(_EARLY, " ".join(f"{seq}:{count}" for seq, count in self._early.items()))
+
+    async def begins(self, there: Conversation, made: Incarnation) -> None:
+        """What killed the program before it was written down is written down first, with its count."""
+        count = self._early.pop(there.seq, 0)
+        if count and there.stored is None and there.world is not None and not self._house.cut:
+            made.write_beginning()
+            self._house.write([*there.world.counted(count), self._put_early()])
+            await self._house.wait_written()
+
     # --- who is parked
+
+    def condemns(self, row: ConversationRow) -> bool:
+        """Whether this conversation is not to be run by this code: it has killed the program too often."""
+        if row.in_hand < CRASHES or row.id in self._tried:
+            return False
+        # Other code gets a try, which costs one kill if it is no better.
+        return row.id in self._suspects or (
+            row.parked_because is not None and row.error == build.current_build()
+        )
+
+    async def live_on(self) -> None:
+        """Once the program has lived for a while, try what was parked by count, one after the other."""
+        if self._opening.unclean:
+            await trio.sleep(LIVED)
+            self._house.write([PutSetting(_LIVED, str(self._opening.at))])
+        while True:
+            self._condemned = trio.Event()
+            pause = await self._retry_due()
+            with trio.move_on_after(pause):
+                await self._condemned.wait()
+
+    async def _retry_due(self) -> float:
+        """Try the first whose time has come; returns how many seconds to wait then."""
+        after, now, next_at = 0, self._services.clock.now(), inf
+        while rows := await self._services.store.parked(after=after, limit=_PAGE):
+            after = rows[-1].id
+            for row in rows:
+                if row.in_hand < CRASHES or not self.condemns(row):
+                    continue
+                distance = min(FIRST_RETRY << min(row.in_hand - CRASHES, 16), LAST_RETRY)
+                at = max(row.updated_at + distance, self._opening.at + int(LIVED * 1000))
+                if at <= now:
+                    log.warning("conversation %d, which killed the program, is tried again", row.id)
+                    self._tried.add(row.id)
+                    self._house.retry(row.chat_id)
+                    return BETWEEN_RETRIES
+                next_at = min(next_at, at)
+        return max((next_at - now) / 1000, 0)
 
     def tell_parked(self, there: Conversation, because: str, todo: str) -> None:
         """Tell an operator that a conversation is parked, and how many others are.
@@ -102,6 +268,7 @@ class Care:
         name = there.route.name if there.stored is None else there.stored.row.route
         mine = self._parked.setdefault(name, {})
         mine[there.seq] = because
+        self._condemned.set()
         count = len(mine)
         if str(count).strip("0") != "1":
             return
@@ -124,211 +291,27 @@ class Care:
         for mine in self._parked.values():
             mine.pop(there.seq, None)
 
-    async def live_on(self) -> None:
-        """Once the program has lived for a while, nobody in it is to blame for what may come."""
-        if self._opening.unclean:
-            await trio.sleep(LIVED)
-            self._careful = False
-            self._house.write([PutSetting(_LIVED, str(self._opening.at))])
-            for there in list(self._counted):
-                self._acquit(there, 0)
 
-    def end(self) -> None:
-        """The program stops, and nobody made it: who is in hand, or was about to be, is not to blame."""
-        for there, before in list(self._counted.items()):
-            self._acquit(there, before)
-        if self._looking:
-            self._looks_at(self._routing, looking=False)
-
-    def rested(self, there: Conversation) -> None:
-        """It has come to rest by itself, or to its end, which ends its count: nothing is to be put back."""
-        if self._counted:
-            self._counted.pop(there, None)
-
-    def suspect(self, chat_id: ChatId) -> None:
-        """This chat has something from before: in careful mode it is taken in hand for it."""
-        if self._careful:
-            self._suspects.add(chat_id)
-
-    def concerns(self, row: InboxRow) -> bool:
-        """Whether this event waits from before, and has to be taken in hand by itself."""
-        return self._careful and row.at < self._opening.at
-
-    # --- the hand
-
-    @asynccontextmanager
-    async def hand(self, chat_id: ChatId) -> AsyncGenerator[None]:
-        """While the block runs, and until the chat has come to rest, no other is in hand."""
-        if chat_id not in self._suspects or not self._careful:
-            yield
-            return
-        async with self._hand:
-            self._held = chat_id
-            try:
-                yield
-                await self._at_rest(chat_id)
-                for there in [there for there in self._counted if there.life.chat_id == chat_id]:
-                    self._acquit(there, 0)
-            finally:
-                self._held = None
-
-    async def _at_rest(self, chat_id: ChatId) -> None:
-        with trio.move_on_after(self._patience):
-            while (life := self._house.life(chat_id)) and not all(t.quiescent for t in life.places.all()):
-                await self._less_busy.park()
-        await self._house.wait_written()
-
-    # --- who is counted
-
-    def condemns(self, row: ConversationRow) -> bool:
-        """Whether this conversation is to be parked rather than to be taken in hand once more."""
-        # After a clean stop it has another chance, if it isn't the very code that died.
-        tried = self._opening.unclean or row.error == build.current_build()
-        return bool(tried) and row.in_hand >= CRASHES
-
-    async def revives(self, there: Conversation, row: ConversationRow) -> bool:
-        """Count a conversation that is about to be replayed, before it may kill the process once more."""
-        held = self._held == there.life.chat_id
-        if not held and not (self._opening.unclean and row.unfinished):
-            return False
-        await self._count([there])
-        return True
-
-    async def revived(self, there: Conversation, row: ConversationRow, *, counted: bool) -> None:
-        """It has been replayed: if it stands where it rested, it is not its replay that kills."""
-        if counted and self._held == there.life.chat_id:
-            await self._at_rest(there.life.chat_id)
-            self._acquit(there, 0 if row.unfinished else row.in_hand)
-        elif row.parked_because is not None and not there.stuck:
-            # It goes on after all; but if it kills, it must not begin to be counted anew.
-            self._house.beside(partial(self._unpark, there, row))
-
-    async def _unpark(self, there: Conversation, row: ConversationRow) -> None:
-        with suppress(trio.ClosedResourceError):
-            await self._at_rest(there.life.chat_id)
-            self._acquit(there, 0 if row.unfinished else row.in_hand)
-
-    async def begins(self, there: Conversation, made: Incarnation) -> None:
-        """A conversation in hand that begins is written down first: so there is something to count."""
-        if there.stored is None and self._held == there.life.chat_id:
-            made.write_beginning()
-            await self._count([there])
-
-    async def look_at_deadlines(self, life: ChatLife) -> None:
-        """Count those whose time came while nobody ran, before they are told."""
-        now = self._services.clock.now()
-        due = [there for there in life.places.all() if _is_due(there, now) and not there.stuck]
-        if due and self._held == life.chat_id:
-            await self._count(due)
-
-    async def _count(self, some: Sequence[Conversation], *more: PutSetting) -> None:
-        if self._house.cut:
-            return  # nobody comes to run any more
-        for there in some:
-            if there not in self._counted:
-                self._counted[there] = 0 if there.stored is None else there.stored.row.in_hand
-        writes = [write for there in some for write in self._counting(there)]
-        self._house.write([*writes, *more])
-        await self._house.wait_written()
-
-    def _counting(self, there: Conversation) -> Sequence[Write]:
-        if there.world is not None:
-            return there.world.counted()
-        row = None if there.stored is None else there.stored.row
-        return [] if row is None else [TakeInHand(row.lease, row.id, self._services.clock.now())]
-
-    def _acquit(self, there: Conversation, count: int) -> None:
-        """It did no harm this time; how often it was counted for something else stands."""
-        self._counted.pop(there, None)
-        if there.stuck:
-            return
-        if there.world is not None:
-            self._house.write(there.world.acquitted(count))
-        elif there.stored is not None and there.stored.row.parked_because is None:
-            # It was counted and has not begun.
-            row, now = there.stored.row, self._services.clock.now()
-            free = ParkConversation(row.lease, row.id, now, None)
-            self._house.write([free, *(TakeInHand(row.lease, row.id, now) for _ in range(count))])
-
-    # --- events
-
-    async def route(self, row: InboxRow, event: Event | None, route: Callable[[], None]) -> None:
-        """Route an event from before, with whoever gets it in hand."""
-        self._suspects.add(row.chat_id)
-        async with self.hand(row.chat_id):
-            life = self._house.life(row.chat_id)
-            if event is None or life is None or life.loading or life.behind:
-                if await self._may_be_looked_at(row):
-                    route()
-                    self._was_looked_at()
-            elif await self.admit(life, row, Delivery(row.seq, event, row.at)):
-                route()
-
-    async def admit(self, life: ChatLife, row: InboxRow, delivery: Delivery) -> bool:
-        """Count whoever is about to be given an event from before; False if the event is put away."""
-        if not self.concerns(row):
-            return True
-        await self._at_rest(life.chat_id)
-        if not await self._may_be_looked_at(row):
-            return False
-        takers = takers_of(life, delivery)
-        if takers:
-            self._looking = False
-            await self._count(takers, PutSetting(_ROUTING, ""))
-        else:
-            self._was_looked_at()
-        return True
-
-    async def _may_be_looked_at(self, row: InboxRow) -> bool:
-        """Count the event while filters look at it; False if that has killed too often."""
-        seq, _, count = self._routing.partition(" ")
-        before = int(count) if seq == str(row.seq) else 0
-        if before >= CRASHES:
-            self._put_away(row)
-            return False
-        if self._house.cut:
-            return False
-        self._looks_at(f"{row.seq} {before + 1}", looking=True)
-        await self._house.wait_written()
-        return True
-
-    def _was_looked_at(self) -> None:
-        self._looks_at("", looking=False)
-
-    def _looks_at(self, what: str, *, looking: bool) -> None:
-        self._looking = looking
-        self._house.write([PutSetting(_ROUTING, what)])
-
-    def _put_away(self, row: InboxRow) -> None:
-        text = (
-            f"event {row.seq} of chat {row.chat_id} was put away, since the program died each time its "
-            "filters looked at it: one of them doesn't return"
-        )
-        log.error("%s", text)
-        self._services.raise_alarm(Alarm("crash_loop", str(row.seq), text))
-        raw = KeepRaw(row.at, "kills the program", row.content_type, row.body)
-        self._house.write([raw, Consume((row.seq,)), PutSetting(_ROUTING, "")])
+def _is_within(task: trio.lowlevel.Task, own: trio.lowlevel.Task) -> bool:
+    """Whether a task is a conversation's own or below it: others were only started from there."""
+    above: trio.lowlevel.Task | None = task
+    while above is not None and above is not own:
+        nursery = above.parent_nursery
+        above = None if nursery is None else nursery.parent_task
+    return above is own
 
 
-def takers_of(life: ChatLife, delivery: Delivery) -> Sequence[Conversation]:
-    """Those whose code runs because of this event; not who begins with it."""
-    there = life.places.all()
-    if isinstance(delivery.event, Leave):
-        return there
-    match life.decide_on(delivery):
-        case Give(wait) | Tell(wait) | Break(wait, _):
-            return [one for one in there if wait in one.waits]
-        case End(watch):
-            return [one for one in there if watch in one.watches]
-        case Start(interrupts=True) as start:
-            live = life.places.live.get(life.places.owner_for(start, delivery.event))
-            return [] if live is None else [live]
-        case Stop():
-            return there
-        case Drop() | Queue() | Expire() | Start() | Obey():
-            return []
+def _is_in_thread(task: trio.lowlevel.Task) -> bool:
+    """Whether a task in a step waits for a thread."""
+    branch = branch_of(task)
+    if branch is not None and not branch.in_step:
+        return False
+    return any(frame.f_code is _THREAD for frame, _ in task.iter_await_frames())
 
 
-def _is_due(there: Conversation, now: int) -> bool:
-    wake_at = None if there.stored is None else there.stored.row.wake_at
-    return wake_at is not None and wake_at <= now
+_THREAD: Final = trio.to_thread.run_sync.__code__
+
+
+def _read_counts(text: str | None) -> dict[int, int]:
+    pairs = (part.split(":") for part in (text or "").split())
+    return {int(seq): int(count) for seq, count in pairs}

@@ -151,11 +151,8 @@ class ConversationWorld:
             if self._begun or not gone:
                 writes.append(EndConversation(self._lease, self._id, self.now(), failure))
             self.over = True
-            self._house.care.rested(self._there)
         elif entry.records or entry.standing:
             writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
-            if not entry.unfinished:
-                self._house.care.rested(self._there)
         self._begun = self._begun or not gone
         written = self._house.write(writes, self)
         if not in_row:
@@ -302,18 +299,18 @@ class ConversationWorld:
         self.write([*writes, ParkConversation(self._lease, self._id, self.now(), because, error)])
         return True
 
-    def counted(self) -> Sequence[Write]:
-        """What counts it as in hand, for when the program dies."""
+    def counted(self, kills: int) -> Sequence[Write]:
+        """What counts so many kills at which its code was at work."""
         if self.over or not (self._begun or self._opened):
             return []
         begin = [] if self._begun else self._begin()
         self._begun = True
-        return [*begin, self._in_hand()]
+        return [*begin, *(self._in_hand() for _ in range(kills))]
 
-    def acquitted(self, count: int) -> Sequence[Write]:
-        """What sets that count, and lets it be revived."""
+    def freed(self, kills: int) -> Sequence[Write]:
+        """What says that it is parked no more; that it has killed so often stays, until it comes to rest."""
         free = ParkConversation(self._lease, self._id, self.now(), None)
-        return [] if self.over or not self._begun else [free, *(self._in_hand() for _ in range(count))]
+        return [] if self.over or not self._begun else [free, *(self._in_hand() for _ in range(kills))]
 
     def _in_hand(self) -> TakeInHand:
         return TakeInHand(self._lease, self._id, self.now())

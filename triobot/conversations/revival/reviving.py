@@ -2,8 +2,8 @@
 
 A chat's events wait until all its conversations are there, so that each goes to whom it would have gone to.
 What can't be replayed with this code is *parked*: it keeps its place and its journal, an operator is told,
-the user hears one line; an interrupt still ends it, and every start tries it anew: what was in hand each time
-the program died, with other code only (`care`).
+the user hears one line; an interrupt still ends it, and every start tries it anew: what killed the program
+time and again, with other code only, or after a while (`care`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+import attrs
 import trio
 
 from ...errors import UnreadableRecordError
@@ -30,6 +31,7 @@ from ..routes.routing import Start
 from ..running.waits import Delivery
 from ..services import Services
 from .build import current_build
+from .care import CRASHES
 from .stored import Stored, opening_of, read_stored, why_unfit
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
             _park(life, journal, route, because or "")
             continue
         if care.condemns(row):
-            because = f"{row.route} was in hand each time the program died"
+            because = f"the code of {row.route} was at work each of the {CRASHES} times that the program died"
             _park(life, journal, route, because, error=current_build())
             continue
         try:
@@ -75,16 +77,12 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
         there = Conversation(
             services, life, opening.start, opening.delivery, opening.interrupted, row.sender_id, stored
         )
-        counted = await care.revives(there, row)
         _place(life, there)
         life.house.count("revived")
         life.house.start(there)
         await _stand(there)
         if row.parked_because is not None and not there.stuck:
-            care.parked_no_more(there)
-            if not there.beside:
-                await _heal(store, life, there)
-        await care.revived(there, row, counted=counted)
+            await _heal(store, life, there)
 
 
 async def _is_to_end(store: Store, row: ConversationRow) -> bool:
@@ -97,8 +95,16 @@ async def _is_to_end(store: Store, row: ConversationRow) -> bool:
 
 
 async def _heal(store: Store, life: ChatLife, there: Conversation) -> None:
-    """Let go of what was typed while it was parked, and answers no question that its user has seen."""
-    life.heals(there, await _waiting(store, life.chat_id))
+    """It goes on: what was typed meanwhile, and answers no question that its user has seen, is let go."""
+    assert there.stored is not None
+    life.house.care.parked_no_more(there)
+    waiting = await _waiting(store, life.chat_id)
+    if not there.beside:
+        life.heals(there, waiting)
+    row = there.stored.row
+    there.stored = attrs.evolve(there.stored, row=attrs.evolve(row, parked_because=None))
+    if there.world is not None:
+        life.house.write(there.world.freed(row.in_hand))
 
 
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
@@ -191,6 +197,8 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     life.house.care.tell_parked(there, because, todo)
     if stored is not None:
         row, now = stored.row, there.services.clock.now()
+        if (row.parked_because, row.error) == (because, error):
+            return  # it was before, and since then
         life.house.write([ParkConversation(row.lease, row.id, now, because, error)])
     elif there.world is None or not there.world.park(because, error):
         return
