@@ -217,9 +217,11 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "an `@bot.aside(paid(Item))` gets it with `triobot payments redeliver REF`.",
     ),
     "captured_but_parked": About(
-        "Money was captured for a conversation that can't go on; the aside for late money gets it.",
-        "Nothing, if that aside gives the goods.",
-        "`triobot payments show REF`.",
+        "Money was captured for a conversation, or an aside, that can't go on.",
+        "The user's money. What a conversation has not taken goes to the aside for the item after ten "
+        "minutes; what is taken waits until its code can go on.",
+        "Deploy code that can go on with it; or give the goods and `triobot payments settle REF`, or let the "
+        "aside give them: `triobot payments redeliver REF`.",
     ),
     "handler_keeps_failing": About(
         "The aside for late money has failed five times with a payment.",
@@ -260,7 +262,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "`triobot payments show REF`, and report it.",
     ),
     "unwatched": About(
-        "The bot was down while payments were open.",
+        "The bot was down, or stood still, while payments were open.",
         "What was paid more than an hour before it came back was given back by the platform.",
         "`triobot payments list --state open --state check` lists them; tell those users.",
     ),

@@ -440,6 +440,14 @@ class Payments(Protocol):
         """
         ...
 
+    async def parked(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
+        """A conversation can't go on: whoever paid it is named to an operator. Safe to repeat.
+
+        Args:
+            key: of the payment that it has, if it is the aside for it.
+        """
+        ...
+
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
         """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
         ...

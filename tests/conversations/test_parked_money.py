@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import attrs
+import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
 from town import TEXTS, open_town
@@ -68,6 +69,8 @@ async def test_what_is_paid_to_a_parked_conversation_goes_to_the_aside(autojump_
         (row,) = await store.payments.find(limit=9)
         assert row.state == "verified"
         assert {alarm.kind for alarm in town.alarms} == {"conversation_parked"}
+        (alarm,) = await store.alarms.open(limit=9)
+        assert (alarm.kind, alarm.key) == ("captured_but_parked", row.id)
         await trio.sleep(9 * 60)
         assert late == []
         await trio.sleep(2 * 60)
@@ -163,3 +166,60 @@ async def test_a_conversation_whose_item_has_changed_is_parked_with_its_money(
     async with open_town(selling(mended), store=store, outbox=outbox) as town:
         await town.rest()
         assert had == [mended(1)]
+
+
+def questioning(*, mended: bool) -> Router:
+    """Whoever has the money asks something; or, by mistake, something else in its place."""
+    bot = Router()
+
+    async def goes_on(chat: Chat) -> None:
+        if mended:
+            await chat.ask("Where to?")
+        else:
+            await chat.sleep(60)
+
+    @bot.conversation(text("buy"))
+    async def buy(chat: Chat) -> None:
+        await chat.charge(PRICE, "Pizza", item=Pizza())
+        await goes_on(chat)
+
+    @bot.interrupt(command("cancel"))
+    async def cancel(chat: Chat) -> None:
+        await chat.send("Cancelled.")
+
+    @bot.aside(paid(Pizza))
+    async def delivers(chat: Chat[Paid[Pizza]]) -> None:
+        await goes_on(cast("Chat", chat))
+
+    return bot
+
+
+@pytest.mark.parametrize("who", ["conversation", "aside"])
+async def test_who_has_the_money_and_cannot_go_on_is_named_at_once(
+    autojump_clock: MockClock, who: str
+) -> None:
+    """By the payment's number, until it is settled."""
+    store, outbox = FakeStore(), FakeOutbox()
+    outbox.reply(YES, lambda op: isinstance(op, VerifyPayment | InquirePayment))
+    async with open_town(questioning(mended=True), store=store, outbox=outbox) as town:
+        await town.says("buy")
+        (row,) = await store.payments.find(limit=9)
+        if who == "aside":
+            await town.says("/cancel")
+        await town.pays(ref_id=row.id)
+        await trio.sleep(1)
+        (row,) = await store.payments.find(limit=9)
+        assert row.state == "delivered"
+        assert await store.alarms.open(limit=9) == []
+    async with open_town(questioning(mended=False), store=store, outbox=outbox) as town:
+        await town.says("hello")
+        await town.rest()
+        (alarm,) = await store.alarms.open(limit=9)
+        assert (alarm.kind, alarm.key) == ("captured_but_parked", row.id)
+        assert "250,000 IRR" in alarm.text
+    async with open_town(questioning(mended=True), store=store, outbox=outbox) as town:
+        await town.says("home")
+        await town.rest()
+        (row,) = await store.payments.find(limit=9)
+        assert row.state == "settled"
+        assert await store.alarms.open(limit=9) == []

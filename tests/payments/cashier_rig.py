@@ -39,10 +39,13 @@ HOUR = 60 * MINUTE
 class Clock:
     """The time of day, which passes as Trio's does."""
 
-    ahead = 0
+    ahead = slept = 0
 
     def now(self) -> int:
-        return EPOCH + self.ahead + int(trio.current_time() * 1000)
+        return EPOCH + self.ahead + self.steady()
+
+    def steady(self) -> int:
+        return self.slept + int(trio.current_time() * 1000)
 
 
 @attrs.define
@@ -153,6 +156,10 @@ class Till:
     async def ends(self, one: Ticket | Captured, how: PaymentEnd) -> None:
         """The conversation, or the aside that has what was captured, is done with it."""
         await self.store.commit(self.cashier.ended(one.id, how, late=isinstance(one, Captured)))
+
+    def stands_still(self, seconds: float) -> None:
+        """The program is stopped, and goes on so much later; nobody sets a clock."""
+        self.clock.slept += int(seconds * 1000)
 
     # --- the user
 

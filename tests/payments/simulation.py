@@ -26,7 +26,7 @@ from tests.payments.simulated_store import Store
 from tests.payments.simulated_time import Pause, Simulator
 from triobot.emulator.bills import Bill
 from triobot.payments.entry import Entry
-from triobot.payments.facts import Plain
+from triobot.payments.facts import Fact, Plain, SetForward
 from triobot.payments.table import INDEX, TABLE
 
 START = 1_700_000_000_000
@@ -92,7 +92,8 @@ def _run(seed: int, *, history: bool) -> Seen:
     if chance.random() < 0.2:
         simulator.spawn(shop.operates(START + TROUBLE), platform)
     if chance.random() < 0.15:
-        simulator.spawn(_sets_back(shop, chance.randrange(TROUBLE)), platform)
+        said = chance.choice((Plain("clock_set_back"), SetForward(0), Plain("stood_still"), Plain("parked")))
+        simulator.spawn(_believes(shop, chance.randrange(TROUBLE), said), platform)
     if chance.random() < 0.15:
         simulator.spawn(_restores(simulator, chance, shop, seen), platform)
     simulator.run(START + TROUBLE + 48 * HOUR)
@@ -152,13 +153,13 @@ async def _restores(simulator: Simulator, chance: random.Random, shop: Shop, see
     shop.boot(restored=True)
 
 
-async def _sets_back(shop: Shop, after: int) -> None:
-    """What follows when the machine's clock is set back, as often as that is believed."""
+async def _believes(shop: Shop, after: int, fact: Fact) -> None:
+    """What follows when something is said of all payments, as often as that is believed."""
     await Pause(after)
     while not shop.ready:
         await Pause(MINUTE)
     for entry in shop.entries():
-        await shop.books.move(entry.id, Plain("clock_set_back"), may_fail=True)
+        await shop.books.move(entry.id, fact, may_fail=True)
 
 
 # --- the checks

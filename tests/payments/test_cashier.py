@@ -33,6 +33,16 @@ def fails(*kinds: type) -> Any:
     return fault
 
 
+def loses_one_verify() -> Any:
+    """A fault: the first verify arrives, and its answer doesn't."""
+    lost = ["lost"]
+
+    def fault(operation: Any) -> str | None:
+        return lost.pop() if isinstance(operation, VerifyPayment) and lost else None
+
+    return fault
+
+
 async def test_a_payment_from_the_button_to_the_goods(autojump_clock: MockClock) -> None:
     """The callback is taken in the transaction that stores what it hints at; the button goes."""
     async with open_till() as till:
@@ -349,6 +359,57 @@ async def test_what_was_granted_after_the_backup_is_the_operators(
             await trio.sleep(MINUTE)
             assert [(paid.id, paid.uncertain) for paid in till.delivered] == [(tickets[0].id, True)]
             assert await till.state(tickets[0].id) == "settled"
+
+
+# --- the clock, and a program that stands still
+
+
+async def test_a_standstill_names_all_that_was_open(autojump_clock: MockClock) -> None:
+    """The gap, the payments and their money; nothing else, once the platform answers again."""
+    async with open_till() as till:
+        tickets = [await till.charges(str(number)) for number in range(2)]
+        await trio.sleep(4.5 * MINUTE)
+        till.pays()
+        till.stands_still(3 * HOUR)
+        await trio.sleep(30 * MINUTE)
+        (alarm,) = await till.store.alarms.open(limit=9)
+        assert alarm.kind == "unwatched"
+        assert "between 2023-11-14 22:17 and 2023-11-15 01:18" in alarm.text
+        assert "of 500,000 IRR in all" in alarm.text
+        assert all(f"{ticket.id} (chat" in alarm.text for ticket in tickets)
+
+
+async def test_a_clock_that_is_set_forward_alarms_about_no_sweep(autojump_clock: MockClock) -> None:
+    """Whoever has an hour has an hour; what was open is named, in case the machine stood still."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        gone = await till.charges("2")
+        await till.ends(gone, "given_up")
+        await trio.sleep(5 * MINUTE)
+        till.clock.ahead += int(2 * HOUR * 1000)
+        await trio.sleep(30 * MINUTE)
+        (alarm,) = await till.store.alarms.open(limit=9)
+        assert (alarm.kind, alarm.key) == ("clock_jumped", "payments")
+        assert ticket.id in alarm.text
+        # It can still be paid by whoever had its button on the screen.
+        assert await till.state(gone.id) == "check"
+        await trio.sleep(50 * MINUTE)
+        assert await till.state(gone.id) == "lapsed"
+
+
+async def test_a_doubled_callback_is_no_second_payment(autojump_clock: MockClock) -> None:
+    """Also where the answer to a verify was lost; twice a minute apart may be two."""
+    for pause, kinds in ((1, set[str]()), (MINUTE, {"maybe_paid_again"})):
+        async with open_till() as till:
+            ticket = await till.charges()
+            till.line.fault = loses_one_verify()
+            event = till.pays()
+            await till.posts(event)
+            await trio.sleep(pause)
+            await till.posts(event)
+            await trio.sleep(20 * MINUTE)
+            assert await till.state(ticket.id) == "verified"
+            assert await till.alarms() - {"captured_but_parked", "captured_without_taker"} == kinds
 
 
 # --- invoices

@@ -7,6 +7,7 @@ remembered here that a restart would miss. Callbacks stay in the inbox until the
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, TypeAlias, final
 
@@ -27,12 +28,12 @@ from .callbacks import Callbacks
 from .desk import Desk
 from .entry import UNPAID, Entry, State, Taker
 from .examiner import work_on
-from .facts import Answer, Plain
+from .facts import WINDOW, Answer, Fact, Plain, SetForward
 from .later import claiming, moving, opening
 from .ledger import Moved
 from .records import alarm_of, clock_time, entry_of
 from .references import new_ref_id
-from .schedule import BLIND, MINUTE, SECOND
+from .schedule import BLIND, MINUTE, SECOND, claimed_since
 from .ticket import OpenTicket, captured_of
 
 Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
@@ -65,6 +66,8 @@ _TAKEN: Final[tuple[State, ...]] = (
     "delivered",
 )
 _LEFT: Final[tuple[State, ...]] = (*_TAKEN, "closing")
+_WATCHED_STATES: Final[tuple[State, ...]] = ("unsure", "open", "check", "verifying", "closing")
+_PAID: Final[tuple[State, ...]] = ("verified", "delivered")
 _URGENT: Final[tuple[State, ...]] = ("sending", "verifying", "verified", "delivered")
 _PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "closing")
 
@@ -94,6 +97,7 @@ class Cashier:
         noted: told of alarms whose rows are stored.
         epoch: how often the store was restored from a backup.
         recall: brings a chat's conversations back into memory, if they are not there.
+        parked: whether the conversation of this owner in this chat can't go on; without it none is.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class Cashier:
         noted: Callable[[Alarm], object] = lambda alarm: None,
         epoch: int = 0,
         recall: Callable[[ChatId], object] = lambda chat_id: None,
+        parked: Alive | None = None,
         budget: Budget | None = None,
     ) -> None:
         self._store = store
@@ -117,6 +122,7 @@ class Cashier:
         self._noted = noted
         self._epoch = epoch
         self._recall = recall
+        self._is_parked = parked or _nobody
         self._budget = budget or Budget()
         rows = store.payments
         self.books = Books(rows, store.commit, clock.now, self._moved)
@@ -126,6 +132,7 @@ class Cashier:
         self._callbacks = Callbacks(desk, store, self.books.counts)
         self._tickets: dict[RefId, OpenTicket] = {}
         self._busy: set[RefId] = set()
+        self._captured: set[RefId] = set()
         self._asking = trio.CapacityLimiter(self._budget.parallel)
         self._poke = trio.Event()
         self._cold_from = -math.inf
@@ -196,6 +203,21 @@ class Cashier:
                     failed = Plain("handler_failed")
                     await self.books.move(entry.id, failed, may_fail=True, taker="handler")
 
+    async def parked(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
+        """A conversation can't go on: whoever paid it is named to an operator. Safe to repeat.
+
+        Args:
+            key: of the payment that it has, if it is the aside for it.
+        """
+        after: RefId | None = None
+        find = self._store.payments.find
+        while page := await find(states=_PAID, chat_id=chat_id, after=after, limit=_PAGE):
+            after = page[-1].id
+            for entry in map(entry_of, page):
+                mine = entry.owner == owner or entry.owner.startswith(f"{owner}/")
+                if (entry.key == key) if entry.taker == "handler" else mine:
+                    await self.books.move(entry.id, Plain("parked"), may_fail=True, taker=entry.taker)
+
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
         """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
         self._callbacks.came(seq, event)
@@ -261,7 +283,7 @@ class Cashier:
         if self._rest:
             await self._take_up(self._rest)
         if self._seen is not None and self._clock.now() - self._seen > BLIND:
-            await self._alarm_unwatched(self._seen)
+            await self._alarm_unwatched("start", self._seen, self._started)
         # Not before: until it is told that nobody watched, a start that dies has watched nothing.
         self._watching = True
         await self._beat()
@@ -277,25 +299,36 @@ class Cashier:
             await self._set_back()
         return at + self._clock.jumped() - jumped
 
-    async def _alarm_unwatched(self, since: int) -> None:
+    async def _alarm_unwatched(self, key: str, since: int, before: int) -> None:
+        """Name what was open in a time in which nobody looked at payments."""
         now = self._clock.now()
-        count, left = 0, list[RefId]()
+        named = await self._open_since(before)
+        if named:
+            text = (
+                f"between {clock_time(since)} and {clock_time(now)} UTC nothing was verified, and {named}. "
+                f"{text_of('unwatched', '')}"
+            )
+            await self._commit_at_last(RaiseAlarm("unwatched", key, text, now))
+
+    async def _open_since(self, before: int) -> str:
+        """Which payments made before a moment are open, as words; nothing if none is."""
+        count, named, sums = 0, list[str](), Counter[str]()
         after: RefId | None = None
         find = self._store.payments.find
-        while page := await find(states=UNPAID, after=after, limit=_PAGE):
+        while page := await find(states=UNPAID, before=before, after=after, limit=_PAGE):
             after = page[-1].id
             for entry in map(entry_of, page):
-                if entry.wanted and entry.made_at < self._started:
-                    count += 1
-                    left += [entry.id] if count <= _NAMED else []
-        if not left:
-            return
-        named = ", ".join(left) + (", ..." if count > len(left) else "")
-        text = (
-            f"{count} payments were open between {clock_time(since)} and {clock_time(now)} UTC, while "
-            f"nothing was verified: {named}. {text_of('unwatched', '')}"
-        )
-        await self._store.commit(RaiseAlarm("unwatched", "start", text, now))
+                if not entry.wanted:
+                    continue
+                count, sums[entry.currency] = count + 1, sums[entry.currency] + entry.amount
+                if count <= _NAMED:
+                    said = ", said to be paid" if claimed_since(entry) is not None else ""
+                    named.append(
+                        f"{entry.id} (chat {entry.chat_id}, {entry.amount:,} {entry.currency}{said})"
+                    )
+        money = " and ".join(f"{amount:,} {currency}" for currency, amount in sorted(sums.items()))
+        more = ", ..." if count > _NAMED else ""
+        return f"{count} payments were open, of {money} in all: {', '.join(named)}{more}" if count else ""
 
     async def _beat(self) -> None:
         """Note that payments are being watched now."""
@@ -306,13 +339,32 @@ class Cashier:
 
     async def _set_back(self) -> None:
         """The time of day was set back: what was due at one would be due too late by as much."""
+        await self._happens_to_all(_LEFT, Plain("clock_set_back"))
+
+    async def _set_forward(self, by: int) -> None:
+        """The time of day was set forward, or the machine stood still and its clocks with it."""
+        await self._happens_to_all(_LEFT, SetForward(by))
+        now = self._clock.now()
+        if by > WINDOW and (named := await self._open_since(now)):
+            text = (
+                f"the time of day went {by // MINUTE} minutes forward, and {named}. If the machine stood "
+                f"still meanwhile, what was paid and not verified went back to its users. "
+                f"{text_of('clock_jumped', '')}"
+            )
+            await self._commit_at_last(RaiseAlarm("clock_jumped", "payments", text, now))
+
+    async def _stood_still(self, since: int) -> None:
+        """Nobody has looked at payments since then, though the program runs."""
+        await self._alarm_unwatched("standstill", since, since)
+        await self._happens_to_all(_WATCHED_STATES, Plain("stood_still"))
+
+    async def _happens_to_all(self, states: Sequence[State], fact: Fact) -> None:
         after: RefId | None = None
         find = self._store.payments.find
-        while page := await find(states=_LEFT, after=after, limit=_PAGE):
+        while page := await find(states=states, after=after, limit=_PAGE):
             after = page[-1].id
-            moves = [(entry, [Plain("clock_set_back")]) for entry in map(entry_of, page)]
-            for stale in await self._patient.move_all(moves):
-                await self._patient.move(stale.id, Plain("clock_set_back"), may_fail=True)
+            for stale in await self._patient.move_all([(entry_of(row), [fact]) for row in page]):
+                await self._patient.move(stale.id, fact, may_fail=True)
 
     # --- the task
 
@@ -329,11 +381,17 @@ class Cashier:
 
     async def _keep_sweeping(self, nursery: trio.Nursery) -> None:
         jumped = self._clock.jumped()
+        looked_at: int | None = None
         while True:
             self._poke = trio.Event()
             now, before, jumped = self._clock.now(), jumped, self._clock.jumped()
             if jumped < before:
                 await self._set_back()
+            elif jumped > before:
+                await self._set_forward(jumped - before)
+            if looked_at is not None and now - (looked_at + jumped - before) > BLIND:
+                await self._stood_still(looked_at + jumped - before)
+            looked_at = now
             rows = await self._store.payments.due(now, limit=_PAGE + len(self._busy))
             pause = math.inf
             for row in rows:
@@ -348,6 +406,7 @@ class Cashier:
                 nursery.start_soon(self._work, row.id)
             due = await self._store.payments.next_due()
             if due is None:
+                looked_at = None
                 await self._poke.wait()
                 continue
             await self._beat()
@@ -368,6 +427,9 @@ class Cashier:
     async def _work(self, id_: RefId) -> None:
         try:
             await work_on(id_, self._patient, self, self._clock.now)
+            if id_ in self._captured:
+                self._captured.discard(id_)
+                await self._say_if_parked(id_)
         except UnreadableRecordError:
             # Another version's: it stays among the busy ones, so that it isn't tried every second.
             text = f"payment {id_} can't be read by this version; it is neither verified nor delivered"
@@ -376,7 +438,15 @@ class Cashier:
         self._busy.discard(id_)
         self._poke.set()
 
+    async def _say_if_parked(self, id_: RefId) -> None:
+        entry = await self.books.read(id_)
+        waits = entry is not None and entry.state == "verified" and entry.taker == "conversation"
+        if entry is not None and waits and await self._is_parked(entry.chat_id, entry.owner):
+            await self._patient.move(id_, Plain("parked"), may_fail=True, taker="conversation")
+
     def _moved(self, moved: Moved) -> None:
+        if moved.entry.state == "verified" != moved.before.state and moved.entry.taker == "conversation":
+            self._captured.add(moved.entry.id)
         ticket = self._tickets.get(moved.entry.id)
         if ticket is not None:
             ticket.heard(moved)

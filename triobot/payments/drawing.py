@@ -110,6 +110,14 @@ _APART: Final = (
         " up beside them",
     ),
     (
+        "`stood_still`, `clock_set_forward`",
+        "the clock's, while the program runs",
+    ),
+    (
+        "`parked`",
+        "it changes nothing but what an operator knows; it is said again at each start",
+    ),
+    (
         "`taker_gone` of a conversation that is ended without its code: parked, or not durable",
         "only its code knows what it had; so it is looked for by its owner, and again at each start",
     ),

@@ -117,6 +117,7 @@ class Entry:
         check_at, remove_at, deliver_at: when verify or inquiry, removing the button, delivery are due.
         warned: warnings about its age that were raised and still hold.
         blind_at: when it was last said that nothing certain is heard of it.
+        watched_at: since when it is watched without a break: a start, or the end of a standstill.
     """
 
     id: RefId
@@ -169,6 +170,7 @@ class Entry:
     deliver_at: int | None = None
     warned: tuple[str, ...] = ()
     blind_at: int | None = None
+    watched_at: int | None = None
 
     @property
     def key(self) -> str:

@@ -54,7 +54,10 @@ FactName: TypeAlias = Literal[
     "restart",
     "restored",
     "restored_unnamed",
+    "stood_still",
     "clock_set_back",
+    "clock_set_forward",
+    "parked",
     "operator_verify",
     "operator_redeliver",
     "operator_settled",
@@ -102,7 +105,10 @@ FACTS: Final[dict[FactName, str]] = {
     "restart": "the program starts",
     "restored": "the store was restored from a backup",
     "restored_unnamed": "the same, of an invoice whose number nobody knows",
+    "stood_still": "the program runs, but has looked at nothing for twenty minutes",
     "clock_set_back": "the time of day was set back: what is due would come too late by as much",
+    "clock_set_forward": "the time of day was set forward: all that was noted is moved with it",
+    "parked": "the conversation, or the aside, that has it can't go on",
     "operator_verify": "an operator wants it verified",
     "operator_redeliver": "an operator wants it delivered to the aside for its item",
     "operator_settled": "an operator says that the goods were given",
@@ -130,7 +136,9 @@ PlainName: TypeAlias = Literal[
     "life_over",
     "restart",
     "restored",
+    "stood_still",
     "clock_set_back",
+    "parked",
     "operator_verify",
     "operator_redeliver",
     "operator_settled",
@@ -188,6 +196,14 @@ class Hint:
     charge_url: str | None = attrs.field(default=None, repr=False)
 
 
+@final
+@attrs.frozen
+class SetForward:
+    """The time of day was set forward by so many milliseconds, while the program ran."""
+
+    by: int
+
+
 AnswerWord: TypeAlias = Literal["verified", "error", "unknown", "400", "403"]
 
 
@@ -201,7 +217,7 @@ class Answer:
     amount: int | None = None
 
 
-Fact: TypeAlias = Plain | SendOk | Adopted | Hint | Answer
+Fact: TypeAlias = Plain | SendOk | Adopted | Hint | Answer | SetForward
 
 NOT_ENOUGH: Final = 1000
 TRY_AGAIN: Final = 1004
@@ -228,6 +244,8 @@ def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
             return "restored_unnamed"
         case Plain(name):
             return name
+        case SetForward():
+            return "clock_set_forward"
         case SendOk():
             return "send_ok"
         case Adopted():

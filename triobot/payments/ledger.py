@@ -14,7 +14,7 @@ from ..alarm_kinds import AlarmKind
 from ..money import PaymentNotice as Notice
 from . import schedule
 from .entry import CAPTURED, NOTHING, Entry, Said, Taker
-from .facts import USED, Adopted, Answer, Fact, FactName, Hint, SendOk, name_of
+from .facts import USED, Adopted, Answer, Fact, FactName, Hint, SendOk, SetForward, name_of
 from .table import Duty, Row, When, find
 
 
@@ -132,13 +132,16 @@ def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
             return _hinted(entry, fact, name, now)
         case Answer():
             return _answered(entry, fact, name, now)
+        case SetForward(by):
+            return schedule.moved_on(entry, by, now)
         case _:
             return _clocked(entry, name, now)
 
 
 def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
     if entry.state in CAPTURED:
-        return attrs.evolve(entry, claims=entry.claims + 1) if name == "callback" else entry
+        again = name == "callback" and not _doubled(entry, now)
+        return attrs.evolve(entry, claims=entry.claims + 1) if again else entry
     warned = tuple(kind for kind in entry.warned if kind != "hint_age_30min")
     there = hint.message_id if hint.chat_id == entry.chat_id else None
     if entry.lost and entry.gone_at is not None and there not in (None, entry.message_id):
@@ -161,8 +164,13 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
         return hinted
     if name == "declined_final":
         return attrs.evolve(hinted, decline=hint.code)
-    claims = entry.claims + 1
+    claims = entry.claims + (not _doubled(entry, now))
     return attrs.evolve(hinted, claimed_at=now, claims=claims, warned=warned, decline=None, said=None)
+
+
+def _doubled(entry: Entry, now: int) -> bool:
+    """Whether a callback is the last one once more: nobody pays twice in so little time."""
+    return entry.claimed_at is not None and now - entry.claimed_at <= schedule.DOUBLED
 
 
 def _answered(entry: Entry, answer: Answer, name: FactName, now: int) -> Entry:
@@ -219,6 +227,8 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
             )
         case "operator_redeliver":
             return attrs.evolve(entry, failures=0, redelivered=True, held=False)
+        case "restart" | "stood_still":
+            return attrs.evolve(entry, watched_at=now)
         case "clock_set_back":
             return schedule.without_future(entry, now)
         case "delivered":
@@ -246,7 +256,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
     if before.uncertain and before.state == "verifying" and name in _CLEARS:
         after = attrs.evolve(after, uncertain=False)
     if after.uncertain and after.state == "verified" and (before.state == "verifying" or name == "restored"):
-        after = attrs.evolve(after, held=True)
+        after = attrs.evolve(after, held=True, deliver_at=None)
     if name in _EXAMINED:
         certain = after.verify_said == "error"
         after = attrs.evolve(

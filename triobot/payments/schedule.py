@@ -7,7 +7,8 @@ before a lost callback costs a sale.
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
@@ -37,6 +38,8 @@ HINT_AGE: Final = 30 * MINUTE
 BUTTON_LIFE: Final = DAY
 INVOICE_LIFE: Final = DAY
 SECOND_PAYMENT: Final = 10 * MINUTE
+DOUBLED: Final = 10 * SECOND
+"""In so little time the same callback is the same payment's: to pay again, a user presses and confirms."""
 UNSETTLED: Final = DAY
 PARKED: Final = 10 * MINUTE
 TRIES: Final = 5
@@ -103,33 +106,46 @@ def due_at(entry: Entry) -> int | None:
     return min((at for at in moments if at is not None), default=None)
 
 
+_HAPPENED: Final = (
+    "sent_at",
+    "hinted_at",
+    "claimed_at",
+    "asked_at",
+    "seen_at",
+    "doubt_at",
+    "clean_at",
+    "verified_at",
+    "delivered_at",
+    "ended_at",
+    "gone_at",
+    "blind_at",
+    "watched_at",
+)
+_DUE: Final = ("check_at", "remove_at", "deliver_at")
+
+
 def without_future(entry: Entry, now: int) -> Entry:
     """The entry after the time of day was set back: what is due is due now, and nothing has happened later.
 
     Better asked too early than too late: how far the clock was wrong when a moment was noted, nobody knows.
     """
+    return _with_moments(entry, (*_HAPPENED, *_DUE), lambda at: min(at, now))
 
-    def past(at: int | None) -> int | None:
-        return None if at is None else min(at, now)
 
-    return attrs.evolve(
-        entry,
-        sent_at=past(entry.sent_at),
-        hinted_at=past(entry.hinted_at),
-        claimed_at=past(entry.claimed_at),
-        asked_at=past(entry.asked_at),
-        seen_at=past(entry.seen_at),
-        doubt_at=past(entry.doubt_at),
-        clean_at=past(entry.clean_at),
-        verified_at=past(entry.verified_at),
-        delivered_at=past(entry.delivered_at),
-        ended_at=past(entry.ended_at),
-        gone_at=past(entry.gone_at),
-        check_at=past(entry.check_at),
-        remove_at=past(entry.remove_at),
-        deliver_at=past(entry.deliver_at),
-        blind_at=past(entry.blind_at),
-    )
+def moved_on(entry: Entry, by: int, now: int) -> Entry:
+    """The entry after the time of day was set forward while the program ran: as long ago as it was before.
+
+    An hour lasts an hour. What is due by the new time is due, and so is the end of a button's life.
+    """
+    return _with_moments(entry, _HAPPENED, lambda at: min(at + by, now))
+
+
+def _with_moments(entry: Entry, names: Sequence[str], change: Callable[[int], int]) -> Entry:
+    changes: dict[str, Any] = {}
+    for name in names:
+        at: int | None = getattr(entry, name)
+        changes[name] = None if at is None else change(at)
+    return attrs.evolve(entry, **changes)
 
 
 def _life(entry: Entry) -> tuple[int, Clock] | None:
@@ -158,7 +174,9 @@ def _blind(entry: Entry) -> tuple[int, Clock] | None:
         return None
     if "unchecked_20min" in entry.warned and entry.blind_at is not None:
         return entry.blind_at + BLIND_STILL, "unchecked_20min"
-    return unpaid_until(entry) + BLIND, "unchecked_20min"
+    # Whoever was away is told so in one word; then the platform gets the time to answer.
+    since = unpaid_until(entry) if entry.watched_at is None else entry.watched_at - SWEEP
+    return max(unpaid_until(entry), since) + BLIND, "unchecked_20min"
 
 
 def _asked_about(entry: Entry) -> bool:

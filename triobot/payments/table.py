@@ -193,7 +193,7 @@ TABLE: Final[tuple[Row, ...]] = (
         tell=(Tell("declined_by_code", "not_again"),),
     ),
     Row(_WATCHED, ("verify_begun",), "verifying"),
-    Row(("open", "unsure", "closing", "check"), ("restart",), due=_VERIFY),
+    Row(("open", "unsure", "closing", "check"), ("restart", "stood_still"), due=_VERIFY),
     Row(
         ("sending", "open", "check"), ("taker_gone",), "closing", due=(*_VERIFY, Due("remove")), taker="late"
     ),
@@ -265,7 +265,7 @@ TABLE: Final[tuple[Row, ...]] = (
         outcome="declined",
     ),
     Row(("verifying",), ("inquire_early",), due=(Due("examine"),)),
-    Row(("verifying",), ("inquire_unknown", "restart"), due=_INQUIRE),
+    Row(("verifying",), ("inquire_unknown", "restart", "stood_still"), due=_INQUIRE),
     Row(("verifying",), ("callback",), due=_FOUND, tell=(Tell("paid_will_lapse", "unwanted"),)),
     Row(("verifying",), ("declined_retry",), due=(Due("offer_top_up"), *_FOUND), outcome="retry"),
     Row(("verifying",), ("declined_final",), due=_FOUND, tell=(Tell("declined_by_code", "not_again"),)),
@@ -322,8 +322,10 @@ TABLE: Final[tuple[Row, ...]] = (
         outcome="handed_over",
         tell=(Tell("granted_before_maybe"),),
     ),
-    # --- the machine's clock: what is due is due at once, and nothing was in the future
-    Row((*_LIVE, "verified", "delivered"), ("clock_set_back",)),
+    # --- the machine's clock: what is due is due at once, and nothing was in the future; or all is later
+    Row((*_LIVE, "verified", "delivered"), ("clock_set_back", "clock_set_forward")),
+    # --- whoever has the money can't go on with it
+    Row(("verified", "delivered"), ("parked",), tell=(Tell("captured_but_parked"),)),
     # --- ended, and something still points at it
     Row(
         ("lapsed", "refused", "void"),

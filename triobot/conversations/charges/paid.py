@@ -202,6 +202,15 @@ async def deliver(elsewhere: Elsewhere, house: House, captured: Captured, claim:
     return True
 
 
+async def is_parked(store: Store, chat_id: ChatId, owner: str) -> bool:
+    """Whether the conversation that opened this owner's payment can't go on."""
+    chat, _, rest = owner.partition("/")
+    seq = rest.partition("/")[0]
+    return chat == str(chat_id) and any(
+        str(row.id) == seq and row.parked_because is not None for row in await store.conversations(chat_id)
+    )
+
+
 async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bool:
     """Whether the conversation that opened this owner's payment comes back to it after a start."""
     chat, _, rest = owner.partition("/")
@@ -233,6 +242,22 @@ def abandon(house: House, services: Services, chat_id: ChatId, conversation_id: 
             await payments.give_up(chat_id, conversation_id, key=key)
 
     house.beside(give_up)
+
+
+def tell_parked(
+    house: House, services: Services, chat_id: ChatId, conversation_id: str, key: str | None
+) -> None:
+    """A conversation can't go on: an operator hears of the money that it has, or that is for it."""
+    payments = services.payments
+    if payments is None:
+        return
+
+    async def tell() -> None:
+        await house.wait_written()
+        with _written_if_possible(conversation_id):
+            await payments.parked(chat_id, conversation_id, key=key)
+
+    house.beside(tell)
 
 
 @final

@@ -21,7 +21,7 @@ from ...seams import Store
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
-from ..charges.paid import abandon
+from ..charges.paid import abandon, tell_parked
 from ..conversation import Conversation
 from ..doors.calls import Order
 from ..inbox.consumption import stored_event
@@ -195,6 +195,8 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     if there.world is not None and there.world.lost:
         todo = "start the bot again, and it goes on with what is stored"
     life.house.care.tell_parked(there, because, todo)
+    key = there.key if stored is None else stored.row.key
+    tell_parked(life.house, life.services, life.chat_id, there.id, key)
     if stored is not None:
         row, now = stored.row, there.services.clock.now()
         if (row.parked_because, row.error) == (because, error):
