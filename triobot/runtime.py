@@ -164,9 +164,10 @@ class Intake:
 
     def pulse(self) -> Pulse:
         """What an operator is told of this run."""
-        work = self.work
+        work, readiness = self.work, self.readiness()
         return Pulse(
-            working=self.readiness().ready,
+            working=readiness.ready,
+            states=readiness.states,
             live=0 if work is None else work.dispatcher.live,
             counts={} if work is None else work.dispatcher.counts,
             outbox={} if work is None else attrs.asdict(work.outbox.statistics()),

@@ -39,7 +39,10 @@ class Platform:
     async def take(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
         self.hosts.add(request.url.host)
-        fields = parse_qs((await request.aread()).decode())
+        fields = parse_qs((await request.aread()).decode("latin-1"))
+        if request.url.path.endswith("/upload"):
+            # If this is refused, what is wrong is the token, and not a chat.
+            return httpx.Response(403 if self.answer(0, "", 1) == 403 else 200, content=b'{"path": "/1"}')
         if not request.url.path.endswith("/sendMessage"):
             return httpx.Response(200, content=b'{"id": 1}')
         chat, text = int(fields["chat_id"][0]), fields["data"][0]
@@ -130,6 +133,59 @@ async def test_a_token_that_goes_bad_under_live_conversations_loses_nothing(
     said = [f"{number} {part}" for number in range(3) for part in "ab"]
     assert dict(platform.texts) == dict.fromkeys(range(1, 11), said)
     assert (counts["started"], counts.get("crashed", 0)) == (10, 0)
+
+
+async def test_one_person_who_left_a_quiet_bot_is_no_outage(autojump_clock: trio.testing.MockClock) -> None:
+    """Nobody else says anything, so the runtime itself finds out that the token is good."""
+    left: list[bool] = [False]
+    platform = Platform(lambda chat, *_: 403 if chat == 3 and left[0] else 200)
+    alarms: list[Alarm] = []
+    bot = make_bot(platform)
+
+    @bot.on_alarm
+    async def hear(alarm: Alarm) -> None:
+        alarms.append(alarm)
+
+    async with bot.running() as intake:
+        await say(intake, 3, "0")
+        await trio.sleep(5)
+        left[0] = True
+        await say(intake, 3, "1")
+        await trio.sleep(20)
+        assert intake.readiness().ready
+        assert bot.statistics().counts["gone"] == 1
+    assert alarms == []
+
+
+async def test_a_token_that_is_good_again_is_found_out_with_nothing_to_send(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A balancer that heeds /readyz sends no event that would find out."""
+    bad: list[bool] = [False]
+    platform = Platform(lambda *_: 403 if bad[0] else 200)
+    alarms: list[Alarm] = []
+    bot = make_bot(platform)
+
+    @bot.on_alarm
+    async def hear(alarm: Alarm) -> None:
+        alarms.append(alarm)
+
+    async with bot.running() as intake:
+        await say(intake, 3, "0")
+        await trio.sleep(5)
+        bad[0] = True
+        with trio.CancelScope() as given_up:
+            async with trio.open_nursery() as nursery:
+                for chat in range(1, 7):
+                    nursery.start_soon(bot.chat(chat).send, "x")
+                await trio.sleep(40)
+                given_up.cancel()
+        assert not intake.readiness().ready
+        assert bot.statistics().outbox.queued == 0
+        bad[0] = False
+        await trio.sleep(31)
+        assert intake.readiness().ready
+    assert [alarm.kind for alarm in alarms] == ["token_refused"]
 
 
 async def test_one_person_who_left_harms_nobody_else(autojump_clock: trio.testing.MockClock) -> None:

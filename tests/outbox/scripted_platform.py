@@ -14,6 +14,7 @@ from triobot.errors import (
     ForbiddenError,
     NotDeliveredError,
     RefusedError,
+    RemoteProtocolError,
 )
 from triobot.seams import Alarm
 from triobot.wire.content import Descriptor
@@ -105,6 +106,12 @@ def broken(operation: Operation[Any]) -> RefusedError:
 
 def unreachable(operation: Operation[Any]) -> NotDeliveredError:
     return NotDeliveredError(operation.path, "connection refused")
+
+
+def unreadable(operation: Operation[Any]) -> DeliveryUnknownError:
+    error = DeliveryUnknownError(operation.path, "the answer can't be read")
+    error.__cause__ = RemoteProtocolError("body", "must be JSON")
+    return error
 
 
 def unknown(operation: Operation[Any]) -> DeliveryUnknownError:

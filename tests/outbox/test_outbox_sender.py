@@ -19,6 +19,7 @@ from scripted_platform import (
     too_many,
     unknown,
     unreachable,
+    unreadable,
 )
 
 from triobot.errors import (
@@ -33,7 +34,7 @@ from triobot.outbox.breaker import BreakerRules
 from triobot.outbox.retry import RetryRules
 from triobot.seams import OnUnknown, Outbox, Urgency
 from triobot.wire.ids import GroupName, PhoneNumber
-from triobot.wire.operations import CreateInvoice, EditMessage, SendMessage, VerifyPayment
+from triobot.wire.operations import CreateInvoice, EditMessage, SendMessage, Upload, VerifyPayment
 
 
 def opened(platform: ScriptedPlatform, alarms: Alarms | None = None, rules: OutboxRules | None = None) -> Any:
@@ -381,10 +382,14 @@ async def test_one_who_left_is_told_while_others_work(autojump_clock: Any) -> No
     assert alarms == []
 
 
-async def test_the_only_chat_waits_until_another_tells(autojump_clock: Any) -> None:
+@pytest.mark.parametrize("failure", [unknown, broken, unreachable, too_many])
+async def test_the_only_chat_waits_until_another_tells(autojump_clock: Any, failure: Any) -> None:
+    """The question that concerns no chat gets no answer that says anything."""
     gone = False
 
     async def script(operation: Any) -> None:
+        if isinstance(operation, Upload):
+            raise failure(operation)
         if gone and operation.chat_id == 13:
             raise forbidden(operation)
 
@@ -407,6 +412,50 @@ async def test_the_only_chat_waits_until_another_tells(autojump_clock: Any) -> N
         with trio.fail_after(6):
             await ended.wait()
     assert alarms.kinds == ["outbox_held"]
+
+
+@pytest.mark.parametrize("failure", [None, bad_request, unreadable])
+async def test_the_only_chat_has_left_if_the_token_is_good(autojump_clock: Any, failure: Any) -> None:
+    gone = False
+
+    async def script(operation: Any) -> None:
+        if isinstance(operation, Upload):
+            if failure is not None:
+                raise failure(operation)
+        elif gone:
+            raise forbidden(operation)
+
+    platform, alarms = ScriptedPlatform(script), Alarms()
+    async with opened(platform, alarms) as outbox:
+        await outbox.perform(SendMessage(13, "hello"))
+        gone, began = True, trio.current_time()
+        with trio.fail_after(100), pytest.raises(ForbiddenError):
+            await outbox.perform(SendMessage(13, "are you there?"))
+        assert 10 <= trio.current_time() - began < 12
+        assert not outbox.statistics().held
+    assert alarms == []
+    assert platform.count(Upload) == 1
+
+
+async def test_the_only_chat_is_told_nothing_if_the_token_is_not(autojump_clock: Any) -> None:
+    bad = False
+
+    async def script(operation: Any) -> None:
+        if bad:
+            raise forbidden(operation)
+
+    platform, alarms = ScriptedPlatform(script), Alarms()
+    async with opened(platform, alarms) as outbox, trio.open_nursery() as nursery:
+        await outbox.perform(SendMessage(13, "hello"))
+        bad = True
+        nursery.start_soon(outbox.perform, SendMessage(13, "are you there?"))
+        await trio.sleep(100)
+        assert outbox.statistics().held
+        bad = False
+        await trio.sleep(31)
+        assert not outbox.statistics().held
+    assert alarms.kinds == ["token_refused"]
+    assert platform.texts() == ["hello", "are you there?"]
 
 
 async def test_a_stranger_is_refused_after_a_few_seconds_and_its_lane_goes_on(autojump_clock: Any) -> None:

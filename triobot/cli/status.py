@@ -47,7 +47,9 @@ def _lines(told: Told) -> Iterator[str]:
     if not told["running"]:
         yield f"no bot runs; the last one began {instant(told['opened_at'])}"
     else:
-        state = "works" if told["working"] else "DOES NOT WORK: /readyz says why"
+        states = cast("Mapping[str, str]", told["states"])
+        why = ", ".join(f"{part} {state}" for part, state in states.items() if state not in ("ok", "working"))
+        state = "works" if told["working"] else f"DOES NOT WORK ({why})"
         yield f"the bot {state}, since {instant(told['opened_at'])}"
     if told["unclean"]:
         yield f"stops in a row that were not clean: {told['unclean']}"

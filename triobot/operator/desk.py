@@ -60,6 +60,7 @@ class Pulse:
         outbox: where it stands, number by number.
         payments: what happened to payments so far, by the ledger's word.
         alarms: of this run, oldest first.
+        states: what `working` follows from, part by part.
     """
 
     working: bool
@@ -68,6 +69,7 @@ class Pulse:
     outbox: Mapping[str, object]
     alarms: Sequence[Rung]
     payments: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    states: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
 @final
@@ -178,6 +180,7 @@ class Desk:
             pulse = self._pulse()
             told |= {
                 "working": pulse.working,
+                "states": dict(pulse.states),
                 "live": pulse.live,
                 "counts": dict(pulse.counts),
                 "outbox": dict(pulse.outbox),

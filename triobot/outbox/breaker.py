@@ -15,8 +15,9 @@ have left, many in a row. Such refusals wait for a success as others do, and hol
 alone; only when a minute has brought no success at all, several of them mean the token, and few the chats.
 
 While held nothing is failed. A queued operation goes out as a probe every half minute, and one of a chat
-that hasn't been refused at once while the evidence is thin; the first success releases, and every refused
-operation is judged afresh.
+that hasn't been refused at once while the evidence is thin. As often a question goes out that concerns no
+chat, at once where time alone has told: nobody may have anything to say, and who left is no witness. The
+first success releases, and every refused operation is judged afresh.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class BreakerRules:
         patience: seconds for which the first refusals wait for other evidence.
         faint_patience: the same for those that tell faintly.
         recently: a chat that worked within these seconds doesn't leave in silence as a rule.
-        probe_every: seconds between probes while held.
+        probe_every: seconds between probes while held, and between questions.
         remembered: how many chats that worked are remembered.
     """
 
@@ -86,8 +87,8 @@ class Breaker:
         self._worked: OrderedDict[Hashable, float] = OrderedDict()
         self._left: OrderedDict[Hashable, None] = OrderedDict()
         self._anything_worked = False
-        self._probe_at = 0.0
-        self._probing = False
+        self._probe_at = self._ask_at = 0.0
+        self._probing = self._asking = self._undecided = False
         self.held: Held | None = None
 
     def succeeded(self, chat: Hashable, began: float, now: float) -> tuple[Hashable, ...]:
@@ -96,12 +97,23 @@ class Breaker:
         Returns:
             The chats whose refused operations are to be tried again now.
         """
-        self._anything_worked = True
         self._left.pop(chat, None)
         self._worked[chat] = now
         self._worked.move_to_end(chat)
         if len(self._worked) > self._rules.remembered:
             self._worked.popitem(last=False)
+        if self.held is None:
+            own = self._suspicions.get(chat)
+            if own is not None and own.cleared_at is not None and began >= own.cleared_at:
+                del self._suspicions[chat]
+        return self.accepted(began, now)
+
+    def accepted(self, began: float, now: float) -> tuple[Hashable, ...]:
+        """A request that began then did what it should, or was refused for what is in it: the token is good.
+
+        Returns: as `succeeded`.
+        """
+        self._anything_worked = True
         if self.held is not None:
             # A request that left before the refusals says nothing about the token as it is now.
             if began < self.held.since:
@@ -110,9 +122,6 @@ class Breaker:
             waiting = tuple(self._suspicions)
             self._suspicions.clear()
             return waiting
-        own = self._suspicions.get(chat)
-        if own is not None and own.cleared_at is not None and began >= own.cleared_at:
-            del self._suspicions[chat]
         again: list[Hashable] = []
         for other, suspicion in self._suspicions.items():
             # Another operation of the same chat tells as much of the token as another chat's does.
@@ -168,6 +177,11 @@ class Breaker:
             self.held = Held(self.held.since, sure=True)
         return False
 
+    def denied(self) -> None:
+        """A question that concerns no chat was answered 401 or 403: it is the token."""
+        if self.held is not None:
+            self.held = Held(self.held.since, sure=True)
+
     def judge(self, now: float) -> tuple[Hashable, ...]:
         """Let time tell. To be called at `look_again`, before anything is started.
 
@@ -182,15 +196,18 @@ class Breaker:
         many = faint >= self._rules.chats and any(one.faint for one in doubtful)
         if many or any(one.worked or not self._anything_worked for one in doubtful):
             self._hold(now, sure=many or not self._anything_worked)
+            self._ask_at, self._undecided = now, True
             return ()
         for chat in late:
             del self._suspicions[chat]
         return tuple(late)
 
     def look_again(self, now: float) -> float:
-        """When `judge` or `may_probe` may say something new without anything else happening."""
+        """When `judge`, `may_probe` or `may_ask` may say something new without anything else happening."""
         if self.held is not None:
-            return NEVER if self._probing else max(now, self._probe_at)
+            probe_at = NEVER if self._probing else self._probe_at
+            ask_at = NEVER if self._asking else self._ask_at
+            return min((at for at in (probe_at, ask_at) if at > now), default=now)
         if not self._suspicions:
             return NEVER
         return min((self._due(suspicion) for suspicion in self._suspicions.values()), default=NEVER)
@@ -212,6 +229,24 @@ class Breaker:
         """The probe came back, whatever it said."""
         self._probing = False
 
+    def may_ask(self, now: float) -> bool:
+        """Whether a question that concerns no chat may go out now."""
+        return self.held is not None and not self._asking and now >= self._ask_at
+
+    def ask_started(self, now: float) -> None:
+        """A question is out; there is one at a time."""
+        self._asking = True
+        self._ask_at = now + self._rules.probe_every
+
+    def ask_ended(self) -> None:
+        """The question came back, whatever was answered."""
+        self._asking = self._undecided = False
+
+    @property
+    def undecided(self) -> bool:
+        """Whether everything is held only until the first question is answered."""
+        return self.held is not None and self._undecided
+
     def _due(self, suspicion: _Suspicion) -> float:
         # A chat that is being tried once more has nothing to wait for; its suspicion is kept for a while in
         # case that attempt has to wait for something else.
@@ -222,4 +257,5 @@ class Breaker:
 
     def _hold(self, now: float, *, sure: bool) -> None:
         self.held = Held(now, sure)
-        self._probe_at = now + self._rules.probe_every
+        self._probe_at = self._ask_at = now + self._rules.probe_every
+        self._undecided = False

@@ -14,9 +14,16 @@ import outcome
 import trio
 from typing_extensions import TypeVar
 
-from ..errors import BadRequestError, DeliveryUnknownError, ForbiddenError, NotDeliveredError, RefusedError
+from ..errors import (
+    BadRequestError,
+    DeliveryUnknownError,
+    ForbiddenError,
+    NotDeliveredError,
+    RefusedError,
+    TriobotError,
+)
 from ..seams import Alarm, Platform, RaiseAlarm, Urgency
-from ..wire.content import Descriptor, Media
+from ..wire.content import Descriptor, File, Media
 from ..wire.operations import AnswerCallback, Operation, SendAction, Upload, repeatable
 from .breaker import Breaker, Held
 from .couriers import Couriers
@@ -32,6 +39,7 @@ from .retry import (
     is_limit,
     is_push_back,
     is_token_or_chat,
+    is_unreadable,
     judge,
     took_no_effect,
 )
@@ -41,6 +49,9 @@ from .uploads import Uploaded, Uploads
 R = TypeVar("R")
 
 _log = logging.getLogger("triobot.outbox")
+
+# Addressed to nobody, and seen by nobody: only the token decides whether it is refused (gap 37).
+_QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
 
 _HELD_TEXT: Final = (
     "The platform refuses several chats with 403 and nothing succeeds: the token is probably not valid any "
@@ -87,7 +98,8 @@ class Sender:
         self._changed = changed
         self._couriers = Couriers(self._carry, self._late, start=start, landed=landed)
         self._breaker = Breaker(rules.breaker)
-        self._held: Held | None = None
+        self._told: Held | None = None
+        self._start = start
         self._refused: dict[Hashable, dict[Place[Delivery], None]] = {}
         self._uploads = Uploads(self._upload, remembered=rules.descriptors)
         self._uploading = trio.CapacityLimiter(rules.uploads)
@@ -150,6 +162,9 @@ class Sender:
         now = trio.current_time()
         if judged := self._breaker.judge(now):
             self._believe(judged, now)
+        if self._breaker.may_ask(now):
+            self._breaker.ask_started(now)
+            self._start(self._ask)
         self._heed_breaker()
         while (place := self._take(now)) is not None:
             self._couriers.send(place, now + self._within(place.work))
@@ -228,6 +243,24 @@ class Sender:
         began = trio.current_time()
         await self._request(operation, self._rules.answer_within)
         self._worked(chat_of(operation.chat_id), began)
+
+    async def _ask(self) -> None:
+        """Find out about the token while nothing else tells; the answer itself is of no interest."""
+        began = trio.current_time()
+        try:
+            await self._request(_QUESTION, self._rules.answer_within)
+        except (TriobotError, OSError) as error:
+            if is_token_or_chat(error):
+                self._breaker.denied()
+            good = is_unreadable(error) or not (is_token_or_chat(error) or is_push_back(error))
+        else:
+            good = True
+        finally:
+            self._breaker.ask_ended()
+        if good:
+            self._accepted(self._breaker.accepted(began, trio.current_time()))
+        self._heed_breaker()
+        self._changed()
 
     async def _resolve(self, delivery: Delivery, media: Media) -> Uploaded | None:
         with trio.CancelScope() as delivery.uploading:
@@ -350,8 +383,10 @@ class Sender:
     # --- the breaker's word
 
     def _worked(self, chat: Hashable, began: float) -> None:
-        now = trio.current_time()
-        self._try_again(self._breaker.succeeded(chat, began, now), now)
+        self._accepted(self._breaker.succeeded(chat, began, trio.current_time()))
+
+    def _accepted(self, waiting: Iterable[Hashable]) -> None:
+        self._try_again(waiting, trio.current_time())
         self._heed_breaker()
 
     def _try_again(self, chats: Iterable[Hashable], now: float) -> None:
@@ -373,9 +408,9 @@ class Sender:
             del self._refused[chat]
 
     def _heed_breaker(self) -> None:
-        held = self._breaker.held
-        was, self._held = self._held, held
-        self.lanes.held = held is not None
+        self.lanes.held = self._breaker.held is not None
+        held = None if self._breaker.undecided else self._breaker.held
+        was, self._told = self._told, held
         if held == was:
             return
         if held is None:

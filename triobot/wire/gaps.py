@@ -252,4 +252,10 @@ GAPS: Final = (
         "Section 2.5: every successful send returns id.",
         "It was taken, and is not sent again; the message has no id, so it can't be edited or deleted.",
     ),
+    Gap(
+        37,
+        "whether a 403 means the token or the chat",
+        "Section 7: 403 is the token's; it was seen for a chat that the bot may not write to.",
+        "An upload of a few bytes concerns no chat: what it is answered tells of the token.",
+    ),
 )
