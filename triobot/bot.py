@@ -39,7 +39,7 @@ from .conversations.texts import Texts
 from .each import Each
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted
-from .http import Bind, FdBind, TcpBind, UnixBind, server_context
+from .http import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
 from .http.listener import allow_descriptors
 from .outbox import OutboxRules
 from .resources import Provided, Resource, declare_resource, find, open_resources
@@ -255,7 +255,7 @@ class Bot(Router):
         self._stop = trio.Event()
         tls = None
         if settings.tls_certificate is not None:
-            tls = server_context(settings.tls_certificate, settings.tls_key)
+            tls = RenewedCertificate(settings.tls_certificate, settings.tls_key)
         closing = trio.Event()
         async with (
             open_intake(settings, clock or self._clock, self._hook) as intake,

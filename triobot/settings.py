@@ -50,7 +50,8 @@ class Settings:
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
         unix: a path to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
         tls_certificate, tls_key: PEM files, to serve https without a proxy (``TRIOBOT_TLS_CERTIFICATE``,
-            ``TRIOBOT_TLS_KEY``); the certificate's may hold the key too. Read at the start.
+            ``TRIOBOT_TLS_KEY``); the certificate's may hold the key too. A renewed
+            one is taken while the bot runs.
         public_url: the address under which the platform reaches us (``TRIOBOT_PUBLIC_URL``), for
             ``triobot webhook-url``.
         username: the bot's own name, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).

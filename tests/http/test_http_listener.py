@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,13 +14,22 @@ from typing import Any
 import hypercorn.trio
 import pytest
 import trio
+import trustme
 from http_rig import make_certificates
 from hypercorn.config import Config
 from quart import request as quart_request
 from quart_trio import QuartTrio
 
 from triobot.errors import ConfigError
-from triobot.http import Proxies, ServingLimits, TcpBind, UnixBind, serve_asgi, server_context
+from triobot.http import (
+    Proxies,
+    RenewedCertificate,
+    ServingLimits,
+    TcpBind,
+    UnixBind,
+    serve_asgi,
+    server_context,
+)
 from triobot.http.binding import open_listeners
 from triobot.http.listener import serve_listeners
 from triobot.http.talk import Handler, Talk
@@ -457,6 +467,55 @@ async def test_only_known_proxies_are_believed(
 def test_a_proxy_must_be_an_address() -> None:
     with pytest.raises(ConfigError):
         Proxies(["proxy.example"])
+
+
+async def test_a_renewed_certificate_is_taken_without_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From the next connection on; while only one of its files is there, the one before stays in use."""
+    caplog.set_level(logging.INFO)
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    old, new = trustme.CA(), trustme.CA()
+    first, second = old.issue_cert("localhost"), new.issue_cert("localhost")
+
+    def write(place: Path, *blobs: trustme.Blob) -> None:
+        place.write_bytes(b"".join(blob.bytes() for blob in blobs))
+
+    async def trusted(port: int, authority: trustme.CA) -> bool:
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        stream = await trio.open_ssl_over_tcp_stream("localhost", port, ssl_context=context)
+        try:
+            await stream.do_handshake()
+        except trio.BrokenResourceError:
+            return False
+        else:
+            return True
+        finally:
+            await trio.aclose_forcefully(stream)
+
+    write(chain, *first.cert_chain_pems)
+    write(key, first.private_key_pem)
+    (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
+    port = listener.socket.getsockname()[1]
+    tls = RenewedCertificate(chain, key)
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            run = partial(
+                serve_listeners, echo, [listener], shutdown=trio.Event(), limits=ServingLimits(), tls=tls
+            )
+            nursery.start_soon(run)
+            assert await trusted(port, old)
+            write(chain, *second.cert_chain_pems)
+            assert await trusted(port, old)
+            assert "the one before stays in use" in caplog.text
+            write(key, second.private_key_pem)
+            assert await trusted(port, new)
+            assert not await trusted(port, old)
+            assert "was renewed" in caplog.text
+            chain.unlink()
+            assert await trusted(port, new)
+            nursery.cancel_scope.cancel()
 
 
 async def test_tls_from_files(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from .binding import FdBind as FdBind
 from .binding import TcpBind as TcpBind
 from .binding import UnixBind as UnixBind
 from .binding import parse_bind as parse_bind
+from .certificates import RenewedCertificate as RenewedCertificate
 from .certificates import server_context as server_context
 from .forwarded import Proxies as Proxies
 from .limits import ServingLimits as ServingLimits

@@ -23,6 +23,7 @@ from typing import Final, cast, final
 import attrs
 import trio
 
+from .certificates import Tls
 from .forwarded import Proxies
 from .limits import ServingLimits
 from .links import Link, PlainLink, TlsLink, detached
@@ -52,7 +53,7 @@ async def serve_listeners(
     *,
     shutdown: trio.Event,
     limits: ServingLimits,
-    tls: ssl.SSLContext | None = None,
+    tls: Tls | None = None,
     noted: Noted | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -68,7 +69,7 @@ async def serve_listeners(
         listeners: taken over, and closed at the end.
         shutdown: set it to stop.
         limits: of connections and time; fewer connections where the process may not open as many files.
-        tls: the server's certificate; None: plain.
+        tls: the server's certificate, or what is asked for it at each connection; None: plain.
         noted: told of each answer.
 
     Cancellation: *forceful*: closes listeners and connections at once; requests in hand get no answer.
@@ -93,9 +94,7 @@ async def serve_listeners(
 class _Server:
     """The connections of one listening process."""
 
-    def __init__(
-        self, handler: Handler, limits: ServingLimits, tls: ssl.SSLContext | None, noted: Noted | None
-    ) -> None:
+    def __init__(self, handler: Handler, limits: ServingLimits, tls: Tls | None, noted: Noted | None) -> None:
         self.stopping = False
         self._handler = handler
         self._limits = limits
@@ -225,7 +224,8 @@ class _Server:
         if self._tls is None:
             return PlainLink(made)
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(made))
-        return TlsLink(trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True))
+        tls = self._tls if isinstance(self._tls, ssl.SSLContext) else self._tls()
+        return TlsLink(trio.SSLStream(stream, tls, server_side=True, https_compatible=True))
 
     async def _run(self, connection: ServerConnection) -> None:
         """Serve one connection to its end. Its failures are its own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Sequence
 from functools import partial
 
@@ -10,6 +9,7 @@ import trio
 
 from .asgi import AsgiApp, asgi_handler
 from .binding import Bind, address_of, open_listeners
+from .certificates import Tls
 from .forwarded import Proxies
 from .lifespan import open_lifespan
 from .limits import ServingLimits
@@ -24,7 +24,7 @@ async def serve_asgi(
     *,
     shutdown: trio.Event,
     limits: ServingLimits | None = None,
-    tls: ssl.SSLContext | None = None,
+    tls: Tls | None = None,
     proxies: Proxies | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -38,7 +38,8 @@ async def serve_asgi(
         binds: where to listen; on all of them or on none.
         shutdown: set it to stop.
         limits: of connections and time; the defaults if None.
-        tls: the server's certificate, see `triobot.http.server_context`; None: plain.
+        tls: the server's certificate, see `triobot.http.server_context` and, for one that is renewed while
+            this runs, `triobot.http.RenewedCertificate`; None: plain.
         proxies: whose word on who sent a request is believed; None: nobody's.
         task_status: is given the addresses, with the ports that the system chose.
 

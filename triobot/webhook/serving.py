@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 import trio
 
 from ..http.binding import Bind, address_of, open_listeners
+from ..http.certificates import Tls
 from ..http.listener import serve_listeners
 from .endpoint import ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint
 from .limits import Limits
@@ -27,7 +27,7 @@ async def serve(
     *,
     shutdown: trio.Event,
     limits: Limits | None = None,
-    tls: ssl.SSLContext | None = None,
+    tls: Tls | None = None,
     traffic: Traffic | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
