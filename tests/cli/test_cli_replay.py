@@ -15,6 +15,7 @@ from tests.bot.rig import say
 from triobot.cli import journal_check
 from triobot.cli import replay as replay_command
 from triobot.cli.loading import load_bot
+from triobot.conversations.data import slots
 
 HEAD = """\
 import trio
@@ -219,3 +220,129 @@ def test_a_route_that_was_renamed(triobot: Command, write: Callable[[str], str])
         assert ended.code == parked, ended.err
         assert f"{parked} would be parked" in ended.out
         assert ("no route 'ordering.order'" in ended.out) is bool(parked)
+
+
+# --- many journals
+
+TWO_ROUTES = """
+    await chat.ask("Name?")
+    await chat.ask("Street?")
+
+
+@bot.aside(command("help"))
+async def help_(chat: Chat) -> None:
+    await chat.ask("With what?")
+
+
+KEPT = Key("kept", int, default=0)
+
+
+@bot.interrupt(command("keep"))
+async def keep(chat: Chat) -> None:
+    chat.data[KEPT] = chat.id
+"""
+CHATS = range(1, 6)
+
+
+@pytest.fixture
+def crowd(write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Leaves five orders and five who need help, and what five chats keep; gives a bot with another body."""
+    old = HEAD.replace(
+        "from triobot import Chat", "from triobot import Chat, Key\nfrom triobot.filters import command"
+    )
+
+    # What other tests have declared is nothing of this bot's.
+    monkeypatch.setattr(slots, "_keys", {})
+
+    def written(body: str) -> str:
+        target = write("")
+        Path("ordering.py").write_text(old + body.removeprefix("\n"), encoding="utf-8")
+        return target
+
+    async def main() -> None:
+        bot = load_bot(written(TWO_ROUTES))
+        chats = sys.modules["ordering"].chats
+        async with bot.running() as intake:
+            for chat in CHATS:
+                await say(intake, chat, "/keep")
+                await say(intake, chat, "hi")
+                await chats.wait_for(chat, "Name?")
+                await say(intake, chat, "/help")
+                await chats.wait_for(chat, "Name?", "With what?")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+
+    trio.run(main)
+    return written
+
+
+def test_a_reason_is_told_once(triobot: Command, crowd: Callable[[str], str]) -> None:
+    """By route, line and reason, with how many and an example; the bar is for a terminal only."""
+    target = crowd(TWO_ROUTES.replace('ask("Name?")', "sleep(1)"))
+    ended = triobot("journal", "check", target)
+    assert ended.code == 1
+    first, example, last, values = ended.out.splitlines()
+    assert first.startswith("5 of ordering.order would be parked: ")
+    assert "ordering.py:13" in first
+    assert example.startswith("    such as chat ")
+    assert "conversation" in example
+    assert last == "10 conversations: 5 go on, 5 would be parked"
+    assert values == "5 values of 1 keys: 5 can be read, 0 can't"
+    assert not ended.err
+
+
+def test_a_terminal_shows_how_far_it_is(
+    triobot: Command, crowd: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    ended = triobot("journal", "check", crowd(TWO_ROUTES))
+    assert "] 10 of 10, 0 parked" in ended.err
+
+
+@pytest.mark.processes
+def test_several_processes_find_the_same(triobot: Command, crowd: Callable[[str], str]) -> None:
+    target = crowd(TWO_ROUTES.replace('ask("Name?")', "sleep(1)"))
+    alone, beside = (triobot("journal", "check", target, "--processes", number) for number in ("1", "2"))
+    counts = [[line for line in ended.out.splitlines() if "such as" not in line] for ended in (alone, beside)]
+    assert counts[0] == counts[1]
+    assert beside.code == 1
+
+
+@pytest.mark.processes
+def test_code_that_takes_its_process_down(triobot: Command, crowd: Callable[[str], str]) -> None:
+    """Each such journal is named, and the others are run."""
+    ends = '__import__("os")._exit(3) if chat.id in (2, 4) else await chat.ask("Name?")'
+    target = crowd(TWO_ROUTES.replace('await chat.ask("Name?")', ends))
+    ended = triobot("journal", "check", target, "--processes", "2")
+    assert "2 of ordering.order would be parked: its code ends the process, or takes it down" in ended.out
+    assert "10 conversations: 8 go on, 2 would be parked" in ended.out
+
+
+def test_a_sample_has_of_each_route(triobot: Command, crowd: Callable[[str], str]) -> None:
+    """The same ones each time."""
+    target = crowd(TWO_ROUTES.replace('ask("Name?")', "sleep(1)"))
+    once, again = (triobot("journal", "check", target, "--sample", "4") for _ in range(2))
+    assert "4 of 10 conversations: 2 go on, 2 would be parked" in once.out
+    assert once == again
+    many = triobot("journal", "check", target, "--sample", "99")
+    assert "10 conversations: 5 go on, 5 would be parked" in many.out
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_every_stored_value_is_read(triobot: Command, crowd: Callable[[str], str], *, running: bool) -> None:
+    """Also of chats in which nothing runs; while the bot runs, and afterwards."""
+    old = crowd(TWO_ROUTES)
+    new = TWO_ROUTES.replace('Key("kept", int, default=0)', 'Key("kept", str, default="")')
+
+    def check() -> Ended:
+        return triobot("journal", "check", crowd(new))
+
+    async def beside() -> Ended:
+        async with load_bot(old).running():
+            return await trio.to_thread.run_sync(check)
+
+    ended = trio.run(beside) if running else check()
+    assert ended.code == 1
+    assert "10 conversations: 10 go on, 0 would be parked" in ended.out
+    assert "5 stored values park who reads them: Key('kept') holds a int, and not a str" in ended.out
+    assert "    such as that of chat 1\n" in ended.out
+    assert "5 values of 1 keys: 0 can be read, 5 can't" in ended.out

@@ -9,6 +9,7 @@ import stat
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -32,6 +33,8 @@ from triobot.operator import (
     Forget,
     ListJournals,
     Pulse,
+    ReadJournals,
+    ReadKept,
     Request,
     Rung,
     ShowJournal,
@@ -43,7 +46,7 @@ from triobot.operator import (
     socket_path,
 )
 from triobot.operator.requests import Told, decode_request, encode_request
-from triobot.seams import Alarm, Arrival, Consume, InboxRow, Quota, Store
+from triobot.seams import Alarm, Arrival, Consume, InboxRow, PutData, Quota, Store
 from triobot.store import open_memory
 from triobot.wire.ids import ChatId
 
@@ -161,6 +164,8 @@ async def test_what_its_event_stands_for_is_listed_in_its_place(store: Store, pl
         some = await answer(place, ListJournals(after=100, limit=130))
         (of_chat,) = await answer(place, ListJournals(chat_id=ChatId(42)))
         row, first = await answer(place, ShowJournal(ConversationId(42)))
+        whole = await read_on(place, whole=True)
+        bare = await read_on(place, whole=False)
         with pytest.raises(ConfigError, match="no conversation 41"):
             await answer(place, ShowJournal(ConversationId(41)))
         assert await answer(place, ListJournals(chat_id=ChatId(41))) == []
@@ -168,7 +173,39 @@ async def test_what_its_event_stands_for_is_listed_in_its_place(store: Store, pl
     assert [told["conversation"] for told in every] == [n for n in range(1, 351) if n % 3 != 2]
     assert [told["conversation"] for told in some] == [n for n in range(101, 300) if n % 3 != 2][:130]
     assert of_chat["last_record"] == first["record"] == '["of 42"]'
+    # And whole, page by page, as each of them is shown.
+    journals: list[Any] = [told["journal"] for told in whole]
+    assert [lines[0]["conversation"] for lines in journals] == [told["conversation"] for told in every]
+    assert [told["conversation"] for told in bare] == [told["conversation"] for told in every]
+    assert [row, first] in journals
     assert (row["conversation"], row["chat_id"], row["unfinished"]) == (42, 42, True)
+
+
+async def read_on(place: Path, *, whole: bool) -> list[Told]:
+    """All pages, one after the other."""
+    found: list[Told] = []
+    after: Any = 0
+    while after is not None:
+        *page, end = await answer(place, ReadJournals(after, whole=whole))
+        found += page
+        after = end["after"]
+    return found
+
+
+async def test_what_chats_keep_is_read_in_pages(store: Store, place: Path) -> None:
+    await store.commit(*(PutData(ChatId(n), "visits", f"[1,{n}]") for n in range(-300, 300)))
+    await store.commit(PutData(ChatId(7), "other", "[1,7]"))
+    found: list[Told] = []
+    async with behind(place, Desk(store, Clock())):
+        after: Any = None
+        while True:
+            *page, end = await answer(place, ReadKept("visits", after))
+            found += page
+            if (after := end["after"]) is None:
+                break
+        assert await answer(place, ReadKept("none")) == [{"after": None}]
+
+    assert found == [{"chat_id": n, "value": f"[1,{n}]"} for n in range(-300, 300)]
 
 
 def standing_for(row: InboxRow, lease: Lease, epoch: int) -> Journal | None:
@@ -410,6 +447,10 @@ async def test_those_who_say_nothing_do_not_shut_others_out(
         ListJournals(),
         ListJournals(ChatId(-5), 3, 4),
         ShowJournal(ConversationId(5)),
+        ReadJournals(),
+        ReadJournals(7, whole=False),
+        ReadKept("visits"),
+        ReadKept("visits", ChatId(-5)),
         Forget(ChatId(-(10**17))),
         Backup(Path("/tmp/ä b")),
     ],

@@ -1,4 +1,4 @@
-"""How far a broadcast is, as one line. Pure."""
+"""How far something is, as one line. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ from ..jobs import BroadcastStatus
 from .terminal import harmless
 
 _WIDTH: Final = 30
+
+
+def drawn(share: float) -> str:
+    """A bar, of which this share is full.
+
+    Example:
+        >>> drawn(0.5)
+        '[###############---------------] '
+    """
+    full = int(share * _WIDTH)
+    return f"[{'#' * full}{'-' * (_WIDTH - full)}] "
 
 
 def progress_line(key: str, status: BroadcastStatus, *, bar: bool = True) -> str:
@@ -21,11 +32,10 @@ def progress_line(key: str, status: BroadcastStatus, *, bar: bool = True) -> str
         return f"{harmless(key)}: never started"
     behind = status.total - status.left
     share = behind / status.total if status.total else float(status.over)
-    drawn = ""
+    line = ""
     if bar:
-        full = int(share * _WIDTH)
-        drawn = f"[{'#' * full}{'-' * (_WIDTH - full)}] "
+        line = drawn(share)
     return (
-        f"{harmless(key)}: {drawn}{status.state}, {behind:,} of {status.total:,} ({int(share * 100)} %),"
+        f"{harmless(key)}: {line}{status.state}, {behind:,} of {status.total:,} ({int(share * 100)} %),"
         f" {status.sent:,} sent, {status.gone:,} gone, {status.failed:,} failed, {status.unknown:,} unknown"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from .arguments import Commands, add_command
@@ -19,8 +20,10 @@ list says where each conversation stands, without what was said in it. show prin
 writes it as JSON lines; both hold what people wrote. With --redact, an export keeps the order of things and
 the shape of every value, and loses the content: that is the one to attach to a bug report.
 
-check runs all journals under the code of MODULE:BOT, without sending or writing anything, says which
-conversations a deploy would park and why, and ends with 1 if there are any. The bot may run meanwhile.
+check runs all journals under the code of MODULE:BOT, without sending or writing anything, and reads all that
+chats keep under a Key. It says what a deploy would park, by route, line and reason, with an example of each,
+and ends with 1 if there is any. With --sample it runs N journals only, of each route as many as of every
+other. The bot may run meanwhile.
 
 retry has parked conversations tried once more, as after a deploy that mends them, and end ends them: what
 they were paid for and had not settled goes to the aside for it, and --say tells their users, even if the bot
@@ -33,6 +36,7 @@ examples:
   triobot journal show 41
   triobot journal export 41 --redact > report.jsonl
   triobot journal check pizza:bot
+  triobot journal check pizza:bot --sample 1000
   triobot journal retry --route pizza.order
   triobot journal end --route pizza.order --say "Please order again: /order" --yes
 """
@@ -54,6 +58,12 @@ def declare(commands: Commands) -> None:
     parser.add_argument("--yes", action="store_true", help="retry, end: do it, after a count")
     parser.add_argument("--after", metavar="NUMBER", type=_number, default=0, help="list: behind this one")
     parser.add_argument("--limit", metavar="N", type=_number, default=100, help="list: so many at most (100)")
+    parser.add_argument(
+        "--sample", metavar="N", type=_number, help="check: N conversations only, of all routes"
+    )
+    parser.add_argument(
+        "--processes", metavar="N", type=_number, help="check: run journals in N processes (one a processor)"
+    )
     parser.add_argument("--redact", action="store_true", help="export: keep the shapes, lose the content")
     add_bot_options(parser)
 
@@ -115,7 +125,8 @@ def _check(arguments: argparse.Namespace) -> None:
     if target is None:
         raise ConfigError("which code? triobot journal check MODULE:BOT")
     arguments.bot = target
-    if not trio.run(check, load_bot(target), settings_of(arguments)):
+    run = partial(check, sample=arguments.sample, processes=arguments.processes)
+    if not trio.run(run, load_bot(target), settings_of(arguments), target):
         raise SystemExit(1)
 
 

@@ -1,18 +1,34 @@
-"""``triobot journal check``: run all stored journals under new code, before that is deployed."""
+"""``triobot journal check``: run all stored journals under new code, before that is deployed.
+
+The journals are read in one process, and run in as many as there are processors: ``python -m
+triobot.cli.journal_check MODULE:BOT`` is such a one. It gets a journal a line on its standard input, and says
+on its standard output what became of it.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import random
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Generator
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
+from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
+import attrs
+import trio
+
+from ..conversations.data.slots import Key, declared_keys
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..journal.faults import leaves
+from .bar import drawn
 from .terminal import harmless
 
 if TYPE_CHECKING:
@@ -21,41 +37,137 @@ if TYPE_CHECKING:
     from ..settings import Settings
     from .consulting import Ask
 
-_PAGE: Final = 100
-_BAR: Final = 40
 # Each journal has some seconds; code that never waits can't be ended from within.
 SPINS: Final = 20.0
+FEW: Final = 500
+"""Conversations that one process has run before another has imported the bot."""
+MOST: Final = 16
+"""Processes at most, unless more are asked for: one has to read for all of them."""
+
+Journals: TypeAlias = AsyncGenerator["list[Told]"]
 
 
 class _RunsOnError(BaseException):
     """Code that runs on and on, without ever waiting; the text is its line."""
 
 
-async def check(bot: Bot, settings: Settings) -> bool:
-    """Check what is stored, one journal at a time; False if something would be parked."""
+@final
+@attrs.frozen
+class Finding:
+    """What became of a journal.
+
+    Attributes:
+        because: why its conversation would be parked; None if it goes on.
+        line: of the author's code, or "?".
+        operation: at which that is.
+        reworded: how many of its words have changed.
+        checked: it was looked at; otherwise it ends at the next start, with a word to its user.
+    """
+
+    because: str | None = None
+    line: str = "?"
+    operation: str = "0"
+    reworded: int = 0
+    checked: bool = True
+
+
+@final
+class Report:
+    """What was found so far, by route, line and reason.
+
+    Args:
+        total: how many there will be, as far as that is known.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.seen = self.checked = self.parked = self.reworded = self.unreadable = 0
+        self._groups: Counter[tuple[str, str, str]] = Counter()
+        self._examples: dict[tuple[str, str, str], str] = {}
+        self._bar = sys.stderr.isatty()
+
+    def add(self, row: Told, found: Finding) -> None:
+        """One journal was run."""
+        self.seen += 1
+        self.show()
+        if not found.checked:
+            return
+        self.checked += 1
+        self.reworded += found.reworded
+        if found.because is None:
+            return
+        self.parked += 1
+        group = str(row["route"]), found.line, found.because
+        self._groups[group] += 1
+        example = f"chat {row['chat_id']}, conversation {row['conversation']}, operation {found.operation}"
+        self._examples.setdefault(group, example)
+
+    def show(self) -> None:
+        """Draw how far it is, where somebody watches."""
+        if self._bar:
+            share = self.seen / max(self.total, self.seen, 1)
+            words = f"\r{drawn(share)}{self.seen:,} of {max(self.total, self.seen):,}, {self.parked:,} parked"
+            print(words, end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the bar away."""
+        if self._bar:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def say(self) -> None:
+        """Print what was found, the most frequent first."""
+        self.clear()
+        for (route, line, because), count in self._groups.most_common():
+            where = "" if line == "?" else f" ({line})"
+            print(harmless(f"{count} of {route} would be parked: {because}{where}"))
+            print(harmless(f"    such as {self._examples[route, line, because]}"))
+        note = f", {self.reworded} with other words than were said" if self.reworded else ""
+        asked = f" of {self.total}" if self.checked < self.total else ""
+        go_on = self.checked - self.parked
+        print(
+            f"{self.checked}{asked} conversations: {go_on} go on, {self.parked} would be parked{note}",
+            flush=True,
+        )
+
+
+async def check(
+    bot: Bot,
+    settings: Settings,
+    target: str,
+    *,
+    sample: int | None = None,
+    processes: int | None = None,
+) -> bool:
+    """Check what is stored; False if something would be parked, or a value can't be read.
+
+    Args:
+        target: names the bot, for other processes.
+        sample: look at so many conversations only.
+        processes: that run journals; by default as many as there are processors, if that is worth while.
+    """
     from .consulting import open_desk
 
-    checked = parked = reworded = 0
     async with open_desk(settings) as ask:
         total = cast("int", (await _answer(ask, _status()))[0]["conversations"])
-        async with aclosing(_pages(ask)) as pages:
-            async for page in pages:
-                for told in page:
-                    if (lines := await _journal(ask, told)) is None:
-                        continue
-                    checked += 1
-                    because, changed = await _look(bot, settings, lines)
-                    reworded += changed
-                    if because is not None:
-                        parked += 1
-                        _clear()
-                        where = f"chat {told['chat_id']}, conversation {told['conversation']} {told['route']}"
-                        print(harmless(f"{where}: {because}"))
-                    _show(checked / max(total, checked))
-    _clear()
-    note = f", {reworded} with other words than were said" if reworded else ""
-    print(f"{checked} conversations: {checked - parked} go on, {parked} would be parked{note}")
-    return parked == 0
+        report = Report(total)
+        due = total if sample is None else min(sample, total)
+        several = processes or (min(os.cpu_count() or 1, MOST) if due > FEW else 1)
+        journals = _all(ask) if sample is None else _sampled(ask, sample)
+        if sample is not None:
+            report.total = due
+        async with aclosing(journals):
+            if several == 1:
+                async for lines in journals:
+                    report.add(lines[0], await look(bot, settings, lines))
+            else:
+                await _run_beside(target, several, journals, report.add)
+        report.total = max(total, report.seen)
+        report.say()
+        readable = await _check_values(ask)
+    return report.parked == 0 and readable
+
+
+# --- what is stored
 
 
 def _status() -> Request:
@@ -64,52 +176,139 @@ def _status() -> Request:
     return Status()
 
 
-async def _pages(ask: Ask) -> AsyncGenerator[list[Told]]:
-    """The conversations that have not ended, a page at a time: they may be a million."""
-    from ..operator import ListJournals
-
-    after = 0
-    while page := await _answer(ask, ListJournals(None, after, _PAGE)):
-        after = cast("int", page[-1]["conversation"])
-        yield [told for told in page if told["ended_at"] is None]
+async def _all(ask: Ask) -> Journals:
+    """The journals of all that have not ended, a page at a time: they may be a million."""
+    async for told in _pages(ask, whole=True):
+        yield cast("list[Told]", told["journal"])
 
 
-async def _journal(ask: Ask, told: Told) -> list[Told] | None:
+async def _sampled(ask: Ask, sample: int) -> Journals:
+    """So many of them, any, and of each route as many as of every other as long as it has so many."""
     from ..journals import ConversationId
     from ..operator import ShowJournal
 
+    found: dict[str, list[int]] = {}
+    async for told in _pages(ask, whole=False):
+        found.setdefault(str(told["route"]), []).append(cast("int", told["conversation"]))
+    # The same ones each time: what was mended is looked at again.
+    chance = random.Random(0)
+    for ids in found.values():
+        chance.shuffle(ids)
+    while sample and found:
+        for route in list(found):
+            if not sample:
+                break
+            id = found[route].pop()
+            if not found[route]:
+                del found[route]
+            try:
+                lines = await _answer(ask, ShowJournal(ConversationId(id)))
+            except ConfigError:
+                continue  # it has ended meanwhile
+            sample -= 1
+            yield lines
+
+
+async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Told]:
+    from ..operator import ReadJournals
+
+    after: int | None = 0
+    while after is not None:
+        *told, end = await _answer(ask, ReadJournals(after, whole=whole))
+        for one in told:
+            yield one
+        after = cast("int | None", end["after"])
+
+
+async def _answer(ask: Ask, request: Request) -> list[Told]:
+    answer: list[Told] = []
+
+    async def tell(fields: Told) -> None:
+        await trio.lowlevel.checkpoint()
+        answer.append(fields)
+
+    await ask(request, tell)
+    return answer
+
+
+# --- what chats keep
+
+
+async def _check_values(ask: Ask) -> bool:
+    """Read every stored value of every key; whether all can be read."""
+    from ..operator import ReadKept
+
+    keys = declared_keys()
+    values = bad = 0
+    for key in keys:
+        groups: Counter[str] = Counter()
+        examples: dict[str, int] = {}
+        after: int | None = None
+        while True:
+            *told, end = await _answer(ask, ReadKept(key.name, after))
+            for one in told:
+                values += 1
+                because = _why_unreadable(key, str(one["value"]))
+                if because is not None:
+                    groups[because] += 1
+                    examples.setdefault(because, cast("int", one["chat_id"]))
+            if end["after"] is None:
+                break
+            after = cast("int", end["after"])
+        for because, count in groups.most_common():
+            bad += count
+            print(harmless(f"{count} stored values park who reads them: {because}"))
+            print(f"    such as that of chat {examples[because]}")
+    if values:
+        print(f"{values} values of {len(keys)} keys: {values - bad} can be read, {bad} can't")
+    return not bad
+
+
+def _why_unreadable(key: Key[object], text: str) -> str | None:
     try:
-        return await _answer(ask, ShowJournal(ConversationId(cast("int", told["conversation"]))))
-    except ConfigError:
-        return None  # it has ended meanwhile
+        with _bounded():
+            key.load(text)
+    except UnreadableRecordError as error:
+        return error.what
+    except _RunsOnError as error:
+        return f"what upgrades {key!r} runs on and on ({error})"
+    return None
 
 
-async def _look(bot: Bot, settings: Settings, lines: list[Told]) -> tuple[str | None, int]:
-    """Why a conversation would be parked, and how many of its words have changed."""
+# --- one journal
+
+
+async def look(bot: Bot, settings: Settings, lines: Sequence[Told]) -> Finding:
+    """Run a journal; what became of it."""
     from ..bot import dry_services_of
-    from ..conversations.inspection.exported import read_exported
+    from ..conversations.inspection.exported import exported_journal
     from ..conversations.inspection.rerun import open_rerun
-    from ..conversations.revival.stored import survives
+    from ..conversations.revival.stored import read_stored, survives, why_unfit
     from ..conversations.routes.router import table_of
 
     table = table_of(bot)
     try:
-        stored = read_exported(lines)
+        journal = exported_journal(lines)
+        if (because := why_unfit(journal.row, table)) is not None:
+            return Finding(because)  # whatever its records say
+        stored = read_stored(journal)
         if not survives(stored, table):
-            return None, 0  # it ends at the next start, with a word to its user
+            return Finding(checked=False)
         with _bounded():
             async with open_rerun(dry_services_of(bot, settings), table, stored) as rerun:
                 found = rerun.divergence
-                return None if found is None else str(found), len(rerun.reworded)
+                if found is None:
+                    return Finding(reworded=len(rerun.reworded))
+                return Finding(found.what, found.line, found.operation, len(rerun.reworded))
     except NondeterminismError as error:
-        return error.what, 0
+        return Finding(error.what)
     except UnreadableRecordError as error:
-        return str(error), 0
+        return Finding(error.what)
     except BaseExceptionGroup as group:
         spins, rest = group.split(_RunsOnError)
         if rest is not None or spins is None:
             raise
-        return f"it runs on and on, without ever waiting ({next(iter(leaves(spins)))})", 0
+        return Finding("it runs on and on, without ever waiting", str(next(iter(leaves(spins)))))
 
 
 @contextmanager
@@ -131,25 +330,104 @@ def _bounded() -> Generator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-async def _answer(ask: Ask, request: Request) -> list[Told]:
-    import trio
-
-    answer: list[Told] = []
-
-    async def tell(fields: Told) -> None:
-        await trio.lowlevel.checkpoint()
-        answer.append(fields)
-
-    await ask(request, tell)
-    return answer
+# --- several processes
 
 
-def _show(part: float) -> None:
-    if sys.stderr.isatty():
-        full = round(part * _BAR)
-        print(f"\r[{'#' * full}{'.' * (_BAR - full)}] {part:4.0%}", end="", file=sys.stderr, flush=True)
+async def _run_beside(
+    target: str, processes: int, journals: Journals, add: Callable[[Told, Finding], None]
+) -> None:
+    """Run journals in other processes. Who reads waits while all of them have enough to do."""
+    send, receive = trio.open_memory_channel["list[Told]"](processes)
+    async with trio.open_nursery() as nursery, send:
+        async with receive:
+            for _ in range(processes):
+                nursery.start_soon(_feed, target, receive.clone(), add)
+        async for lines in journals:
+            await send.send(lines)
 
 
-def _clear() -> None:
-    if sys.stderr.isatty():
-        print(f"\r{' ' * (_BAR + 8)}\r", end="", file=sys.stderr, flush=True)
+async def _feed(
+    target: str, journals: trio.MemoryReceiveChannel[list[Told]], add: Callable[[Told, Finding], None]
+) -> None:
+    """Have a process run one journal after the other; another one, if that was the end of it."""
+    async with journals:
+        while True:
+            async with trio.open_nursery() as nursery:
+                child = await nursery.start(_child, target)
+                if not await _feed_one(child, journals, add):
+                    nursery.cancel_scope.cancel()
+                    return
+                nursery.cancel_scope.cancel()
+
+
+async def _child(target: str, task_status: trio.TaskStatus[trio.Process]) -> None:
+    run: Callable[..., Awaitable[object]] = partial(
+        trio.run_process,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    await run([sys.executable, "-m", __name__, target], task_status=task_status)
+
+
+async def _feed_one(
+    child: trio.Process,
+    journals: trio.MemoryReceiveChannel[list[Told]],
+    add: Callable[[Told, Finding], None],
+) -> bool:
+    """Feed it until it dies; False if there is nothing more to run."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    said = bytearray()
+    if await _line(child.stdout, said) is None:
+        raise ConfigError("a process of its own can't import the bot; `--processes 1` does without")
+    async for lines in journals:
+        try:
+            await child.stdin.send_all(json.dumps(lines).encode() + b"\n")
+            answer = await _line(child.stdout, said)
+        except trio.BrokenResourceError:
+            answer = None
+        if answer is None:
+            add(lines[0], Finding("its code ends the process, or takes it down"))
+            return True
+        told = cast("Mapping[str, object]", json.loads(answer))
+        add(lines[0], Finding(**cast("dict[str, object]", told)))  # type: ignore[arg-type]
+    return False
+
+
+async def _line(stream: trio.abc.ReceiveStream, said: bytearray) -> bytes | None:
+    while (end := said.find(b"\n")) < 0:
+        chunk = await stream.receive_some()
+        if not chunk:
+            return None
+        said += chunk
+    line = bytes(said[:end])
+    del said[: end + 1]
+    return line
+
+
+async def _work(bot: Bot, answers: Callable[[object], None]) -> None:
+    settings = bot.settings()
+    answers({})
+    for line in sys.stdin:
+        answers(attrs.asdict(await look(bot, settings, json.loads(line))))
+
+
+def main() -> None:
+    """Answer until nobody asks."""
+    from .loading import load_bot
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What the bot's own modules print is no answer.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+    def answers(said: object) -> None:
+        print(json.dumps(said), file=out, flush=True)
+
+    trio.run(_work, load_bot(sys.argv[1]), answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -19,6 +19,8 @@ from .requests import Backup as Backup
 from .requests import Forget as Forget
 from .requests import ListChats as ListChats
 from .requests import ListJournals as ListJournals
+from .requests import ReadJournals as ReadJournals
+from .requests import ReadKept as ReadKept
 from .requests import Request as Request
 from .requests import SettleParked as SettleParked
 from .requests import ShowJournal as ShowJournal

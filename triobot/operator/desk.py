@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, assert_never, final
 
 import attrs
@@ -20,6 +20,8 @@ from .requests import (
     Forget,
     ListChats,
     ListJournals,
+    ReadJournals,
+    ReadKept,
     Request,
     SettleParked,
     ShowJournal,
@@ -131,6 +133,15 @@ class Desk:
                         f"there is no conversation {conversation}; it has ended, or never began"
                     )
                 await _show(journal, tell)
+            case ReadJournals():
+                await self._read_journals(request, tell)
+            case ReadKept(key, after):
+                found = await self._store.keyed(
+                    key, after=None if after is None else ChatId(after), limit=_PAGE
+                )
+                for chat_id, value in found:
+                    await tell({"chat_id": chat_id, "value": value})
+                await tell({"after": found[-1][0] if len(found) == _PAGE else None})
             case SettleParked():
                 await self._settle_parked(request, tell)
             case ListChats(limit):
@@ -247,6 +258,17 @@ class Desk:
                 await self._tell_row(id, tell)
             left -= len(ids[:left])
 
+    async def _read_journals(self, request: ReadJournals, tell: Tell) -> None:
+        rows, end = await self._filing.rows(request.after)
+        for row in rows:
+            if row.ended_at is not None:
+                continue
+            if not request.whole:
+                await tell({"conversation": row.id, "route": row.route})
+            elif (journal := await self._filing.journal(row.id)) is not None:
+                await tell({"journal": list(_lines(journal))})
+        await tell({"after": end})
+
     async def _tell_row(self, id: ConversationId, tell: Tell) -> None:
         journal = await self._filing.journal(id)
         if journal is not None:  # it may have ended meanwhile
@@ -264,11 +286,16 @@ def _fits(row: ConversationRow, request: SettleParked) -> bool:
 
 
 async def _show(journal: Journal, tell: Tell) -> None:
-    await tell(row_fields(journal.row))
+    for line in _lines(journal):
+        await tell(line)
+
+
+def _lines(journal: Journal) -> Iterator[Told]:
+    yield row_fields(journal.row)
     for n, record in enumerate(journal.records, start=journal.first):
-        await tell({"n": n, "record": record})
+        yield {"n": n, "record": record}
     for operation, effect in journal.effects.items():
-        await tell({"operation": operation, **attrs.asdict(effect)})
+        yield {"operation": operation, **attrs.asdict(effect)}
 
 
 def row_fields(row: ConversationRow) -> Told:

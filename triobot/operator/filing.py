@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, final
 
-from ..journals import ConversationId, Journal, Lease
+from ..journals import ConversationId, ConversationRow, Journal, Lease
 from ..seams import InboxRow, Store
 from ..wire.ids import ChatId
 
@@ -44,7 +44,9 @@ class Filing:
         found = await self._store.journal(conversation)
         if found is not None:
             # Nothing else of its chat waited when the row came to stand for a record.
-            found = self._with_taken(found, await self._store.pending(found.row.chat_id, after=0, limit=1))
+            if self._store.statistics().inbox:
+                rows = await self._store.pending(found.row.chat_id, after=0, limit=1)
+                found = self._with_taken(found, rows)
         else:
             rows = await self._store.backlog(after=conversation - 1, limit=1)
             begun = [one for one in self._of(rows) if one.row.id == conversation]
@@ -61,6 +63,11 @@ class Filing:
 
     async def page(self, after: int) -> tuple[Sequence[ConversationId], int | None]:
         """Some of those behind `after`, and where to go on; None at the end."""
+        rows, end = await self.rows(after)
+        return [row.id for row in rows], end
+
+    async def rows(self, after: int) -> tuple[Sequence[ConversationRow], int | None]:
+        """The same with what is known of each."""
         # First the rows: what is written out meanwhile is found where it is then.
         rows = await self._store.backlog(after=after, limit=_PAGE)
         stored = await self._store.all_conversations(after=after, limit=_PAGE)
@@ -69,8 +76,8 @@ class Filing:
         ends = [rows[-1].seq] if len(rows) == _PAGE else []
         ends += [stored[-1].id] if len(stored) == _PAGE else []
         end = min(ends, default=None)
-        ids = {one.row.id for one in self._of(rows)} | {row.id for row in stored}
-        return sorted(id for id in ids if end is None or id <= end), end
+        found = {one.row.id: one.row for one in self._of(rows)} | {row.id: row for row in stored}
+        return [found[id] for id in sorted(found) if end is None or id <= end], end
 
     def _of(self, rows: Sequence[InboxRow]) -> Sequence[Journal]:
         epoch, store = self._store.opening().epoch, self._store

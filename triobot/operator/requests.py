@@ -66,6 +66,33 @@ class ShowJournal:
 
 @final
 @attrs.frozen
+class ReadJournals:
+    """Which journals are there of conversations that have not ended? A page, and where the next begins.
+
+    Attributes:
+        after: behind this one.
+        whole: with their records; otherwise only which they are.
+    """
+
+    after: int = 0
+    whole: bool = True
+
+
+@final
+@attrs.frozen
+class ReadKept:
+    """Which chats keep something under this key, and what? A page, and where the next begins.
+
+    Attributes:
+        after: behind this chat.
+    """
+
+    key: str
+    after: int | None = None
+
+
+@final
+@attrs.frozen
 class SettleParked:
     """What becomes of these parked conversations? They are those that fit whatever is given.
 
@@ -136,6 +163,8 @@ Request: TypeAlias = (
     Status
     | ListJournals
     | ShowJournal
+    | ReadJournals
+    | ReadKept
     | SettleParked
     | ListChats
     | Forget
@@ -154,6 +183,10 @@ def encode_request(request: Request) -> bytes:
             fields = {"ask": "journals", "chat": chat_id, "after": after, "limit": limit}
         case ShowJournal(conversation):
             fields = {"ask": "journal", "conversation": conversation}
+        case ReadJournals(after, whole):
+            fields = {"ask": "journals.read", "after": after, "whole": whole}
+        case ReadKept(key, after):
+            fields = {"ask": "kept", "key": key, "after": after}
         case SettleParked():
             fields = {"ask": "parked", **attrs.asdict(request)}
         case ListChats(limit):
@@ -192,6 +225,16 @@ def decode_request(line: bytes) -> Request:
                 return ShowJournal(ConversationId(conversation))
             case "parked":
                 return _settle_parked(fields)
+            case "journals.read":
+                return ReadJournals(
+                    _integer("after", fields.get("after"), least=0), whole=bool(fields.get("whole"))
+                )
+            case "kept":
+                behind = fields.get("after")
+                return ReadKept(
+                    check_text("key", fields.get("key")),
+                    None if behind is None else _integer("after", behind, least=-(10**18)),
+                )
             case "chats":
                 return ListChats(_integer("limit", fields.get("limit"), least=1))
             case "forget":

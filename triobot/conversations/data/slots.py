@@ -35,7 +35,7 @@ OURS: Final = "triobot."
 """What the runtime itself keeps for a chat has names that begin so."""
 
 _declared: Final[set[str]] = set()
-_keys: Final[list[Key[Any]]] = []
+_keys: Final[dict[str, Key[Any]]] = {}
 
 register_wire_values()
 
@@ -46,8 +46,8 @@ def any_declared() -> bool:
 
 
 def declared_keys() -> Sequence[Key[Any]]:
-    """The keys of this program."""
-    return _keys
+    """The keys of this program; of several that have one name, the last."""
+    return tuple(_keys.values())
 
 
 @final
@@ -91,7 +91,7 @@ class Key(Generic[T]):
         expect(type)
         self._default = None if default is MISSING else self.dump(default)
         _declared.add(name)
-        _keys.append(self)
+        _keys[name] = self
 
     def __repr__(self) -> str:
         return f"Key({self.name!r})"
