@@ -67,6 +67,7 @@ class World:
     live: frozenset[int | None]
     takers: tuple[Taker, ...]
     signals: bool
+    kept: bool
 
 
 @st.composite
@@ -108,7 +109,9 @@ def worlds(draw: st.DrawFn) -> World:
             )
         )
     names = st.sampled_from(("ignore", "interrupt", "aside", "conversation"))
-    return World(event, draw(st.frozensets(names)), live, tuple(takers), draw(st.booleans()))
+    return World(
+        event, draw(st.frozensets(names)), live, tuple(takers), draw(st.booleans()), draw(st.booleans())
+    )
 
 
 # --- the code
@@ -177,7 +180,17 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
     if only_jump:
         found: Decision | None = jump(world.event, Setting(), table, failed, watches)
     else:
-        found = decide(world.event, Setting(), table, waits, live, failed, jumped=jumped, watches=watches)
+        found = decide(
+            world.event,
+            Setting(),
+            table,
+            waits,
+            live,
+            failed,
+            jumped=jumped,
+            watches=watches,
+            kept=lambda event: world.kept and isinstance(event, Press | Submission),
+        )
     match found:
         case None:
             return "later"
@@ -216,7 +229,7 @@ def oracle(world: World, *, jumped: bool = False, only_jump: bool = False) -> st
             return True
         return sender is None and isinstance(event, Press | Submission)
 
-    ranks = {"ignore": 1, "interrupt": 3, "aside": 4, "conversation": 9}
+    ranks = {"ignore": 1, "interrupt": 3, "aside": 4, "conversation": 10}
     whose = sender.id if sender is not None and sender.id in world.live else None
     leaving = isinstance(event, Leave) and whose is not None
     if leaving:
@@ -249,20 +262,22 @@ def oracle(world: World, *, jumped: bool = False, only_jump: bool = False) -> st
     over = "expired"
     if pressed_token and any(event.value.startswith(t.token) for t in waits if t.token):
         over = "not_asked"
+    if world.kept and isinstance(event, Press | Submission):
+        wanted.append((7, True, 0, "queue"))
     if pressed_token or isinstance(event, Submission):
-        wanted.append((7, True, 0, over))
+        wanted.append((8, True, 0, over))
     if whose in world.live:
         parked = [t for t in waits if not t.aside and t.owner == whose and t.parked]
         parked.sort(key=lambda t: -t.opened)
         if not parked or told or parked[0].says == "keep":
-            wanted.append((8, True, 0, "queue"))
+            wanted.append((9, True, 0, "queue"))
         elif isinstance(event, Press):
-            wanted.append((8, True, 0, "expired"))
+            wanted.append((9, True, 0, "expired"))
         elif isinstance(event, Message) and parked[0].says == "hint":
-            wanted.append((8, True, 0, f"tell {parked[0].opened}"))
+            wanted.append((9, True, 0, f"tell {parked[0].opened}"))
         else:
-            wanted.append((8, True, 0, "unasked"))
-    wanted.append((10, True, 0, "queue" if told else "expired" if isinstance(event, Press) else "nobody"))
+            wanted.append((9, True, 0, "unasked"))
+    wanted.append((11, True, 0, "queue" if told else "expired" if isinstance(event, Press) else "nobody"))
     return min(wanted)[-1]
 
 
@@ -285,6 +300,7 @@ def test_the_table_says_what_it_is() -> None:
         "aside",
         "question",
         "wait",
+        "parked",
         "over",
         "live",
         "conversation",
