@@ -199,7 +199,8 @@ async def drive(
     Raises:
         ConfigError: time isn't virtual; or the bot can't start.
         NondeterminismError: a conversation doesn't repeat itself: the replay-check; names the line.
-        AssertionError: alarms were left.
+        AssertionError: alarms were left; or every task waits and nothing is due: says which task waits
+            where, and for what.
 
     Example:
         >>> async def test_hello(autojump_clock: object) -> None:
@@ -209,7 +210,7 @@ async def drive(
         ...         await ali.sees("Your name?")
     """
     failure: BaseException | None = None
-    with virtual_time(), tempfile.TemporaryDirectory(prefix="triobot-drive-") as folder:
+    with virtual_time() as until_stuck, tempfile.TemporaryDirectory(prefix="triobot-drive-") as folder:
         clock, alarms, late = VirtualWallClock(), list[Alarm](), list[BotProcess]()
 
         async def post(body: Body) -> int | None:
@@ -257,6 +258,7 @@ async def drive(
                 )
                 late.append(process)
                 world = DrivenWorld(exchange, alarms, process)
+                nursery.start_soon(until_stuck)
                 nursery.start_soon(exchange.pusher.run)
                 nursery.start_soon(transport.keep_refusing)
                 await process.start()
