@@ -33,8 +33,11 @@ class Order:
     size: Size
 
 
-async def submit(order: Order, where: Location, details: Details) -> int:
-    """Tell the kitchen; returns the minutes until it is ready. Yours would call another service."""
+async def submit(order: Order, where: Location, details: Details, key: str) -> int:
+    """Tell the kitchen; returns the minutes until it is ready. Yours would call another service.
+
+    It runs again if the program is killed in it: the key tells the kitchen that it is the same pizza.
+    """
     await trio.lowlevel.checkpoint()
     return 20 if order.size is Size.SMALL else 30
 
@@ -57,8 +60,8 @@ async def pizza(chat: Chat) -> None:
         return
     # It is paid: from here on, time must not end it.
     async with chat.typing():
-        # What reaches the world outside the chat goes through a step.
-        minutes = await chat.step(submit, paid.item, where, details)
+        # What reaches the world outside the chat goes through a step; this one gives what was paid for.
+        minutes = await chat.step(submit, paid.item, where, details, paid.key, paid=paid)
     await chat.send(Image.open(PICTURE, caption=f"Thank you, {name}! Ready in {minutes} minutes."))
 
 

@@ -52,12 +52,14 @@ async def pay(chat: Chat, cart: Sequence[Item]) -> None:
     except trio.TooSlowError:  # a payment button lives for a day
         await chat.send("The offer has ended. Come back any time.")
         return
-    await thank(chat, bought.item)
+    await deliver(chat, bought)
 
 
-async def thank(chat: Chat, bought: Repeat) -> None:
-    names = ", ".join(ITEMS[id - 1].name for id in bought.items)
-    await chat.send(f"Thank you! On its way: {names}.", buttons=Buttons({bought: "The same again"}))
+async def deliver(chat: Chat, bought: Paid[Repeat]) -> None:
+    # Yours would order it here: await chat.step(order, bought.item, bought.key, paid=bought) settles it, too.
+    await bought.settle()  # it is given: what follows decides no longer about the money
+    names = ", ".join(ITEMS[id - 1].name for id in bought.item.items)
+    await chat.send(f"Thank you! On its way: {names}.", buttons=Buttons({bought.item: "The same again"}))
 
 
 @bot.conversation
@@ -100,7 +102,7 @@ async def repeat(chat: Chat[Press[Repeat]]) -> None:
 @bot.aside(paid(Repeat))
 async def late(chat: Chat[Paid[Repeat]]) -> None:
     """Paid when nobody waited for it any more: the item says what was bought."""
-    await thank(chat, chat.event.item)
+    await deliver(chat, chat.event)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,17 @@ class Advice(trio.abc.Instrument):
                 "or inside chat.move_on_when()",
             )
 
+    def unsettled(self) -> None:
+        """A conversation waits, and has given goods for money that it hasn't settled."""
+        self._tell(
+            "unsettled",
+            calling_line(),
+            "the conversation waits here, and has not settled the money for which it did a step, or kept "
+            "something, before: if it ends here, by an interrupt, a time limit or a failure, the goods are "
+            "given again by @bot.aside(paid(Item)), or an operator is called. Say `await paid.settle()` as "
+            "soon as they are given, or give them with chat.step(..., paid=paid)",
+        )
+
     def operated(self, count: int) -> None:
         """A conversation has begun this many operations."""
         if count == MANY:

@@ -447,7 +447,9 @@ class Chat(Blocks, Generic[E_co]):
         if not isinstance(cast("object", paid), Paid | None):
             raise ConfigError("step(paid=) takes what charge() returned")
         if paid is None:
-            return await steps.step(self._conversation, fn, args, raises)
+            result = await steps.step(self._conversation, fn, args, raises)
+            self._conversation.money.gave()
+            return result
         with self._conversation.money.giving(paid):
             result = await steps.step(self._conversation, fn, args, raises)
         await charging.settle(paid)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar, cast, final
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar, cast, final
 
 import trio
 
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Body: TypeAlias = Callable[[OperationId], Awaitable[T]]
+
+_WAITS: Final = frozenset({OperationKind.RECEIVE, OperationKind.SLEEP, OperationKind.CHARGE})
 
 
 @final
@@ -229,7 +231,8 @@ class Conversation:
             # It was handed over, or failed, or was cancelled.
             self.money.conclude(well=self.ending is Ending.CONTINUED)
             raise
-        self.money.conclude(well=not self.journal.interrupted)
+        # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
+        self.money.conclude(well=not self.journal.felt)
 
     def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
         awaitable: object = self.route.handler(chat, *self.args)
@@ -367,6 +370,8 @@ class Conversation:
         if (advice := self.services.advice) is not None and not self.replaying:
             self._operations += 1
             advice.operated(self._operations)
+            if kind in _WAITS and self.money.given:
+                advice.unsettled()
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
             if not self.replaying:

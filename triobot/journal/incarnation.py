@@ -188,6 +188,11 @@ class Incarnation:
         return self._turns.interrupted
 
     @property
+    def felt(self) -> bool:
+        """Whether some of its code has felt that; else it came to its end as if nobody had interrupted it."""
+        return self._turns.felt
+
+    @property
     def over(self) -> bool:
         """Whether it ended or dies: nothing that is offered will be taken."""
         return self._turns.over or self._turns.dying

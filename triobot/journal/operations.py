@@ -51,6 +51,7 @@ async def enter(
         if turns.dying:
             await refuse(turns, branch)
         if branch.cut:
+            turns.feel()
             await heed(turns, branch)
             raise
         raise NonDurableCancelError(id) from None
@@ -121,6 +122,7 @@ async def take(turns: Turns, parked: Parked, given: Given, raises: Raises = ()) 
         case Failed():
             raise await _read(turns, parked, partial(recorded_error, given, raises))
         case Felt(raise_cancel):
+            turns.feel()
             return raise_cancel()
         case Passed(value):
             return value

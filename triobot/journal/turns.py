@@ -75,6 +75,7 @@ class Turns:
         data: what the chat keeps, as this conversation sees it.
         interruption: the scope of the whole code.
         interrupted: an interrupt has ended it.
+        felt: an operation of the code was cancelled since.
         live: the journal is exhausted.
         unended: it may be not, but whoever has the turn has had it for the first time, or never ended it.
         dying: every further operation is refused.
@@ -108,7 +109,7 @@ class Turns:
         self.scopes: dict[OperationId, OpenScope] = {}
         # Shielded, for who awaits `run` doesn't end the conversation; an eviction ends it, too.
         self.interruption = trio.CancelScope(shield=True)
-        self.interrupted = False
+        self.interrupted = self.felt = False
         self.live = self.dying = self.over = False
         self.stuck: NondeterminismError | None = None
         self._torn = torn
@@ -278,6 +279,10 @@ class Turns:
         for parked in sorted(struck, key=lambda parked: parked.key):
             if parked.felt is not None:
                 self._queue.append(partial(self.give, parked, Felt(parked.felt)))
+
+    def feel(self) -> None:
+        """An operation is about to raise its cancellation."""
+        self.felt = self.felt or self.interrupted
 
     def strike(self, parked: Parked, raise_cancel: RaiseCancel) -> trio.lowlevel.Abort:
         """Trio cancels a sleeping operation: never at once, see above."""

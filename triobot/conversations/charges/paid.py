@@ -268,6 +268,16 @@ class Debts:
         self._conversation = conversation
         self._owed: dict[RefId, tuple[str, bool]] = {}
         self._not_given: set[str] = set()
+        self._given: set[RefId] = set()
+
+    @property
+    def given(self) -> bool:
+        """Whether something was done for money that is not settled, and would be done for it again."""
+        return not self._given.isdisjoint(self._owed)
+
+    def gave(self) -> None:
+        """Something was done that may be what was paid for."""
+        self._given.update(self._owed)
 
     def owe(self, captured: Captured, *, late: bool = False) -> Paid[Any]:
         """The conversation has taken this; with `late`, as the aside for it.

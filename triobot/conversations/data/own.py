@@ -39,6 +39,7 @@ class OwnData:
         self.all()
         there, kept = self._there, self._there.life.kept
         there.copies = [copy for copy in there.copies if copy.key != key]
+        there.money.gave()
         if there.journal.put_data(key, value, (kept.values or {}).get):
             kept.put(key, value, writer=there)
 
