@@ -19,7 +19,9 @@ from triobot.journals import (
     EndConversation,
     ParkConversation,
 )
+from triobot.runtime import Intake
 from triobot.store import Stamp, open_store
+from triobot.webhook.answers import Readiness
 from triobot.wire.ids import ChatId
 
 STORE = "sqlite:bot.db"
@@ -82,6 +84,17 @@ def test_the_status_of_a_bot_that_runs(command: Command) -> None:
 
     told = json.loads(for_programs.out)
     assert (told["live"], told["running"], told["outbox"]["held"]) == (1, True, False)
+
+
+def test_the_status_says_why_a_bot_does_not_work(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page that strangers can ask for says only that it is so."""
+    states = {"store": "ok", "outbox": "held"}
+    monkeypatch.setattr(Intake, "readiness", lambda self: Readiness(False, states))
+
+    ended, for_programs = beside_a_bot(lambda: command("status"), lambda: command("status", "--json"))
+
+    assert "the bot DOES NOT WORK (store ok, outbox held)" in ended.out
+    assert json.loads(for_programs.out)["states"] == states
 
 
 def test_the_status_of_a_bot_that_does_not_run(command: Command) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -203,9 +202,9 @@ async def test_health_and_readiness() -> None:
         posted = await client.post("/readyz")
 
     assert (alive.status_code, alive.text) == (200, "ok\n")
-    assert ready.status_code == 200
-    assert held.status_code == 503
-    assert json.loads(held.text) == {"ready": False, "states": {"store": "ok", "outbox": "held"}}
+    assert (ready.status_code, ready.text) == (200, "ready\n")
+    # Strangers can ask, too; what is the matter is the operator's to know.
+    assert (held.status_code, held.text) == (503, "not ready\n")
     assert (posted.status_code, posted.headers["allow"]) == (405, "GET, HEAD")
 
 
