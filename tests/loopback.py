@@ -100,6 +100,13 @@ class Platform:
             while not condition():
                 await self._arrived.park()
 
+    async def wait_held(self, *, within: float = 60) -> None:
+        """Wait until an operation of a held chat has come."""
+        with trio.fail_after(within):
+            while not self._waiting.statistics().tasks_waiting:
+                await self._arrived.park()
+                await trio.lowlevel.checkpoint()  # it parks next
+
     def release(self) -> None:
         """Hold no chat any more: what waits is answered now."""
         self.held = set()
@@ -120,6 +127,7 @@ class Platform:
         fields = parse_qs(body.decode())
         chat = int(fields.get("chat_id", ["0"])[0])
         while chat in self.held:
+            self._arrived.unpark_all()
             await self._waiting.park()
         match self.fault(chat):
             case None:

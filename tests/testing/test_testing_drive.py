@@ -78,6 +78,34 @@ async def test_an_equal_word_after_a_crash_is_heard(autojump_clock: object, paus
         await ali.sees("Thank you.")
 
 
+@pytest.mark.parametrize("stop", ["crashes", "restarts"])
+async def test_an_apology_outlives_the_process(autojump_clock: object, stop: str) -> None:
+    """What became of a conversation is owed from its end on, and is said once."""
+    bot = Bot()
+
+    @bot.conversation
+    async def failing(chat: Chat) -> None:
+        await chat.ask("Ready?")
+        raise KeyError
+
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.sees("Ready?")
+        world.refuses(seconds=30)
+        await ali.says("yes")
+        await world.waits(seconds=5)
+        world.takes_alarm("conversation_crashed")
+        if stop == "crashes":
+            await world.crashes()
+        else:
+            await world.restarts()
+        await ali.sees("Something went wrong here. Please start again.", within=120)
+        await world.waits(hours=1)
+        assert (await world.transcript()).count("Something went wrong here.") == 1
+        world.alarms.clear()
+
+
 async def test_people_talk_to_a_bot_in_virtual_time(autojump_clock: object) -> None:
     async with drive(greeting()) as world:
         ali = world.user("Ali")

@@ -53,7 +53,7 @@ from .running.branches import Branch as Branch
 from .running.branches import OperationKind as OperationKind
 from .running.branches import enter_branch, leave_branch
 from .running.endings import Ending as Ending
-from .running.failures import apologize, lost_in_flight, parting, report
+from .running.failures import apologize, lost_in_flight, parting, parting_words, report
 from .running.leash import Leash
 from .running.lines import calling_line
 from .running.waits import Delivery, Wait, Watch
@@ -227,12 +227,23 @@ class Conversation:
             if isinstance(self.value, Captured):
                 self.value = self.money.owe(self.value, late=True)
             await self._begun(chat)
-        except BaseException:
+        except BaseException as error:
             # It was handed over, or failed, or was cancelled.
             self.money.conclude(well=self.ending is Ending.CONTINUED)
+            self._owe_words(error)
             raise
         # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
         self.money.conclude(well=not self.journal.felt)
+
+    def _owe_words(self, error: BaseException) -> None:
+        """What the user hears of a failure goes with the end: a kill in between takes nothing from it."""
+        if self.journal.over or self.journal.interrupted or self.ending is not None:
+            return
+        failure = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
+        failed = cast("BaseExceptionGroup[BaseException]", failure).split(Exception)[0]
+        words = "" if failed is None else parting_words(self, failed)
+        if words:
+            self.journal.also(self.house.tidying.owe_words(self.life.chat_id, self.seq, words))
 
     def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
         awaitable: object = self.route.handler(chat, *self.args)

@@ -485,6 +485,7 @@ class Dispatcher:
         await trio.lowlevel.checkpoint()
         life = self._lives.get(chat_id)
         ending = () if life is None else life.end_all()
+        self.tidying.forget(chat_id)
         while not self._running.isdisjoint(ending):
             await self._fewer_running.park()
         await self._consumption.wait_written(chat_id)

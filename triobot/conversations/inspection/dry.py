@@ -199,6 +199,9 @@ class _Tidy:
     def owe(self, *_: object) -> Sequence[Write]:
         return ()
 
+    def owe_words(self, *_: object) -> Sequence[Write]:
+        return ()
+
     def touch(self, *_: object) -> None:
         """Nothing is changed."""
 

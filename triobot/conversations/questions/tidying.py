@@ -1,7 +1,8 @@
 """Operations beside the conversations: old buttons go, a stale form is told so. Nobody waits for them.
 
 What a message is to show once its question is over is *owed*: it is kept with the turn that ended the
-question, until the message shows it, so that a crash in between leaves nobody with buttons of the past.
+question, until the message shows it, so that a crash in between leaves nobody with buttons of the past. What
+the runtime itself says of a conversation that ended badly is owed in the same way, until it has been said.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
 import attrs
 
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("triobot.conversations")
 
 OWED: Final = f"{OURS}untidy"
-"""Under this a chat keeps what its messages are to show, by their ids."""
+"""Under this a chat keeps what its messages are to show, by their ids, and what is to be said, by a word."""
+
+_SAY: Final = "say "
+
+_Debt: TypeAlias = MessageId | str
+"""A message that is to show something, or that something is to be said of a conversation."""
 
 _PAGE: Final = 256
 
@@ -39,10 +45,10 @@ TIDYING: Final = 64
 @final
 @attrs.define(eq=False)
 class _Owed:
-    """What a message is to show.
+    """What a message is to show, or what is to be said.
 
     Attributes:
-        kept: the turn that ended its question is on its way to the store.
+        kept: the turn that ended its question, or its conversation, is on its way to the store.
     """
 
     text: str
@@ -58,7 +64,7 @@ class Tidying:
         self._house = house
         self._store = store
         self._chats: Counter[ChatId] = Counter()
-        self._owed: dict[ChatId, dict[MessageId, _Owed]] = {}
+        self._owed: dict[ChatId, dict[_Debt, _Owed]] = {}
         self._saying: set[int] = set()
 
     def __len__(self) -> int:
@@ -83,7 +89,8 @@ class Tidying:
                     await self._outbox.perform(operation)
                 over()
             except (TriobotError, OSError) as error:
-                over()
+                if not (isinstance(error, NotDeliveredError) and self._house.stopping):
+                    over()  # else the next start does it
                 self._house.count("tidying_failed")
                 log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
             finally:
@@ -124,6 +131,26 @@ class Tidying:
         self._house.count("left_untidy")
         return []
 
+    def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
+        """Say this of a conversation, now (`said`) or at the next start; this goes with its end."""
+        self._owed.setdefault(chat_id, {})[f"{_SAY}{conversation}"] = _Owed(words, kept=False)
+        return [PutData(chat_id, OWED, f"{_SAY}{conversation}")]
+
+    def said(self, chat_id: ChatId, conversation: int) -> None:
+        """What was owed of this conversation has been said, or can't be."""
+        debt = f"{_SAY}{conversation}"
+        if (owed := self._owed.get(chat_id, {}).get(debt)) is not None:
+            self._settle(chat_id, debt, owed)
+
+    def tell(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
+        """Say this of a conversation; what this returns is to be written with what it tells of."""
+        self._begin(chat_id, f"{_SAY}{conversation}", _Owed(words, kept=True))
+        return [self._all(chat_id)]
+
+    def forget(self, chat_id: ChatId) -> None:
+        """Nothing is owed to this chat any more."""
+        self._owed.pop(chat_id, None)
+
     def going(self, writes: Sequence[Write]) -> Sequence[Write]:
         """The writes of a turn that is on its way, with what is owed by then in place of what `owe` gave."""
         return [self._going(write) if isinstance(write, PutData) else write for write in writes]
@@ -142,22 +169,27 @@ class Tidying:
         while page := await self._store.keyed(OWED, after=after, limit=_PAGE):
             for chat_id, text in page:
                 after = chat_id
-                for message_id, shown in cast("dict[int, str]", decode_value(text)).items():
-                    self._begin(chat_id, MessageId(message_id), _Owed(shown, kept=True))
+                for debt, shown in cast("dict[_Debt, str]", decode_value(text)).items():
+                    self._begin(chat_id, debt, _Owed(shown, kept=True))
 
-    def _begin(self, chat_id: ChatId, message_id: MessageId, owed: _Owed) -> None:
-        self._owed.setdefault(chat_id, {})[message_id] = owed
+    def _begin(self, chat_id: ChatId, debt: _Debt, owed: _Owed) -> None:
+        self._owed.setdefault(chat_id, {})[debt] = owed
+        pays: Operation[object] = (
+            SendMessage(chat_id, owed.text)
+            if isinstance(debt, str)
+            else EditMessage(chat_id, MessageId(debt), owed.text)
+        )
         self.tidy(
             chat_id,
-            EditMessage(chat_id, message_id, owed.text),
-            lambda: self._owed.get(chat_id, {}).get(message_id) is owed,
-            partial(self._settle, chat_id, message_id, owed),
+            pays,
+            lambda: self._owed.get(chat_id, {}).get(debt) is owed,
+            partial(self._settle, chat_id, debt, owed),
         )
 
-    def _settle(self, chat_id: ChatId, message_id: MessageId, owed: _Owed) -> None:
+    def _settle(self, chat_id: ChatId, debt: _Debt, owed: _Owed) -> None:
         there = self._owed.get(chat_id, {})
-        if there.get(message_id) is owed:
-            del there[message_id]
+        if there.get(debt) is owed:
+            del there[debt]
             if owed.kept:
                 self._house.write([self._all(chat_id)])
             if not there:
@@ -166,10 +198,11 @@ class Tidying:
     def _going(self, write: PutData) -> Write:
         if write.key != OWED or write.value is None:
             return write
-        if (owed := self._owed.get(write.chat_id, {}).get(MessageId(int(write.value)))) is not None:
+        debt = write.value if write.value.startswith(_SAY) else MessageId(int(write.value))
+        if (owed := self._owed.get(write.chat_id, {}).get(debt)) is not None:
             owed.kept = True
         return self._all(write.chat_id)
 
     def _all(self, chat_id: ChatId) -> PutData:
-        kept = {id: owed.text for id, owed in self._owed.get(chat_id, {}).items() if owed.kept}
+        kept = {debt: owed.text for debt, owed in self._owed.get(chat_id, {}).items() if owed.kept}
         return PutData(chat_id, OWED, encode_value(kept) if kept else None)

@@ -17,10 +17,9 @@ import trio
 
 from ...errors import UnreadableRecordError
 from ...journals import ConversationRow, EndConversation, Journal, ParkConversation
-from ...seams import Store
+from ...seams import Store, Write
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
-from ...wire.operations import SendMessage
 from ..charges.paid import abandon, tell_parked
 from ..conversation import Conversation
 from ..doors.calls import Order
@@ -152,11 +151,11 @@ def _place(life: ChatLife, there: Conversation) -> None:
 
 def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> None:
     """It was not meant to survive the process, or could not be written down."""
-    life.house.write([EndConversation(row.lease, row.id, services.clock.now())])
+    said = life.kept.texts.restarted if row.kind != "aside" else ""
+    told = life.house.tidying.tell(life.chat_id, row.id, said) if said else ()
+    life.house.write([EndConversation(row.lease, row.id, services.clock.now()), *told])
     abandon(life.house, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
     life.house.count("not_durable")
-    if (said := life.kept.texts.restarted) and row.kind != "aside":
-        life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
 
 
 def _park(
@@ -197,17 +196,19 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     life.house.care.tell_parked(there, because, todo)
     key = there.key if stored is None else stored.row.key
     tell_parked(life.house, life.services, life.chat_id, there.id, key)
+    writes: list[Write] = []
     if stored is not None:
         row, now = stored.row, there.services.clock.now()
         if (row.parked_because, row.error) == (because, error):
             return  # it was before, and since then
-        life.house.write([ParkConversation(row.lease, row.id, now, because, error)])
+        writes.append(ParkConversation(row.lease, row.id, now, because, error))
     elif there.world is None or not there.world.park(because, error):
         return
     new = stored is None or stored.row.parked_because is None
     if (said := life.kept.texts.parked) and new and not there.beside:
-        life.house.tidy(life.chat_id, SendMessage(life.chat_id, said))
+        writes += life.house.tidying.tell(life.chat_id, there.seq, said)
         life.regretted()
+    life.house.write(writes)
 
 
 def let_go(there: Conversation) -> None:

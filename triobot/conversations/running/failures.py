@@ -12,6 +12,8 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from ...errors import (
     ConfigError,
     ConversationEndedError,
@@ -20,6 +22,7 @@ from ...errors import (
     ForeignTaskError,
     LocalProtocolError,
     NondeterminismError,
+    NotDeliveredError,
     PaymentDeclinedError,
     PaymentExpiredError,
     PaymentHandedOverError,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("triobot.conversations")
 
+_CRASHED: Final = "crashed"
 _UNPAID: Final = {
     "declined": PaymentDeclinedError,
     "expired": PaymentExpiredError,
@@ -58,6 +62,23 @@ def parting(error: NondeterminismError, failure: BaseExceptionGroup[Exception] |
     return words if line == "?" else f"{words} ({line})"
 
 
+def parting_words(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> str:
+    """What the user hears of a failure; empty for nothing."""
+    return _verdict(conversation, list(leaves(failure)))[1]
+
+
+def _verdict(conversation: Conversation, errors: Sequence[Exception]) -> tuple[str, str]:
+    """As what a failure counts, and what the user hears of it."""
+    # Refused in its own chat: somebody else who has left is no reason to say nothing here.
+    refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
+    if conversation.ending is Ending.LEFT or refused:
+        return "gone", ""
+    texts = conversation.texts
+    if (unpaid := _unpaid(errors)) is not None:
+        return unpaid, {"declined": texts.declined, "expired": texts.expired}.get(unpaid, "")
+    return _CRASHED, texts.apology
+
+
 def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> str:
     """Log and count a failure, and return what the user hears of it; empty for nothing.
 
@@ -65,26 +86,18 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
     """
     errors = list(leaves(failure))
     chat_id, name = conversation.life.chat_id, conversation.route.name
-    # Refused in its own chat: somebody else who has left is no reason to say nothing here.
-    refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
-    if conversation.ending is Ending.LEFT or refused:
-        conversation.house.count("gone")
-        return ""
-    if (unpaid := _unpaid(errors)) is not None:
-        conversation.house.count(unpaid)
-        heard = {"declined": conversation.texts.declined, "expired": conversation.texts.expired}
-        return heard.get(unpaid, "")
-    conversation.house.count("crashed")
-    for error in errors:
+    what, words = _verdict(conversation, errors)
+    conversation.house.count(what)
+    for error in errors if what == _CRASHED else ():
         line = failing_line(error.__traceback__)
         # Some of our errors name the line themselves.
-        words = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
-        what = f"{type(error).__name__} at {line}{words}"
-        log.error("conversation %s of chat %s failed: %s", name, chat_id, what)
+        told = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
+        failed = f"{type(error).__name__} at {line}{told}"
+        log.error("conversation %s of chat %s failed: %s", name, chat_id, failed)
         log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
-        text = f"conversation {name} failed with {what}; users are told to start again"
+        text = f"conversation {name} failed with {failed}; users are told to start again"
         conversation.services.raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
-    return conversation.texts.apology
+    return words
 
 
 def _unpaid(errors: Sequence[Exception]) -> str | None:
@@ -105,15 +118,22 @@ def lost_in_flight(operation: Operation[object]) -> DeliveryUnknownError:
 
 
 async def apologize(conversation: Conversation, words: str) -> None:
-    """Say what became of the conversation, once."""
-    services, chat_id = conversation.services, conversation.life.chat_id
-    conversation.house.working(1)
+    """Say what became of the conversation, which owes it since its end."""
+    house, chat_id = conversation.house, conversation.life.chat_id
+    house.working(1)
     try:
-        await services.outbox.perform(SendMessage(chat_id, words))
+        # Before that a kill has the conversation fail once more, and say so.
+        await house.wait_written()
+        await conversation.services.outbox.perform(SendMessage(chat_id, words))
+    except trio.ClosedResourceError:
+        return  # the bot stops, and the conversation has not ended yet
     except TriobotError as error:
         log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
+        if isinstance(error, NotDeliveredError) and house.stopping:
+            return  # the next start says it
     finally:
-        conversation.house.working(-1)
+        house.working(-1)
+    house.tidying.said(chat_id, conversation.seq)
 
 
 def _words(error: Exception) -> str:
