@@ -93,7 +93,7 @@ def test_the_status_says_why_a_bot_does_not_work(command: Command, monkeypatch: 
 
     ended, for_programs = beside_a_bot(lambda: command("status"), lambda: command("status", "--json"))
 
-    assert "the bot DOES NOT WORK (store ok, outbox held)" in ended.out
+    assert "the bot DOES NOT WORK (outbox held)" in ended.out
     assert json.loads(for_programs.out)["states"] == states
 
 
