@@ -68,6 +68,7 @@ from .wire.rules import JsonValue
 log: Final = logging.getLogger("triobot")
 
 _SECRET: Final = "webhook_secret"
+_FORMER_SECRET: Final = "former_webhook_secret"
 _SHARED: Final = frozenset({"ac", "co", "com", "edu", "gov", "id", "net", "org", "sch"})
 
 
@@ -252,7 +253,7 @@ async def open_intake(
         StoreLockedError: another process has the store.
     """
     async with _opened_store(settings, clock, around) as store:
-        secrets = await webhook_secrets(settings, store)
+        secrets, until = await webhook_secrets(settings, store, clock.now())
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
         jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
         timepiece = Timepiece(clock, jumped=jumped)
@@ -262,6 +263,8 @@ async def open_intake(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(intake.bell.keep_telling, store, timepiece)
             nursery.start_soon(intake.inbox.run)
+            if until is not None:
+                nursery.start_soon(_forget_former, secrets, until, timepiece)
             place = socket_path(settings.store)
             if around is None and place is not None:
                 desk = Desk(
@@ -321,15 +324,41 @@ def _opened_store(
     return open_store(settings.store, stamp=stamp, clock=clock, retention=retention)
 
 
-async def webhook_secrets(settings: Settings, store: Store) -> Secrets:
-    """The secrets of the webhook's address: those that are set, else the one that the store keeps."""
+async def webhook_secrets(settings: Settings, store: Store, now: int) -> tuple[Secrets, int | None]:
+    """The secrets of the webhook's address: those that are set, else what the store keeps.
+
+    Returns:
+        Them, and until when those besides the current one are accepted; None: for good, or there are none.
+    """
     if settings.webhook_secret is not None:
-        return Secrets.parse(settings.webhook_secret.reveal())
+        return Secrets.parse(settings.webhook_secret.reveal()), None
     kept = await store.setting(_SECRET)
     if kept is None:
         kept = Secrets.generate().current
         await store.commit(PutSetting(_SECRET, kept))
-    return Secrets.parse(kept)
+    former, _, until = (await store.setting(_FORMER_SECRET) or "").partition(" ")
+    if former and int(until) > now:
+        return Secrets.parse(f"{kept} {former}"), int(until)
+    return Secrets.parse(kept), None
+
+
+async def renew_webhook_secret(store: Store, until: int) -> None:
+    """Have the store keep a new secret; the one before is accepted until that moment, too."""
+    kept = await store.setting(_SECRET)
+    await store.commit(
+        PutSetting(_SECRET, Secrets.generate().current),
+        PutSetting(_FORMER_SECRET, "" if kept is None else f"{kept} {until}"),
+    )
+
+
+async def _forget_former(secrets: Secrets, until: int, clock: WallClock) -> None:
+    # In pieces, since the time of day may be set.
+    left = until - clock.now()
+    while left > 0:
+        await trio.sleep(min(left / 1_000, 3_600))
+        left = until - clock.now()
+    secrets.forget_former()
+    log.info("the webhook's former secret is not accepted any more")
 
 
 @asynccontextmanager

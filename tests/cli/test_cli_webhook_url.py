@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 from cli_rig import Command, Ended
 
+from triobot import Secret, Settings
+from triobot.clock import SystemClock
+from triobot.runtime import open_intake, renew_webhook_secret, webhook_secrets
+from triobot.store import Stamp, open_store
 from triobot.store.lock import take_lock
+from triobot.webhook.secrets import Secrets
 
 PUBLIC = "https://bot.example.com/app"
 
@@ -46,6 +53,80 @@ def test_the_store_keeps_its_secret(triobot: Command, hello: Path) -> None:
     assert len(first.out) > len(PUBLIC) + 22
     assert "made a new store" in first.err
     assert second.err == ""
+
+
+async def accepted(store: str, at: float = 0) -> Secrets:
+    """What a bot on this store accepts, so many hours from now."""
+    settings = Settings(token=Secret("a-token-of-tests"), store=store)
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+    async with open_store(store, stamp=stamp, clock=SystemClock(), visit=True) as opened:
+        return (await webhook_secrets(settings, opened, SystemClock().now() + round(at * 3_600_000)))[0]
+
+
+@pytest.mark.parametrize(("overlap", "hours"), [((), 24), (("--overlap", "2"), 2), (("--overlap", "0"), 0)])
+def test_the_store_s_secret_is_renewed(
+    triobot: Command, hello: Path, overlap: tuple[str, ...], hours: float
+) -> None:
+    """The new one is what is registered from now on; the one before is accepted for a while."""
+    place = f"sqlite:{hello.parent}/triobot.db"
+    public = ("webhook-url", "hello:bot", "--public-url", PUBLIC)
+    old = triobot(*public).out.strip().rpartition("/")[2]
+
+    renewed = triobot(*public, "--renew", *overlap)
+
+    new = renewed.out.strip().rpartition("/")[2]
+    assert (renewed.code, renewed.err) == (0, "")
+    assert new != old
+    assert triobot(*public).out == renewed.out
+    assert trio.run(accepted, place).current == new
+    assert not hours or trio.run(accepted, place, hours - 0.1).matches(old)
+    assert not trio.run(accepted, place, hours + 0.1).matches(old)
+    assert trio.run(accepted, place, hours + 0.1).matches(new)
+
+
+def test_a_secret_that_is_set_is_renewed_where_it_is_set(
+    triobot: Command, hello: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIOBOT_WEBHOOK_SECRET", "abcdefghijklmnopqrstuvwx")
+
+    ended = triobot("webhook-url", "hello:bot", "--public-url", PUBLIC, "--renew")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "put a new one in front of it" in ended.err
+
+
+def test_an_overlap_of_nothing_is_a_mistake(triobot: Command, hello: Path) -> None:
+    ended = triobot("webhook-url", "hello:bot", "--public-url", PUBLIC, "--overlap", "3")
+
+    assert ended.code == 1
+    assert "--renew" in ended.err
+
+
+async def test_a_bot_that_runs_ends_the_overlap_by_itself(
+    hello: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Neither before its time, nor only at the next start; the clock may be set meanwhile."""
+    place = f"sqlite:{hello.parent}/bot.db"
+    settings = Settings(token=Secret("a-token-of-tests"), store=place)
+    clock = Wall()
+    old = (await accepted(place)).current
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+    async with open_store(place, stamp=stamp, clock=clock, visit=True) as store:
+        await renew_webhook_secret(store, clock.now() + 24 * 3_600_000)
+
+    async with open_intake(settings, clock) as intake:
+        await trio.sleep(23.9 * 3_600)
+        assert intake.secrets.matches(old)
+        await trio.sleep(1.2 * 3_600)
+        assert not intake.secrets.matches(old)
+        assert intake.secrets.matches(intake.secrets.current)
+
+
+class Wall:
+    """The time of day goes with the virtual clock."""
+
+    def now(self) -> int:
+        return 1_700_000_000_000 + round(trio.current_time() * 1_000)
 
 
 def test_a_running_bot_s_store_can_t_be_read(triobot: Command, hello: Path, tmp_path: Path) -> None:

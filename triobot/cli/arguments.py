@@ -52,6 +52,17 @@ def seconds(text: str) -> float:
     return value
 
 
+def hours(text: str) -> float:
+    """A time of a year at most, that isn't negative."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 8760:
+        raise argparse.ArgumentTypeError("must be a number of hours from 0 to 8760")
+    return value
+
+
 def descriptor(text: str) -> int:
     """The number of an inherited file descriptor."""
     if not text.isascii() or not text.isdigit() or int(text) > 65535:

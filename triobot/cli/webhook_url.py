@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ..errors import ConfigError, StoreLockedError
-from .arguments import Commands, add_command
+from .arguments import Commands, add_command, hours
 from .loading import load_bot
 
 if TYPE_CHECKING:
@@ -23,9 +23,14 @@ Whoever has this address can forge events of every chat: paste it into the devel
 The secret in it is the first one of TRIOBOT_WEBHOOK_SECRET (or TRIOBOT_WEBHOOK_SECRET_FILE); without those it
 is the one that the bot's store keeps, which can be read only while the bot doesn't run.
 
+--renew has the store keep a new secret, and prints the new address: register it with the platform. The one
+before is heard for a day more, so that no event is lost meanwhile; --overlap 0 ends it at once, as is right
+when strangers have it.
+
 examples:
   triobot webhook-url pizza:bot --public-url https://bot.example.com
   TRIOBOT_PUBLIC_URL=https://example.com/bot triobot webhook-url pizza.py:bot
+  triobot webhook-url pizza:bot --renew --overlap 2
   triobot webhook-url --public-url https://bot.example.com      (settings from TRIOBOT_* alone)
 """
 
@@ -46,6 +51,13 @@ def declare(commands: Commands) -> None:
         help="where the platform reaches the webhook, mount prefix included (default TRIOBOT_PUBLIC_URL)",
     )
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
+    parser.add_argument("--renew", action="store_true", help="make a new secret, and print the new address")
+    parser.add_argument(
+        "--overlap",
+        metavar="HOURS",
+        type=hours,
+        help="how long the address before is heard after --renew (default 24)",
+    )
 
 
 def print_address(arguments: argparse.Namespace) -> None:
@@ -68,8 +80,18 @@ def print_address(arguments: argparse.Namespace) -> None:
             "the store is memory: and keeps no secret between runs; set TRIOBOT_WEBHOOK_SECRET for the bot"
             " and for this command"
         )
+    if arguments.overlap is not None and not arguments.renew:
+        raise ConfigError("--overlap says how long the old address is heard after --renew; give that, too")
+    if arguments.renew and settings.webhook_secret is not None:
+        raise ConfigError(
+            "the secret is set by TRIOBOT_WEBHOOK_SECRET, not kept by the store: put a new one in front of"
+            " it, with a comma, register the new address, and take the old one out"
+        )
     new = not _exists(settings.store)
+    overlap = None if not arguments.renew else 24.0 if arguments.overlap is None else arguments.overlap
     try:
+        if overlap is not None:
+            trio.run(_renew, settings, overlap)
         secrets, _ = trio.run(current_secret, settings)
     except StoreLockedError as error:
         raise StoreLockedError(
@@ -82,10 +104,21 @@ def print_address(arguments: argparse.Namespace) -> None:
     print(full_address(base, secrets))
 
 
-async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
-    """The secrets that a run with these settings accepts, and settings that name them.
+async def _renew(settings: Settings, overlap: float) -> None:
+    from ..clock import SystemClock
+    from ..runtime import renew_webhook_secret
+    from ..store import Stamp, open_store
 
-    A store that isn't there yet is made, since the bot will use it.
+    stamp, clock = Stamp(settings.base_url, settings.checked_token.reveal()), SystemClock()
+    async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
+        await renew_webhook_secret(store, clock.now() + round(overlap * 3_600_000))
+
+
+async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
+    """The secrets that a run with these settings accepts, and settings with which it does.
+
+    A store that isn't there yet is made, since the bot will use it. One in memory is another one in the run,
+    so that the settings name its secret then.
 
     Raises:
         StoreLockedError: another process has the store, and only that knows the secret.
@@ -99,8 +132,11 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     if settings.webhook_secret is not None:
         return Secrets.parse(settings.webhook_secret.reveal()), settings
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
-    async with open_store(settings.store, stamp=stamp, clock=SystemClock(), visit=True) as store:
-        secrets = await webhook_secrets(settings, store)
+    clock = SystemClock()
+    async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
+        secrets, _ = await webhook_secrets(settings, store, clock.now())
+    if settings.store != "memory:":
+        return secrets, settings
     return secrets, attrs.evolve(settings, webhook_secret=Secret(secrets.current))
 
 

@@ -64,6 +64,10 @@ class Secrets:
         """Draw a new one, of 192 bits, from the system's generator."""
         return Secrets((system.token_urlsafe(24),))
 
+    def forget_former(self) -> None:
+        """Accept the current one only, from now on."""
+        object.__setattr__(self, "_digests", self._digests[:1])
+
     @property
     def current(self) -> str:
         """The secret to register. Whoever has it can forge every event: only the operator may see it."""
