@@ -471,7 +471,10 @@ def _bind(settings: Settings) -> Bind:
     if settings.fd is not None:
         return FdBind(settings.fd)
     if settings.unix is not None:
-        return UnixBind(settings.unix)
+        mode = settings.unix_mode
+        if mode is None and settings.unix_group is not None:
+            mode = 0o660
+        return UnixBind(settings.unix, mode, settings.unix_group)
     return TcpBind(settings.host, settings.port)
 
 

@@ -380,6 +380,7 @@ async def open_work(
         transport=transport,
         media_transport=media_transport,
         allow_insecure=settings.allow_insecure,
+        media_hosts=settings.media_hosts,
         # As many as the outbox has under way: a chat that the platform keeps waiting holds one of them.
         connections=OutboxRules().connections,
         on_unreadable=partial(_unreadable, bell),

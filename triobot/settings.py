@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, final
@@ -23,10 +24,13 @@ _VARIABLES: Final = (
     "TRIOBOT_HOST",
     "TRIOBOT_PORT",
     "TRIOBOT_UNIX",
+    "TRIOBOT_UNIX_MODE",
+    "TRIOBOT_UNIX_GROUP",
     "TRIOBOT_TLS_CERTIFICATE",
     "TRIOBOT_TLS_KEY",
     "TRIOBOT_PUBLIC_URL",
     "TRIOBOT_USERNAME",
+    "TRIOBOT_MEDIA_HOSTS",
     "TRIOBOT_DEVELOPMENT",
     "TRIOBOT_RETENTION_DAYS",
     *(f"TRIOBOT_{name.upper()}" for name in LIMITS),
@@ -49,12 +53,17 @@ class Settings:
         host, port: where to listen (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 takes a free one.
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
         unix: a path to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
+        unix_mode, unix_group: who may connect there, besides the bot's own user: a mode such as 0o660
+            (``TRIOBOT_UNIX_MODE``, in octal) and the group's name or number (``TRIOBOT_UNIX_GROUP``). With a
+            group alone the mode is 0o660.
         tls_certificate, tls_key: PEM files, to serve https without a proxy (``TRIOBOT_TLS_CERTIFICATE``,
             ``TRIOBOT_TLS_KEY``); the certificate's may hold the key too. A renewed
             one is taken while the bot runs.
         public_url: the address under which the platform reaches us (``TRIOBOT_PUBLIC_URL``), for
             ``triobot webhook-url``.
         username: the bot's own name, for ``/command@name`` in groups (``TRIOBOT_USERNAME``).
+        media_hosts: domains, with all below them, from which files may be downloaded besides the platform's
+            own (``TRIOBOT_MEDIA_HOSTS``, separated by commas).
         charge_hosts: hosts that a link to top up a wallet may lead to; by default the platform's own.
         max_amount: above this nothing is charged, as a guard against a mistake in an amount.
         retention_days: how long the store keeps conversations that crashed, for a look at their journals, and
@@ -77,10 +86,13 @@ class Settings:
     port: int = 8080
     fd: int | None = None
     unix: str | None = None
+    unix_mode: int | None = None
+    unix_group: str | None = None
     tls_certificate: str | None = None
     tls_key: str | None = None
     public_url: str | None = None
     username: str | None = None
+    media_hosts: tuple[str, ...] = ()
     charge_hosts: tuple[str, ...] = ()
     max_amount: int | None = None
     retention_days: int = 7
@@ -98,6 +110,10 @@ class Settings:
             raise ConfigError("max_amount must be at least 1")
         if self.fd is not None and self.unix is not None:
             raise ConfigError("a socket was handed over, so that a path to listen on means nothing")
+        if self.unix is None and (self.unix_mode is not None or self.unix_group is not None):
+            raise ConfigError("there is a mode or a group and no path to listen on: set TRIOBOT_UNIX too")
+        if self.unix_mode is not None and not 0 <= self.unix_mode <= 0o777:
+            raise ConfigError("the mode of the path to listen on must be from 0 to 0o777")
         if self.tls_key is not None and self.tls_certificate is None:
             raise ConfigError("there is a key for TLS and no certificate: set TRIOBOT_TLS_CERTIFICATE too")
         if self.grace < 0:
@@ -138,10 +154,13 @@ def read_environment(environ: Mapping[str, str]) -> Settings:
         host=_variable(environ, "TRIOBOT_HOST") or defaults.host,
         port=_port(_variable(environ, "TRIOBOT_PORT"), defaults.port),
         unix=_variable(environ, "TRIOBOT_UNIX"),
+        unix_mode=_mode(_variable(environ, "TRIOBOT_UNIX_MODE")),
+        unix_group=_variable(environ, "TRIOBOT_UNIX_GROUP"),
         tls_certificate=_variable(environ, "TRIOBOT_TLS_CERTIFICATE"),
         tls_key=_variable(environ, "TRIOBOT_TLS_KEY"),
         public_url=_variable(environ, "TRIOBOT_PUBLIC_URL"),
         username=_variable(environ, "TRIOBOT_USERNAME"),
+        media_hosts=_listed(_variable(environ, "TRIOBOT_MEDIA_HOSTS")),
         development=_variable(environ, "TRIOBOT_DEVELOPMENT") not in (None, "0"),
         limits=_limits(environ),
         retention_days=_days(_variable(environ, "TRIOBOT_RETENTION_DAYS"), defaults.retention_days),
@@ -171,6 +190,18 @@ def _port(text: str | None, default: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise ConfigError("TRIOBOT_PORT must be a number")
     return int(text)
+
+
+def _mode(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
+        raise ConfigError("TRIOBOT_UNIX_MODE must be a mode in octal, such as 660")
+    return int(text[-3:], 8)
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, re.split(r"[,\s]+", text or "")))
 
 
 def _days(text: str | None, default: int) -> int:

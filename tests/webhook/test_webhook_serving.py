@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import stat
 from functools import partial
 from pathlib import Path
 
@@ -567,6 +568,30 @@ class TestBinding:
         with trio.fail_after(5):
             assert "no socket" in await self.refusal(UnixBind(str(path)))
         assert path.is_symlink() if link else path.read_text() == "years of work"
+
+    @pytest.mark.parametrize("mode", [None, 0o660, 0o600, 0o666])
+    async def test_a_path_s_mode_and_group(self, tmp_path: Path, mode: int | None) -> None:
+        """A proxy that runs as another user needs leave to write."""
+        path = tmp_path / "bot.sock"
+        others = next((group for group in os.getgroups() if group != os.getgid()), os.getgid())
+        rig = make_rig()
+        umask = os.umask(0o022)
+        try:
+            async with trio.open_nursery() as nursery:
+                bind = UnixBind(str(path), mode, str(others))
+                await nursery.start(partial(serve, rig.endpoint, [bind], shutdown=rig.shutdown))
+                found = path.stat()
+                rig.shutdown.set()
+        finally:
+            os.umask(umask)
+
+        assert stat.S_IMODE(found.st_mode) == (0o755 if mode is None else mode)
+        assert found.st_gid == others
+
+    async def test_a_group_that_is_none(self, tmp_path: Path) -> None:
+        bind = UnixBind(str(tmp_path / "bot.sock"), 0o660, "no-such-group")
+
+        assert "there is no group 'no-such-group'" in await self.refusal(bind)
 
     async def test_a_path(self, tmp_path: Path) -> None:
         path = str(tmp_path / "bot.sock")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -39,6 +40,13 @@ def port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError("must be a number from 0 to 65535")
     return int(text)
+
+
+def mode(text: str) -> int:
+    """The mode of a file, in octal."""
+    if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
+        raise argparse.ArgumentTypeError("must be a mode in octal, such as 660")
+    return int(text[-3:], 8)
 
 
 def seconds(text: str) -> float:

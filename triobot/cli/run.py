@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ..errors import ConfigError
-from .arguments import Commands, add_command, descriptor, port, seconds
+from .arguments import Commands, add_command, descriptor, mode, port, seconds
 from .loading import load_bot
 from .terminal import set_up_logging
 
@@ -43,6 +43,8 @@ def declare(commands: Commands) -> None:
     parser.add_argument("--port", metavar="N", type=port, help="the port, 0 for a free one (default 8080)")
     parser.add_argument("--fd", metavar="N", type=descriptor, help="an inherited listening socket instead")
     parser.add_argument("--unix", metavar="PATH", help="a path to listen on instead, for a proxy")
+    parser.add_argument("--unix-mode", metavar="MODE", type=mode, help="who may connect there, such as 660")
+    parser.add_argument("--unix-group", metavar="GROUP", help="its group, such as www-data")
     parser.add_argument(
         "--tls-certificate", metavar="FILE", help="a PEM file, to serve https without a proxy"
     )
@@ -89,6 +91,8 @@ def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settin
         port=settings.port if arguments.port is None else arguments.port,
         fd=settings.fd if fd is None else fd,
         unix=settings.unix if arguments.unix is None else arguments.unix,
+        unix_mode=settings.unix_mode if arguments.unix_mode is None else arguments.unix_mode,
+        unix_group=arguments.unix_group or settings.unix_group,
         tls_certificate=arguments.tls_certificate or settings.tls_certificate,
         tls_key=arguments.tls_key or settings.tls_key,
         store=settings.store if arguments.store is None else arguments.store,

@@ -7,6 +7,8 @@ kernel keeps the connections of the gap in its queue for the next process.
 from __future__ import annotations
 
 import errno
+import grp
+import os
 import re
 import socket
 import stat
@@ -38,9 +40,16 @@ class TcpBind:
 @final
 @attrs.frozen
 class UnixBind:
-    """A path, for a proxy on this machine. What an ended process has left there is replaced."""
+    """A path, for a proxy on this machine. What an ended process has left there is replaced.
+
+    Attributes:
+        mode: who may connect needs write permission; None: as the process's umask has it, mostly its user.
+        group: the name or the number of the group that the path belongs to; None: the process's own.
+    """
 
     path: str
+    mode: int | None = None
+    group: str | None = None
 
     def __str__(self) -> str:
         return f"unix:{self.path}"
@@ -127,9 +136,9 @@ async def _open(bind: Bind, backlog: int) -> list[trio.SocketListener]:
     match bind:
         case TcpBind(host, port):
             return await trio.open_tcp_listeners(port, host=host, backlog=backlog)
-        case UnixBind(path):
+        case UnixBind():
             await trio.lowlevel.checkpoint()
-            return [_listen_unix(path, backlog)]
+            return [_listen_unix(bind, backlog)]
         case FdBind(fd):
             await trio.lowlevel.checkpoint()
             return [_take_over(fd, backlog)]
@@ -137,7 +146,9 @@ async def _open(bind: Bind, backlog: int) -> list[trio.SocketListener]:
             assert_never(never)
 
 
-def _listen_unix(path: str, backlog: int) -> trio.SocketListener:
+def _listen_unix(bind: UnixBind, backlog: int) -> trio.SocketListener:
+    path = bind.path
+    group = -1 if bind.group is None else _group_id(bind.group)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         try:
@@ -147,11 +158,40 @@ def _listen_unix(path: str, backlog: int) -> trio.SocketListener:
                 raise
             Path(path).unlink()
             made.bind(path)
+        # Before anybody can connect.
+        if group != -1:
+            os.chown(path, -1, group, follow_symlinks=False)
+        if bind.mode is not None:
+            _set_mode(path, bind.mode)
         made.listen(backlog)
         return trio.SocketListener(trio.socket.from_stdlib_socket(made))
     except BaseException:
         made.close()
         raise
+
+
+def _group_id(group: str) -> int:
+    if re.fullmatch(r"[0-9]{1,10}", group):
+        return int(group)
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise ValueError(f"there is no group {group!r}") from None
+
+
+def _set_mode(path: str, mode: int) -> None:
+    # By a descriptor of the name itself: where others may write to the folder, a link could be there by now.
+    nameless = getattr(os, "O_PATH", None)
+    if nameless is None:
+        Path(path).chmod(mode)
+        return
+    fd = os.open(path, nameless | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+            raise ValueError("what is there is no socket any more")
+        Path(f"/proc/self/fd/{fd}").chmod(mode)
+    finally:
+        os.close(fd)
 
 
 def _take_over(fd: int, backlog: int) -> trio.SocketListener:
