@@ -9,7 +9,7 @@ then does the listener close, and the store after it.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Final, cast, final
@@ -69,6 +69,8 @@ log: Final = logging.getLogger("triobot")
 
 _SECRET: Final = "webhook_secret"
 _FORMER_SECRET: Final = "former_webhook_secret"
+# How often a stop looks whether there is still something to wait for.
+_LOOK_SECONDS: Final = 0.1
 _SHARED: Final = frozenset({"ac", "co", "com", "edu", "gov", "id", "net", "org", "sch"})
 
 
@@ -434,11 +436,12 @@ async def open_work(
                     await nursery.start(cashier.run)
                     yield work
                     broadcasts.rest()
-                    with trio.move_on_after(settings.grace) as limit:
-                        await dispatcher.drain()
+                    with trio.move_on_after(settings.grace):
+                        await _or_stuck(
+                            dispatcher.drain, lambda: dispatcher.waits_for_platform and outbox.stuck
+                        )
                         await broadcasts.drain()
-                        await outbox.drain()
-                    at_rest = not limit.cancelled_caught
+                        at_rest = await _or_stuck(outbox.drain, lambda: outbox.stuck)
                 finally:
                     intake.work = None
                     nursery.cancel_scope.cancel()
@@ -447,6 +450,29 @@ async def open_work(
             # is said again after the next start, answered or not, so there is nothing to wait for.
             if not at_rest:
                 outbox.cut()
+
+
+async def _or_stuck(drain: Callable[[], Awaitable[None]], stuck: Callable[[], bool]) -> bool:
+    """Wait until this is drained; False if only the platform's recovery would drain it.
+
+    What waits to be repeated is said after the next start.
+    """
+    drained = False
+    async with trio.open_nursery() as nursery:
+
+        async def watch() -> None:
+            looks = 0
+            # Twice: what is still being stored may be about to be sent.
+            while looks < 2:
+                await trio.sleep(_LOOK_SECONDS)
+                looks = looks + 1 if stuck() else 0
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(watch)
+        await drain()
+        drained = True
+        nursery.cancel_scope.cancel()
+    return drained
 
 
 def own_hosts(base_url: str) -> tuple[str, ...]:

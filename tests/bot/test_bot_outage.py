@@ -14,8 +14,10 @@ import trio
 import trio.testing
 
 from tests.bot.rig import SECRET, say
-from triobot import Alarm, Bot, Chat, Secret, Settings
+from triobot import Alarm, Bot, Chat, Message, Secret, Settings
+from triobot.emulator.faults import Fault
 from triobot.filters import message
+from triobot.testing import drive
 
 Answer = Callable[[int, str, int], int | httpx.Response]
 """From a chat, a text and how often it was tried, to a status."""
@@ -67,9 +69,9 @@ def make_bot(platform: Platform) -> Bot:
     )
     bot = Bot(settings=settings, transport=httpx.MockTransport(platform.take))
 
-    @bot.conversation
-    async def twice(chat: Chat) -> None:
-        said = chat.event.content  # type: ignore[attr-defined]
+    @bot.conversation(message(str))
+    async def twice(chat: Chat[Message[str]]) -> None:
+        said = chat.event.content
         while True:
             await chat.send(f"{said} a")
             await chat.send(f"{said} b")
@@ -203,6 +205,51 @@ async def test_one_person_who_left_harms_nobody_else(autojump_clock: trio.testin
     said = [f"{number} {part}" for number in range(3) for part in "ab"]
     assert dict(platform.texts) == dict.fromkeys([1, 2, 4, 5, 6], said)
     assert counts["gone"] == 3
+
+
+@pytest.mark.parametrize("status", [403, 503, None])
+async def test_a_stop_does_not_wait_for_the_platform_to_recover(
+    autojump_clock: trio.testing.MockClock, status: int | None
+) -> None:
+    """What waits to be repeated is said after the next start, in order and once."""
+    bot = make_bot(Platform(lambda *_: 200))
+    async with drive(bot) as world:
+        people = [world.user(name) for name in ("Ali", "Sara", "Reza", "Mina", "Omid", "Nima")]
+        for person in people:
+            await person.joins()
+            await person.says("0")
+            await person.sees("0 b")
+        if status is None:
+            world.refuses(seconds=1000)
+        else:
+            world.faults.add(Fault(status=status))
+        for person in people:
+            await person.says("1")
+            await person.says("2")
+        await world.waits(seconds=60)
+        began = trio.current_time()
+        await world.restarts()
+        assert trio.current_time() - began < 1
+        await world.waits(seconds=60)
+        world.faults.clear()
+        await world.waits(seconds=1200)
+        for person in people:
+            said = [seen.text for seen in await person.history() if seen.text.endswith((" a", " b"))]
+            assert said == ["0 a", "0 b", "1 a", "1 b", "2 a", "2 b"]
+        while world.alarms:
+            assert world.takes_alarm("token_refused") and status == 403
+
+
+async def test_a_stop_waits_for_what_is_in_flight_while_others_wait_to_be_repeated(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    platform = Platform(lambda chat, *_: 503 if chat == 3 else 200)
+    async with make_bot(platform).running() as intake:
+        await say(intake, 3, "0")
+        await trio.sleep(20)
+        await say(intake, 4, "0")
+    # The first was on its way; the second one waits for a conversation that goes on.
+    assert platform.texts[4] == ["0 a", "0 b"]
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 408])

@@ -68,6 +68,9 @@ T = TypeVar("T")
 Body: TypeAlias = Callable[[OperationId], Awaitable[T]]
 
 _WAITS: Final = frozenset({OperationKind.RECEIVE, OperationKind.SLEEP, OperationKind.CHARGE})
+_OF_PLATFORM: Final = frozenset(
+    kind.value for kind in (OperationKind.SEND, OperationKind.ANSWER, OperationKind.CHARGE)
+)
 
 
 @final
@@ -317,6 +320,14 @@ class Conversation:
         if busy is not self._busy and not self._over:
             self._busy = busy
             self.house.working(1 if busy else -1)
+
+    @property
+    def waits_for_platform(self) -> bool:
+        """Whether it waits, or would if the platform had answered."""
+        there = self._incarnation
+        if not self._busy or there is None:
+            return not self._busy
+        return there.rests and {kind.partition(" ")[0] for kind in there.effects} <= _OF_PLATFORM
 
     def succeed(self, start: Start, delivery: Delivery) -> None:
         """End, and let this go on in the same place."""

@@ -502,6 +502,11 @@ class Dispatcher:
             await self._less_busy.park()
 
     @property
+    def waits_for_platform(self) -> bool:
+        """Whether every conversation waits, for whatever it is, or for what the platform was asked to do."""
+        return all(conversation.waits_for_platform for conversation in self._running)
+
+    @property
     def stopping(self) -> bool:
         """No more events are given out: they stay in the inbox."""
         return self._stopping

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractAsyncContextManager
 from typing import NoReturn, TypeVar, cast, final
 
@@ -166,6 +166,11 @@ class Incarnation:
     def rests(self) -> bool:
         """Whether nobody has the turn, and nothing waits to be given; an effect may be under way."""
         return self._turns.rests and not self.over
+
+    @property
+    def effects(self) -> Set[str]:
+        """The kinds of the effects that are under way."""
+        return self._turns.effects
 
     @property
     def live(self) -> bool:

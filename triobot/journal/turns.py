@@ -253,7 +253,12 @@ class Turns:
 
     @property
     def _under_way(self) -> bool:
-        return bool([parked for parked in self.parked.values() if parked.nature is Nature.EFFECT])
+        return bool(self.effects)
+
+    @property
+    def effects(self) -> set[str]:
+        """The kinds of the effects that are under way."""
+        return {parked.kind for parked in self.parked.values() if parked.nature is Nature.EFFECT}
 
     # --- scopes
 

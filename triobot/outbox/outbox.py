@@ -209,6 +209,11 @@ class LaneOutbox:
         while not self._is_idle():
             await self._idle.park()
 
+    @property
+    def stuck(self) -> bool:
+        """Whether only the platform's recovery would let `drain` come to an end."""
+        return self._answers.idle and self._sender.stuck
+
     def statistics(self) -> OutboxStatistics:
         """Where the outbox stands."""
         return self._sender.statistics(answers_sent=self._answers.sent, answers_failed=self._answers.failed)

@@ -421,6 +421,18 @@ class Sender:
 
     # --- looking
 
+    @property
+    def stuck(self) -> bool:
+        """Whether something is queued, nothing is in flight, and all waits to be repeated, or behind such."""
+        if self.lanes.in_flight or not self.lanes.queued:
+            return False
+        if self._breaker.held is not None:
+            return True
+        first: dict[Hashable, Delivery] = {}
+        for place in self.lanes.places():
+            first.setdefault(place.key, place.work)
+        return all(delivery.attempts for delivery in first.values())
+
     def statistics(self, *, answers_sent: int, answers_failed: int) -> OutboxStatistics:
         """Where the outbox stands."""
         return OutboxStatistics(
