@@ -277,6 +277,22 @@ def test_a_store_is_backed_up_checked_and_restored(command: Command, tmp_path: P
     assert command("store", "backup").code == 1
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_backup_is_not_led_elsewhere(command: Command, tmp_path: Path, running: bool) -> None:
+    """A link that somebody has put where the backup is to be leads it nowhere."""
+    target, elsewhere = tmp_path / "monday.db", tmp_path / "elsewhere"
+    target.symlink_to(elsewhere)
+    if running:
+        (ended,) = beside_a_bot(lambda: command("store", "backup", str(target)))
+    else:
+        trio.run(keep_two)
+        ended = command("store", "backup", str(target))
+
+    assert ended.code == 1
+    assert "is there already" in ended.err
+    assert not elsewhere.exists()
+
+
 def test_a_damaged_store_is_told(command: Command, tmp_path: Path) -> None:
     trio.run(keep_two)
     content = bytearray((tmp_path / "bot.db").read_bytes())

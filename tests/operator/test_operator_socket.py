@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import socket
 import stat
 from collections.abc import AsyncGenerator, Generator
@@ -288,6 +289,53 @@ async def test_a_dead_bots_socket_is_nobody_and_is_replaced(store: Store, place:
     assert not await ask(place, Status(), None)  # type: ignore[arg-type]
     async with behind(place, Desk(store, Clock())):
         await answer(place, Status())
+
+
+@pytest.mark.parametrize("planted", ["file", "link", "dangling", "folder", "socket of another user"])
+async def test_what_is_not_the_bots_stays_in_the_sockets_place(
+    store: Store,
+    place: Path,
+    planted: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A slip in the settings must not cost a file, nor a link lead elsewhere; the bot runs all the same."""
+    target = place.with_name("target")
+    if planted == "file":
+        place.write_text("years of work")
+    elif planted == "link":
+        target.write_text("years of work")
+        place.symlink_to(target)
+    elif planted == "dangling":
+        place.symlink_to(target)
+    elif planted == "folder":
+        place.mkdir()
+    else:
+        with socket.socket(socket.AF_UNIX) as left_over:
+            left_over.bind(str(place))
+        mine = place.lstat().st_uid
+        monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    before = place.lstat()
+
+    async with behind(place, Desk(store, Clock())):
+        assert not await ask(place, Status(), nothing)
+
+    assert place.lstat() == before
+    assert target.exists() is (planted == "link")
+    assert "was left alone" in caplog.text
+
+
+async def test_a_socket_that_another_took_the_place_of_is_not_removed(store: Store, place: Path) -> None:
+    """At its end a bot removes its own."""
+    async with behind(place, Desk(store, Clock())):
+        place.rename(place.with_name("moved"))
+        place.write_text("somebody else's")
+
+    assert place.read_text() == "somebody else's"
+
+
+async def nothing(told: Told) -> None:
+    await trio.lowlevel.checkpoint()
 
 
 async def test_another_users_process_is_sent_away(

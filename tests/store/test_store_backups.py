@@ -126,6 +126,72 @@ async def test_a_backup_overwrites_nothing(path: Path, backup: Path) -> None:
     assert backup.read_text() == "mine"
 
 
+@pytest.mark.parametrize("live", [True, False])
+async def test_a_backup_is_not_led_elsewhere_by_a_link(path: Path, backup: Path, live: bool) -> None:
+    """Wherever it leads, or if it leads nowhere."""
+    elsewhere = backup.with_name("elsewhere")
+    backup.symlink_to(elsewhere)
+    async with opened(path) as store:
+        if live:
+            with pytest.raises(ConfigError, match="is there already"):
+                await store.backup(backup)
+    if not live:
+        with pytest.raises(ConfigError, match="is there already"):
+            await back_up_sqlite(path, backup, clock=CLOCK)
+
+    assert not elsewhere.exists()
+    assert backup.is_symlink()
+
+
+@pytest.mark.parametrize("name", ["copy.part", "store/bot.db.restoring"])
+async def test_what_has_a_copys_passing_name_stays(path: Path, backup: Path, name: str) -> None:
+    """Only what an attempt before has left unfinished is removed."""
+    place = backup.parent / name
+    async with opened(path):
+        pass
+    if name.startswith("store"):
+        await back_up_sqlite(path, backup, clock=CLOCK)
+    place.write_text("years of work")
+
+    with pytest.raises(ConfigError, match=r"is there already"):
+        if name.startswith("store"):
+            await restored(backup, path)
+        else:
+            await back_up_sqlite(path, backup, clock=CLOCK)
+
+    assert place.read_text() == "years of work"
+
+
+@pytest.mark.parametrize("companion", ["", "-wal"])
+async def test_a_planted_link_is_not_followed(
+    tmp_path: Path, companion: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder where everybody may write, as in /tmp; the bot's own link there is followed."""
+    folder, target = tmp_path / "tmp", tmp_path / "target"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    path = folder / "bot.db"
+    place = folder / f"bot.db{companion}"
+    place.symlink_to(target)
+    if not companion:
+        really = os.geteuid()
+        os.lchown(place, 12345, 12345) if really == 0 else monkeypatch.setattr(os, "geteuid", lambda: 12345)
+        folder_of = folder.stat().st_uid
+        if really != 0 and folder_of == place.lstat().st_uid:
+            return  # only root can give a link to somebody else
+    with pytest.raises(ConfigError, match="was not followed"):
+        async with opened(path):
+            pass
+
+    assert not target.exists()
+    if not companion:
+        place.unlink()
+        place.symlink_to(target)
+        async with opened(path):
+            pass
+        assert target.exists()
+
+
 async def test_a_store_that_nobody_has_open_can_be_backed_up(path: Path, backup: Path) -> None:
     async with opened(path) as store:
         await accepted(store, arrival())

@@ -58,7 +58,7 @@ def _backup(arguments: argparse.Namespace) -> None:
     from ..operator import Backup, ask, socket_path
     from ..store import back_up_sqlite
 
-    target = _named(arguments, "the new file").resolve()
+    target = _named(arguments, "the new file").absolute()
     settings = settings_of(arguments)
     file, place = store_file(settings), socket_path(settings.store)
 

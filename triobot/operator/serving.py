@@ -7,9 +7,12 @@ thirty, is sent away.
 
 from __future__ import annotations
 
+import errno
 import logging
+import math
 import os
 import socket
+import stat
 import struct
 import traceback
 from contextlib import suppress
@@ -28,6 +31,7 @@ log: Final = logging.getLogger("triobot.operator")
 AT_ONCE: Final = 8
 _TO_ASK: Final = 10.0
 _TO_TAKE: Final = 30.0
+_LOGGED_EVERY: Final = 60.0
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -36,7 +40,8 @@ async def serve_desk(
 ) -> None:
     """Serve until cancelled; where no socket can be made, warn and return: a bot runs without one, too.
 
-    Call it under the store's lock only: a socket that is there already is a dead process's.
+    Call it under the store's lock only: a socket of this user's that is there already is a dead process's.
+    Whatever else is there stays, at the end, too.
     """
     try:
         listener = _bind(path)
@@ -44,6 +49,7 @@ async def serve_desk(
         log.warning("the operator's socket %s can't be made: %s", path, error.strerror)
         task_status.started()
         return
+    own = _identity(path)
     with listener:
         try:
             task_status.started()
@@ -53,7 +59,8 @@ async def serve_desk(
                     await room.acquire()
                     nursery.start_soon(_serve, desk, await _accept(listener), room)
         finally:
-            _unlink(path)
+            if _identity(path) == own:
+                _unlink(path)
 
 
 def _unlink(path: Path) -> None:
@@ -61,13 +68,30 @@ def _unlink(path: Path) -> None:
         path.unlink()
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What has this name, as long as it is a socket of this user's."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    ours = stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid()
+    return (found.st_dev, found.st_ino) if ours else None
+
+
 def _bind(path: Path) -> trio.socket.SocketType:
-    _unlink(path)
+    if _identity(path) is not None:
+        _unlink(path)
+    elif os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, "what is there is no socket of this user's, and was left alone")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with short_name(path) as name:
-            listener.bind(name)
-        path.chmod(0o600)
+            # Others may write to the folder: a name could lead elsewhere by the time its mode is set.
+            before = os.umask(0o177)
+            try:
+                listener.bind(name)
+            finally:
+                os.umask(before)
         listener.listen(AT_ONCE)
     except BaseException:
         listener.close()
@@ -76,12 +100,15 @@ def _bind(path: Path) -> trio.socket.SocketType:
 
 
 async def _accept(listener: trio.socket.SocketType) -> trio.socket.SocketType:
+    logged = -math.inf
     while True:
         try:
             connection, _ = await listener.accept()
         except OSError as error:
-            # No descriptor to be had: that passes, and is no reason for a bot to end.
-            log.warning("the operator's socket can't be answered now: %s", error.strerror)
+            # No descriptor to be had: that passes, and is no reason for a bot to end, or to fill its log.
+            if trio.current_time() - logged >= _LOGGED_EVERY:
+                logged = trio.current_time()
+                log.warning("the operator's socket can't be answered now: %s", error.strerror)
             await trio.sleep(1)
         else:
             return connection

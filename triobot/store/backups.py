@@ -10,6 +10,7 @@ Everything here runs in a worker thread.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Generator
@@ -23,7 +24,7 @@ from .examination import examine
 from .faults import for_the_opener
 from .identity import BACKUP, check_identity, stored_stamp
 from .lock import lock_path, take_lock
-from .private_files import COMPANIONS, check_kind, checked_path, make_new, sync_folder
+from .private_files import COMPANIONS, check_kind, checked_path, make_new, remove_leftover, sync_folder
 from .schema import MIGRATIONS, drop_meta, due_migrations, get_meta, put_meta, read_version
 from .stamp import Stamp, check_stamp
 
@@ -47,9 +48,10 @@ def copy_store(
         sqlite3.Error: the source can't be read, or the copy not be written.
     """
     part = target.with_name(f"{target.name}.part")
-    part.unlink(missing_ok=True)
-    if target.exists():
-        raise FileExistsError(target)
+    # A link is there, too, wherever it leads, or if it leads nowhere.
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    remove_leftover(part)
     make_new(part)
     try:
         with closing(sqlite3.connect(part, isolation_level=None)) as copy:
@@ -85,8 +87,8 @@ def back_up_file(path: Path, target: Path, now: int) -> None:
     with _locked(path) as connection:
         try:
             copy_store(connection, target, now)
-        except FileExistsError:
-            raise ConfigError(f"{target} is there already; name a new file") from None
+        except FileExistsError as error:
+            raise ConfigError(f"{error.filename} is there already; name a new file") from None
 
 
 def examine_file(path: Path) -> list[str]:
@@ -112,6 +114,7 @@ def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | Non
     path = checked_path(path)
     lock = take_lock(path)
     part = path.with_name(f"{path.name}.restoring")
+    made = False
     try:
         epoch, seq = _what_was_there(path)
         with _locked(backup) as connection:
@@ -121,8 +124,9 @@ def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | Non
             due_migrations(read_version(connection), MIGRATIONS)
             if problems := examine(connection):
                 raise StoreCorruptError(f"the backup {backup} is damaged: {problems[0]}")
-            part.unlink(missing_ok=True)
+            remove_leftover(part)
             make_new(part, beside=path)
+            made = True
             with closing(sqlite3.connect(part, isolation_level=None)) as copy:
                 connection.backup(copy)
                 _begin_epoch(copy, epoch, seq, now)
@@ -131,8 +135,11 @@ def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | Non
         sync_folder(path.parent)
     except sqlite3.Error as error:
         raise for_the_opener(error, path) from error
+    except FileExistsError as error:
+        raise ConfigError(f"{error.filename} is there already, and was left alone; move it away") from None
     finally:
-        part.unlink(missing_ok=True)
+        if made:
+            part.unlink(missing_ok=True)
         lock.release()
     return kept
 

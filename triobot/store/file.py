@@ -25,7 +25,7 @@ from .backups import copy_store
 from .faults import for_the_opener
 from .identity import check_identity, check_original, put_stamp, stored_stamp
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
-from .private_files import checked_path, make_private
+from .private_files import checked_path, make_private, remove_leftover
 from .retention import RETENTION, Retention
 from .schema import (
     Migration,
@@ -286,5 +286,10 @@ def _back_up(connection: sqlite3.Connection, path: Path, found: SchemaVersion, n
     """Copy the store as it is, beside it, before a migration touches it."""
     target = path.with_name(f"{path.name}.schema-{found.number}.backup")
     # One of an earlier attempt: the migration failed, and the store is what it was, or newer.
-    target.unlink(missing_ok=True)
-    copy_store(connection, target, now)
+    try:
+        remove_leftover(target)
+        copy_store(connection, target, now)
+    except FileExistsError as error:
+        raise ConfigError(
+            f"{error.filename} is in the way of the copy that a migration makes, and was left alone; move it"
+        ) from None

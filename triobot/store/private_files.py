@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -11,6 +12,7 @@ from ..errors import ConfigError, StoreCorruptError
 from .lock import OWNER_ONLY, give_to_owner
 
 _MAGIC: Final = b"SQLite format 3\0"
+_MOST_LINKS: Final = 40  # as the kernel
 COMPANIONS: Final = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a database, by the end of the name."""
 
@@ -21,6 +23,7 @@ def checked_path(path: Path) -> Path:
     Raises:
         ConfigError: it can't.
     """
+    refuse_planted(path)
     path = path.resolve()
     if not path.parent.is_dir():
         raise ConfigError(f"the store's folder {path.parent} doesn't exist")
@@ -29,12 +32,53 @@ def checked_path(path: Path) -> Path:
     return path
 
 
+def refuse_planted(path: Path) -> None:
+    """Refuse a link that somebody else may have put into a folder where everybody may write, such as /tmp.
+
+    Raises:
+        ConfigError: names it.
+    """
+    for _ in range(_MOST_LINKS):
+        if not path.is_symlink():
+            return
+        link, folder = path.lstat(), path.parent.stat()
+        if folder.st_mode & stat.S_IWOTH and link.st_uid not in (os.geteuid(), folder.st_uid):
+            raise ConfigError(
+                f"{path} is somebody else's link in a folder where everybody may write, and was not followed;"
+                " put the store into a folder of the bot's own"
+            )
+        path = path.parent / path.readlink()
+
+
+def remove_leftover(path: Path) -> None:
+    """Remove a database that an attempt of ours may have left unfinished under this name; nothing else.
+
+    Raises:
+        FileExistsError: something else has the name.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+    try:
+        whole = stat.S_ISREG(os.fstat(fd).st_mode)
+        if not whole or os.read(fd, len(_MAGIC)) not in (b"", _MAGIC):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    finally:
+        os.close(fd)
+    path.unlink()
+
+
 def make_private(path: Path) -> None:
     """Create the file if need be, readable by its owner only; SQLite gives its companions the same mode."""
     try:
         _check_and_restrict(path)
         for suffix in COMPANIONS:
             companion = path.with_name(path.name + suffix)
+            if companion.is_symlink():
+                raise ConfigError(f"{companion} is a link, and was not followed; look who made it")
             if companion.exists():
                 companion.chmod(OWNER_ONLY)
         sync_folder(path.parent)
