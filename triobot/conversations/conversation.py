@@ -242,8 +242,8 @@ class Conversation:
         """What the user hears of a failure goes with the end: a kill in between takes nothing from it."""
         if self.journal.over or self.journal.interrupted or self.ending is not None:
             return
-        failure = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
-        failed = cast("BaseExceptionGroup[BaseException]", failure).split(Exception)[0]
+        failure: BaseExceptionGroup[BaseException] = BaseExceptionGroup("", [error])
+        failed = failure.split(Exception)[0]
         words = "" if failed is None else parting_words(self, failed)
         if words:
             self.journal.also(self.house.tidying.owe_words(self.life.chat_id, self.seq, words))
