@@ -11,8 +11,8 @@ from .consulting import add_bot_options, consult, settings_of
 
 _DETAILS: Final = """\
 Conversations and their journals, waiting events, what the chat keeps, who wrote in it: all of it goes, and
-what runs there is ended without a word. The places in the file are overwritten. What was accepted once is
-known by its digest for at most a week. Backups keep what they hold.
+what runs there is ended without a word, and so do the digests by which a repetition is known. The places in
+the file are overwritten. Backups keep what they hold.
 
 Of payments the numbers, amounts and times stay, for the books; what was bought, and who paid, goes. While
 money is open in the chat nothing is deleted: what was paid is given or settled first, and a button that

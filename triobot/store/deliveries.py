@@ -9,11 +9,13 @@ than hearing it twice.
 
 from __future__ import annotations
 
+import re
 from typing import Final, final
 
 import attrs
 
 from ..seams import Arrival
+from ..wire.ids import ChatId
 
 ONCE_FOR: Final = 7 * 24 * 60 * 60 * 1000
 """How long a key that is unique in itself is remembered, in milliseconds."""
@@ -43,6 +45,16 @@ def is_redelivery(arrival: Arrival, previous: Delivery | None) -> bool:
         return arrival.at - previous.at < ONCE_FOR
     # Both ways, so that a clock that was set back by hours suppresses nothing.
     return not previous.acknowledged and abs(arrival.at - previous.at) <= REPEATED_WITHIN
+
+
+def names_chat(key: str, chat_id: ChatId) -> bool:
+    """Whether this is a key of the chat, or of what its conversations have sent to others; see `NAMING`."""
+    _, _, rest = key.partition(":")
+    return rest.startswith(f"{chat_id}:") or re.search(f":{chat_id}/[0-9]+/", key) is not None
+
+
+NAMING: Final = "substr(key, instr(key, ':')) GLOB ':' || ?1 || ':*' OR key GLOB '*:' || ?1 || '/[0-9]*/*'"
+"""The same in SQL. A key is a word, the chat it goes to, and behind that what tells it from others."""
 
 
 @final

@@ -12,7 +12,7 @@ import fcntl
 import mmap
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
@@ -86,6 +86,10 @@ class Notes:
             if slot is not None:
                 self._write(slot, b"")
                 self._free.append(slot)
+
+    def noted(self) -> Sequence[str]:
+        """What this process has noted, oldest first."""
+        return list(self._slots)
 
     def close(self) -> None:
         """Write nothing more; what was noted stays."""

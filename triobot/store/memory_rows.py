@@ -36,7 +36,7 @@ from ..seams import (
 from ..wire.ids import ChatId, SenderId
 from .admission import admit_begun, admit_writes
 from .broadcast_memory import BroadcastMemory
-from .deliveries import Delivery, cutoff, is_redelivery
+from .deliveries import Delivery, cutoff, is_redelivery, names_chat
 from .memory_journals import MemoryJournals
 from .memory_money import MemoryMoney
 from .money_admission import MONEY
@@ -214,6 +214,10 @@ class MemoryRows:
         self._lose_raw(named)
         self._tally.settle()
         others += self.broadcasts.forget(chat_id)
+        keys = [key for key in self._deliveries if names_chat(key, chat_id)]
+        for key in keys:
+            del self._deliveries[key]
+        others += len(keys)
         return Forgotten(len(seqs), conversations, records, values, others + len(named))
 
     def _row_of(self, arrival: Arrival, seq: int, beginning: Beginning | None) -> InboxRow:

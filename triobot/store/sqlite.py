@@ -51,6 +51,7 @@ from .admission import (
 )
 from .backups import back_up_file, examine_file, restore_file
 from .columns import check_chat
+from .deliveries import names_chat
 from .file import StoreFile, open_file
 from .journal_admission import admit_conversation
 from .moves import tell_moved
@@ -326,6 +327,7 @@ class _SqliteStore:
     async def forget(self, chat_id: ChatId) -> Forgotten:
         check_chat(chat_id)
         told = await self._writer.ask(lambda tables: tables.forget(chat_id), writes=True)
+        self._file.notes.drop([key for key in self._file.notes.noted() if names_chat(key, chat_id)])
         await self._writer.erase_log()
         return told
 

@@ -34,7 +34,7 @@ from ..seams import (
 from ..wire.ids import ChatId, SenderId
 from .admission import admit_begun, admit_writes
 from .broadcasts import BroadcastTables
-from .deliveries import UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
+from .deliveries import NAMING, UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
 from .journal_tables import LIVE, JournalTables
 from .moves import decided
 from .payment_rows import MoneyTables
@@ -270,6 +270,7 @@ class Tables:
         ).fetchall()
         self._lost_raw(raw)
         others += self.broadcasts.forget(chat_id)
+        others += self._sql.execute(f"DELETE FROM deliveries WHERE {NAMING}", (str(chat_id),)).rowcount
         return Forgotten(len(seqs), conversations, records, values, others + len(raw))
 
     # --- reading

@@ -29,6 +29,7 @@ from ...seams import (
     PutData,
     PutSetting,
     Quota,
+    Redelivered,
     Store,
     Write,
 )
@@ -243,6 +244,26 @@ class LeaseContract(Contract):
         with pytest.raises(JournalConflictError):
             await store.commit(append(store, 17, 3, "late"))
         assert (await store.forget(ChatId(9))).conversations == 0
+
+    async def test_a_forgotten_chat_leaves_no_digest(self, store: Store) -> None:
+        theirs = [
+            "event:7:0af3",
+            "press:7:N7Yc",
+            "bytes:7:9b",
+            "signal:8:7/17/3.1/c0de",
+            "call:8:shop:7/17/4/f",
+        ]
+        others = ["event:8:0af3", "press:77:N7Yc", "event:-7:9b", "signal:8:order 7/17", "press:8::7:"]
+        for key in theirs + others:
+            await accepted(store, arrival(8, key=key, once=True))
+
+        told = await store.forget(ChatId(7))
+
+        assert told.others == len(theirs)
+        for key in theirs:
+            await accepted(store, arrival(8, key=key, once=True))
+        for key in others:
+            assert await store.accept(arrival(8, key=key, once=True), quota=ROOMY) == Redelivered()
 
     # --- what can't be stored
 
