@@ -67,12 +67,16 @@ class Platform(Protocol):
 
 
 class Urgency(IntEnum):
-    """Who goes first when the platform is slower than we are; smaller goes earlier."""
+    """Who goes first when the platform is slower than we are; smaller goes earlier.
+
+    `BESIDE` is an edit that no code awaits: it is in no order with what else its chat is told.
+    """
 
     MONEY = 0
     REPLY = 1
-    BROADCAST = 2
-    TYPING = 3
+    BESIDE = 2
+    BROADCAST = 3
+    TYPING = 4
 
 
 class OnUnknown(Enum):

@@ -57,7 +57,7 @@ async def test_only_the_newest_text_is_shown_once_a_second(autojump_clock: MockC
         edits = [
             u for u, op in zip(outbox.urgencies, outbox.left, strict=True) if isinstance(op, EditMessage)
         ]
-        assert edits[:-1] == [Urgency.BROADCAST] * 3
+        assert edits == [Urgency.BESIDE] * 4
         assert town.left_over() == {}
 
 

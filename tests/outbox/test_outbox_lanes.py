@@ -146,7 +146,7 @@ def test_a_more_urgent_lane_goes_first() -> None:
     for urgency in reversed(Urgency):
         lanes.queue(urgency, None, urgency, 0.0)
 
-    assert [place.urgency for place in drain(lanes, 4)] == list(Urgency)
+    assert [place.urgency for place in drain(lanes, len(Urgency))] == list(Urgency)
 
 
 def test_money_pulls_forward_what_stands_before_it_and_does_not_overtake_it() -> None:

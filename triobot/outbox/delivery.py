@@ -1,5 +1,8 @@
 """What waits in a place of a lane: an operation, who waits for it, and how its attempts went.
 
+An edit that no code awaits, such as one that takes old buttons away, has a lane of its own beside its chat's:
+what the chat is told never waits for it. Only edits of one message keep their order, however they are queued.
+
 An edit that is queued right behind an edit of the same message takes over that one's place: the user would
 see only the last text anyhow. Both callers then get the last edit's result. That needs the two to be
 neighbours in the lane, the first not to have started, and the second to bring content, because an edit
@@ -38,6 +41,7 @@ from ..wire.undocumented import (
     RequestWalletCharge,
     SendGameEvent,
 )
+from .lanes import Place
 from .uploads import UploadKey
 
 
@@ -58,6 +62,11 @@ class Address:
     def speaks(self) -> bool:
         """Whether this is the lane of what the chat's people see."""
         return self.lane == ("chat", self.chat)
+
+    @property
+    def beside(self) -> Address:
+        """Where an edit of the chat queues that no code awaits."""
+        return Address(("beside", self.chat), self.chat)
 
 
 def chat_of(recipient: Recipient) -> Recipient:
@@ -118,6 +127,7 @@ class Call:
 
     Attributes:
         doubted: told when it is sent again although it may have arrived.
+        delivery: what it is a part of, once it is queued.
     """
 
     operation: Operation[object]
@@ -125,6 +135,7 @@ class Call:
     task: trio.lowlevel.Task | None = None
     wanted: bool = True
     doubted: Callable[[], None] | None = None
+    delivery: Delivery | None = None
 
 
 @final
@@ -134,6 +145,9 @@ class Delivery:
 
     Attributes:
         calls: who wants it; the last one's operation is what is sent.
+        place: where it waits.
+        after: the end of an attempt at an edit of the same message in the lane beside; it is waited for.
+        followers: the later edits that wait for the end of this one's attempt, which `landed` tells.
         attempts: how many were begun.
         doubtful: an attempt of what must not repeat may have taken effect, unseen.
         refusal: the 401 or 403 that the breaker is thinking about.
@@ -147,7 +161,11 @@ class Delivery:
     """
 
     address: Address
-    calls: list[Call]
+    calls: list[Call] = attrs.field(factory=list[Call])
+    place: Place[Delivery] | None = None
+    after: trio.Event | None = None
+    followers: list[Delivery] = attrs.field(factory=list["Delivery"])
+    landed: trio.Event | None = None
     attempts: int = 0
     doubtful: bool = False
     refusal: Exception | None = None
@@ -169,14 +187,33 @@ class Delivery:
         """Whether anybody still wants it."""
         return any(call.wanted for call in self.calls)
 
+    def join(self, call: Call) -> None:
+        """From now on this is what the call wants."""
+        call.delivery = self
+        self.calls.append(call)
+
+    def follow(self, earlier: Delivery) -> None:
+        """Stand for an earlier edit of the same message, which is not sent again."""
+        for call in earlier.calls:
+            call.delivery = self
+        self.calls[:0] = earlier.calls
+        earlier.calls = []
+
+    def edits_with(self, other: Operation[object]) -> bool:
+        """Whether this one and the other are edits of one message."""
+        own = self.call.operation
+        return (
+            isinstance(own, EditMessage)
+            and isinstance(other, EditMessage)
+            and own.message_id == other.message_id
+        )
+
     def takes(self, later: Operation[object]) -> bool:
         """Whether a later operation may take over this place."""
-        earlier = self.call.operation
         return (
-            isinstance(earlier, EditMessage)
-            and isinstance(later, EditMessage)
-            and earlier.message_id == later.message_id
+            isinstance(later, EditMessage)
             and later.content is not None
+            and self.edits_with(later)
             and not self.attempts
         )
 

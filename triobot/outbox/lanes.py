@@ -32,7 +32,13 @@ W = TypeVar("W")
 NEVER: Final = float("inf")
 
 # How often a class may be passed over while it could have started, before it goes next whatever waits.
-PATIENCE: Final = {Urgency.MONEY: 0, Urgency.REPLY: 4, Urgency.BROADCAST: 16, Urgency.TYPING: 32}
+PATIENCE: Final = {
+    Urgency.MONEY: 0,
+    Urgency.REPLY: 4,
+    Urgency.BESIDE: 16,
+    Urgency.BROADCAST: 16,
+    Urgency.TYPING: 32,
+}
 
 # Seconds for which a lane keeps its place while others are answered; twice what is usual, if that is more.
 _WAITS: Final = 0.5
@@ -55,6 +61,7 @@ def share_caps(parallel: int) -> dict[Urgency, int]:
     return {
         Urgency.MONEY: parallel,
         Urgency.REPLY: max(1, parallel - parallel // 8),
+        Urgency.BESIDE: max(1, parallel // 4),
         Urgency.BROADCAST: max(1, parallel // 2),
         Urgency.TYPING: max(1, parallel // 4),
     }

@@ -111,7 +111,9 @@ class LaneOutbox:
         may be queued is bounded by who waits: each queued operation is one call of this.
 
         Verify and inquiry don't queue behind what the chat is told, and a phone number's lane is not that of
-        its owner's chat id. An edit right behind an edit of the same message replaces it.
+        its owner's chat id. An edit with `Urgency.BESIDE` has no place in its chat's order: what the chat is
+        told never waits for it. It keeps its order with other edits of the same message, though. An edit
+        right behind an edit of the same message replaces it.
 
         Args:
             doubted: told, without waiting, when it is sent again although it may have arrived.
@@ -132,13 +134,13 @@ class LaneOutbox:
             raise NotDeliveredError(operation.path, "the outbox is closed")
         call = Call(operation, on_unknown, trio.lowlevel.current_task(), doubted=doubted)
         address = address_of(operation)
-        if address.speaks:
+        if address.speaks and urgency is not Urgency.BESIDE:
             self._hide_typing(address.chat)
-        place = self._sender.queue(call, address, urgency)
+        self._sender.queue(call, address, urgency)
         self._go_on()
 
         def abort(_: object) -> trio.lowlevel.Abort:
-            self._sender.abandon(place, call)
+            self._sender.abandon(call)
             return trio.lowlevel.Abort.SUCCEEDED
 
         return cast("R", await trio.lowlevel.wait_task_rescheduled(abort))
@@ -320,7 +322,7 @@ class LaneOutbox:
     def _hide_typing(self, chat: Hashable) -> None:
         place = self._typing.pop(chat, None)
         if place is not None:
-            self._sender.abandon(place, place.work.call)
+            self._sender.abandon(place.work.call)
 
     def _answer_soon(self, press: Press[object], text: str) -> None:
         if not self._closing.is_set():

@@ -7,7 +7,7 @@ Each started operation is carried by a task: upload if there is a file, one atte
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Final, final
 
 import outcome
@@ -24,7 +24,7 @@ from ..errors import (
 )
 from ..seams import Alarm, Platform, RaiseAlarm, Urgency
 from ..wire.content import Descriptor, File, Media
-from ..wire.operations import AnswerCallback, Operation, SendAction, Upload, repeatable
+from ..wire.operations import AnswerCallback, EditMessage, Operation, SendAction, Upload, repeatable
 from .breaker import Breaker, Held
 from .couriers import Couriers
 from .delivery import Address, Call, Delivery, chat_of, media_of, with_media
@@ -111,16 +111,58 @@ class Sender:
     def queue(self, call: Call, address: Address, urgency: Urgency) -> Place[Delivery]:
         """Take a place for a call, or the place of the edit that it replaces. `pump` starts it."""
         now = trio.current_time()
+        after: Delivery | None = None
+        if isinstance(call.operation, EditMessage):
+            if urgency is not Urgency.BESIDE:
+                after = self._put_before(call.operation, address, urgency, now)
+            elif not any(self._edits(address.lane, call.operation)):
+                address = address.beside
         last = self.lanes.last(address.lane)
         if last is not None and last.work.takes(call.operation):
-            last.work.calls.append(call)
-            self.lanes.hasten(last, urgency, now)
-            return last
-        return self.lanes.queue(address.lane, Delivery(address, [call]), urgency, now)
+            place = last
+            self.lanes.hasten(place, urgency, now)
+        else:
+            place = self._queue(Delivery(address), urgency, now)
+        place.work.join(call)
+        if after is not None:
+            if after.landed is None:
+                after.landed = trio.Event()
+            after.followers.append(place.work)
+            place.work.after = after.landed
+        return place
 
-    def abandon(self, place: Place[Delivery], call: Call) -> None:
+    def _queue(self, delivery: Delivery, urgency: Urgency, now: float) -> Place[Delivery]:
+        delivery.place = self.lanes.queue(delivery.address.lane, delivery, urgency, now)
+        return delivery.place
+
+    def _edits(self, lane: Hashable, edit: EditMessage) -> Iterator[Delivery]:
+        """The edits of the same message in a lane."""
+        return (delivery for delivery in self.lanes.standing(lane).work if delivery.edits_with(edit))
+
+    def _put_before(
+        self, edit: EditMessage, address: Address, urgency: Urgency, now: float
+    ) -> Delivery | None:
+        """Let an edit find the same message's edits of the lane beside before it, in its own lane.
+
+        Returns: the one that is in flight there, which has to be waited for.
+        """
+        after: Delivery | None = None
+        for earlier in list(self._edits(address.beside.lane, edit)):
+            assert earlier.place is not None
+            if self.lanes.withdraw(earlier.place, now):
+                self._cleared(earlier.place)
+                earlier.address, earlier.attempts = address, 0
+                self._queue(earlier, urgency, now)
+            else:
+                after = earlier
+        return after
+
+    def abandon(self, call: Call) -> None:
         """Nobody waits for this call any more."""
-        delivery = place.work
+        delivery = call.delivery
+        assert delivery is not None
+        place = delivery.place
+        assert place is not None
         call.wanted = False
         call.task = None
         if delivery.wanted:
@@ -138,12 +180,13 @@ class Sender:
         self._breaker.left(chat)
         # What is refused in other lanes of the chat, such as money's, is tried again, and told then.
         self._try_again((chat,), trio.current_time())
-        for place in self.lanes.drop(lane, trio.current_time()):
-            self._cleared(place)
-            self._reject(place.work, _left(place.work))
-        flying = self.lanes.flying(lane)
-        if flying is not None:
-            flying.work.dropped = True
+        for own in (lane, ("beside", chat)):
+            for place in self.lanes.drop(own, trio.current_time()):
+                self._cleared(place)
+                self._reject(place.work, _left(place.work))
+            flying = self.lanes.flying(own)
+            if flying is not None:
+                flying.work.dropped = True
         self._heed_breaker()
 
     def refuse_the_rest(self) -> None:
@@ -195,8 +238,8 @@ class Sender:
 
     def _within(self, delivery: Delivery) -> float:
         operation = delivery.call.operation
-        if _to_upload(operation) is not None:
-            return NEVER  # two requests, each with its own time
+        if _to_upload(operation) is not None or delivery.after is not None:
+            return NEVER  # its requests have their own time, each
         return self._rules.upload_within if isinstance(operation, Upload) else self._rules.answer_within
 
     async def _carry(self, place: Place[Delivery]) -> None:
@@ -206,6 +249,14 @@ class Sender:
             # Cancelled between its start and this task's first step: nothing has left.
             self._land(place)
             return
+        waited = delivery.after is not None
+        if delivery.after is not None:
+            await delivery.after.wait()
+            delivery.after = None
+            if not delivery.wanted:
+                self._land(place)
+                return
+            self.lanes.began(place, trio.current_time())
         delivery.attempts += 1
         self._retries += delivery.attempts > 1
         delivery.sending = True
@@ -228,7 +279,10 @@ class Sender:
                 result = await self._request(operation, self._rules.answer_within)
             else:
                 delivery.written = True
-                result = await self._platform.perform(operation)
+                if waited:
+                    result = await self._request(operation, self._rules.answer_within)
+                else:
+                    result = await self._platform.perform(operation)
         except Exception as error:
             self._ended_badly(place, operation, error)
         else:
@@ -285,6 +339,9 @@ class Sender:
 
     def _landing(self, place: Place[Delivery]) -> None:
         place.work.sending = place.work.written = False
+        if place.work.landed is not None:
+            place.work.landed.set()
+            place.work.landed = None
         if place.work.probe:
             place.work.probe = False
             self._breaker.probe_ended()
@@ -351,7 +408,7 @@ class Sender:
                 )
                 if own or not delivery.wanted or delivery.dropped:
                     self._give_up(place, refusal)
-                else:
+                elif not self._followed(place, now):
                     delivery.refusal = refusal
                     self._refused.setdefault(delivery.address.chat, {})[place] = None
                     self.lanes.suspend(place, now)
@@ -364,8 +421,18 @@ class Sender:
             self._give_up(place, _left(place.work))
         elif not place.work.wanted:
             self.lanes.finish(place, now)
-        else:
+        elif not self._followed(place, now):
             self.lanes.postpone(place, until, now)
+
+    def _followed(self, place: Place[Delivery], now: float) -> bool:
+        """Leave an edit that failed to the later one of the same message that waits for its end, if any."""
+        followers = [follower for follower in place.work.followers if follower.wanted]
+        place.work.followers = []
+        if not followers:
+            return False
+        followers[-1].follow(place.work)
+        self.lanes.finish(place, now)
+        return True
 
     def _give_up(self, place: Place[Delivery], error: Exception) -> None:
         self.lanes.finish(place, trio.current_time())

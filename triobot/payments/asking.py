@@ -54,7 +54,8 @@ async def remove_button(outbox: Outbox, entry: Entry) -> bool:
         return False
     with trio.move_on_after(PATIENCE):
         try:
-            await outbox.perform(EditMessage(entry.chat_id, entry.message_id, entry.text))
+            edit = EditMessage(entry.chat_id, entry.message_id, entry.text)
+            await outbox.perform(edit, urgency=Urgency.BESIDE)
         except (RefusedError, TransportError, RemoteProtocolError):
             return False
         return True

@@ -99,7 +99,7 @@ class Live:
         self._going = text
         try:
             outbox = self._conversation.services.outbox
-            await outbox.perform(self._edit(text), urgency=Urgency.BROADCAST)
+            await outbox.perform(self._edit(text), urgency=Urgency.BESIDE)
         except (TriobotError, OSError):
             self._conversation.house.count("live_failed")
         finally:

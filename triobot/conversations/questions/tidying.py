@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 import attrs
 
 from ...errors import NotDeliveredError, TriobotError
-from ...seams import Outbox, PutData, Store, Write
+from ...seams import Outbox, PutData, Store, Urgency, Write
 from ...values import decode_value, encode_value
 from ...wire.ids import ChatId, MessageId
 from ...wire.operations import EditMessage, Operation, SendMessage
@@ -86,7 +86,9 @@ class Tidying:
         async def tidy() -> None:
             try:
                 if still():
-                    await self._outbox.perform(operation)
+                    beside = isinstance(operation, EditMessage)
+                    urgency = Urgency.BESIDE if beside else Urgency.REPLY
+                    await self._outbox.perform(operation, urgency=urgency)
                 over()
             except (TriobotError, OSError) as error:
                 if not (isinstance(error, NotDeliveredError) and self._house.stopping):
