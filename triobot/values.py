@@ -537,24 +537,27 @@ def _as_it_was(made: Any, names: Iterable[str], nodes: Iterable[Node]) -> object
 
 def _renamed(cls: type[attrs.AttrsInstance], name: str, stored: Mapping[str, Node]) -> Mapping[str, Node]:
     """What is stored, by the names that the fields have now."""
-    fields = attrs.fields(cls)
-    known = {field.name: field.name for field in fields}
-    for field in fields:
-        for old in field.metadata.get(_FORMERLY, ()):
-            known.setdefault(old, field.name)
-    gone = frozenset[str]().union(*(_gone.get(base, ()) for base in cls.__mro__))
+    known = known_fields(cls)
     found: dict[str, Node] = {}
     for field_name, node in stored.items():
         if (now := known.get(field_name)) is not None:
             if now in found:
                 raise UnreadableRecordError(f"{name} was recorded with two fields that are its {now!r} now")
             found[now] = node
-        elif field_name not in gone:
+        elif field_name not in known:
             raise UnreadableRecordError(
                 f"{name} has no field {field_name!r}, and a stored value has; give what it has become "
                 f"metadata=formerly({field_name!r}), or the class @recorded(gone=({field_name!r},))"
             )
     return found
+
+
+def known_fields(cls: type[attrs.AttrsInstance]) -> Mapping[str, str | None]:
+    """The names of a class's fields, former ones included, with the present ones; None for what is gone."""
+    fields = attrs.fields(cls)
+    known: dict[str, str | None] = {name: None for base in cls.__mro__ for name in _gone.get(base, ())}
+    known |= {old: field.name for field in fields for old in field.metadata.get(_FORMERLY, ())}
+    return known | {field.name: field.name for field in fields}
 
 
 def _made_anew(cls: type[attrs.AttrsInstance], name: str, stored: Mapping[str, Node]) -> object:

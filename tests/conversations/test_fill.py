@@ -14,6 +14,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.questions.forms import Field, FormOf, Unreadable
 from triobot.conversations.routes.router import Router
 from triobot.errors import ConfigError
+from triobot.values import formerly, recorded
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
 
 
@@ -230,3 +231,22 @@ def test_a_class_that_makes_no_form_is_refused(cls: type) -> None:
 def test_a_field_of_no_kind_is_refused() -> None:
     with pytest.raises(ConfigError, match="textarea"):
         Field("Day", kind="date")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_a_form_that_was_shown_before_its_class_changed() -> None:
+    """What was typed into a field that has another name now is that field's."""
+
+    @recorded(gone=("floor",))
+    @attrs.frozen
+    class Place:
+        street: str = attrs.field(default="", metadata=formerly("road"))
+        number: int = attrs.field(init=False, default=0)
+
+    shape = FormOf(Place, TEXTS)
+
+    assert shape.fits({"road", "floor"})
+    assert shape.fits({"street"})
+    assert not shape.fits({"number"})
+    assert not shape.fits({"other"})
+    assert shape.read({"road": "Valiasr", "floor": "7"}) == Place("Valiasr")
+    assert shape.read({"street": "Valiasr"}) == Place("Valiasr")

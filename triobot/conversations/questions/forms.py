@@ -28,6 +28,7 @@ from typing import (
 import attrs
 
 from ...errors import ConfigError, LocalProtocolError
+from ...values import known_fields
 from ...wire.forms import (
     Checkbox,
     Form,
@@ -111,6 +112,8 @@ class FormOf(Generic[T]):
             for attribute in fields
         ]
         self._cls = cls
+        # The form may have been shown before its class was changed.
+        self._known = known_fields(cls)
 
     def check(self, prefill: object) -> None:
         """Refuse what can't stand in the form at first.
@@ -134,7 +137,8 @@ class FormOf(Generic[T]):
 
     def fits(self, names: set[str]) -> bool:
         """Whether a submission with these field names may be of this form."""
-        return names <= {slot.name for slot in self._slots}
+        mine = {slot.name for slot in self._slots}
+        return all(name in self._known and self._known[name] in {None, *mine} for name in names)
 
     def read(self, values: Mapping[str, str]) -> T:
         """Build the value.
@@ -143,6 +147,7 @@ class FormOf(Generic[T]):
             Unreadable: something doesn't fit; its text tells the user what.
         """
         given: dict[str, object] = {}
+        values = {now: text for name, text in values.items() if (now := self._known.get(name)) is not None}
         for slot in self._slots:
             text = values.get(slot.name, "").strip()
             if slot.base == "flag":
