@@ -84,7 +84,7 @@ class Report:
         self.seen = self.checked = self.parked = self.reworded = self.unreadable = 0
         self._groups: Counter[tuple[str, str, str]] = Counter()
         self._examples: dict[tuple[str, str, str], str] = {}
-        self._bar = sys.stderr.isatty()
+        self._bar, self._shown = sys.stderr.isatty(), -1
 
     def add(self, row: Told, found: Finding) -> None:
         """One journal was run."""
@@ -104,9 +104,11 @@ class Report:
 
     def show(self) -> None:
         """Draw how far it is, where somebody watches."""
-        if self._bar:
-            share = self.seen / max(self.total, self.seen, 1)
-            words = f"\r{drawn(share)}{self.seen:,} of {max(self.total, self.seen):,}, {self.parked:,} parked"
+        whole = max(self.total, self.seen, 1)
+        # Not for each: a terminal is slower than a journal.
+        if self._bar and self._shown != (per_mille := self.seen * 1000 // whole):
+            self._shown = per_mille
+            words = f"\r{drawn(self.seen / whole)}{self.seen:,} of {whole:,}, {self.parked:,} parked"
             print(words, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
