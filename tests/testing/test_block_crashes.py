@@ -198,3 +198,63 @@ async def test_an_event_that_came_too_late(autojump_clock: object, how: str, las
     # What came before the interrupt is of no use to anybody; what came after it is its own.
     said = await lived(bot, ["/go", "a1", "/stop"], how, ["a5"], last)
     assert said == ["stopped", "got a5", "got end"]
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["in memory", "out of memory"])
+async def test_two_events_that_come_at_once(autojump_clock: object, gone: bool) -> None:
+    """The first one ends the inner block, although the second, for the outer, comes before that is felt."""
+    bot = Bot()
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        with chat.move_on_when(text("b1")) as outer:
+            with chat.move_on_when(text("a1")) as inner:
+                await chat.receive(command("never"))
+            await chat.sleep(LONG)
+        assert inner.event is not None and outer.event is not None
+        await chat.send(f"inner {inner.event.content}, outer {outer.event.content}")
+        await tell_all(chat)
+
+    async with drive(bot) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.says("/go")
+        await happens(world, "nothing", bot, ChatId(sara.chat_id))
+        if gone:
+            assert bot._work is not None
+            life = bot._work.dispatcher.life(ChatId(sara.chat_id))
+            assert life is not None
+            bot._work.dispatcher.evict(life)
+        await sara.says("a1")
+        await sara.says("b1")
+        await sara.sees("inner a1, outer b1")
+
+
+@pytest.mark.parametrize("how", ["nothing", "restarts", "crashes"])
+async def test_what_waits_for_a_conversation_is_not_for_an_aside(autojump_clock: object, how: str) -> None:
+    """An aside that opened a block and a question since then has not seen it; nor after a restart."""
+    bot = Bot()
+
+    @bot.aside(command("y"))
+    async def beside(chat: Chat) -> None:
+        with chat.move_on_when(text("a1", "more")) as block:
+            await chat.receive(text("a1", "never"))
+        assert block.event is not None
+        await chat.send(f"aside {block.event.content}")
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        await chat.sleep(LONG)
+        await tell_all(chat)
+
+    async with drive(bot) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        for words in ("/go", "a1", "/y"):
+            await sara.says(words)
+            await world.waits(seconds=1)
+        await happens(world, how, bot, ChatId(sara.chat_id))
+        await sara.says("more")
+        await sara.sees("aside more")
+        await world.waits(seconds=LONG)
+        await sara.sees("got a1")

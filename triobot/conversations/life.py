@@ -100,6 +100,8 @@ class ChatLife:
         self._too_late: Final = TooLate()
         self._opened = 0
         self.mailbox: list[Delivery] = []
+        # What has begun in the store with the end of what it interrupts, which is being told of that.
+        self._heirs: dict[SenderId | None, Conversation] = {}
         self._refusals = Refusals(house, chat_id, self.kept, services)
         self._born = services.clock.now()
         self._offered: tuple[Conversation, str, int] | None = None
@@ -222,8 +224,8 @@ class ChatLife:
     def decide_on(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
         """Who gets an event; nothing is done."""
         event, setting, table = delivery.event, self.setting(delivery), self._table
-        waits, live = self.places.waits(event)
-        watches, failed = self.places.watches(event), self._filter_failed
+        waits, live = self.places.waits(event, delivery.at)
+        watches, failed = self.places.watches(event, delivery.at), self._filter_failed
         return decide(
             event,
             setting,
@@ -238,7 +240,8 @@ class ChatLife:
 
     def _jump(self, delivery: Delivery) -> Drop | Start | End | Stop | Obey | None:
         event, setting = delivery.event, self.setting(delivery)
-        return jump(event, setting, self._table, self._filter_failed, self.places.watches(event))
+        watches = self.places.watches(event, delivery.at)
+        return jump(event, setting, self._table, self._filter_failed, watches)
 
     def _filter_failed(self, name: str, error: Exception) -> None:
         self.house.count("filter_failed")

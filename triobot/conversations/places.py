@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, TypeAlias, TypeVar, final
 
-from ..wire.events import Event, Leave, Press, Submission
+from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import SenderId
 from .conversation import Conversation, Ending
 from .doors.calls import Call, Halt, Place, asked_of
@@ -26,6 +26,15 @@ def ends(halt: Halt, delivery: Delivery) -> bool:
     """Whether a stop ends what this delivery is about to start."""
     asked = asked_of(delivery.event)
     return isinstance(asked, Call) and halt.ends(asked.name, asked.key)
+
+
+def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
+    """Whether this was open when the event came.
+
+    Who opens later, in an aside, is not shown what waits for the live conversation; nor after a restart, when
+    all that waits is routed anew. What is not a person's words waits for whoever takes it.
+    """
+    return at is None or taker.since <= at or not isinstance(event, Message)
 
 
 @final
@@ -75,14 +84,19 @@ class Places:
 
     # --- what would take an event
 
-    def waits(self, event: Event) -> tuple[list[Wait], list[Wait] | None]:
-        """All waits, and those of the live conversation that the event is for; None if there is none."""
+    def waits(self, event: Event, at: int | None = None) -> tuple[list[Wait], list[Wait] | None]:
+        """All waits, and those of the live conversation that the event is for; None if there is none.
+
+        Args:
+            at: when it came: what opened since, in another conversation, has not seen it.
+        """
         there, owner = self.all(), self.owner_of(event)
         if isinstance(event, Leave) and owner is not None:
             # The member's own conversation is on its way out.
             there, owner = [other for other in there if other.owner != owner], None
-        waits = self._in_order([wait for conversation in there for wait in conversation.waits], event)
         own = self.live.get(owner)
+        seen = [wait for one in there for wait in one.waits if one is own or _saw(wait, event, at)]
+        waits = self._in_order(seen, event)
         return waits, None if own is None else [wait for wait in waits if wait in own.waits]
 
     def kept_for(self, event: Event) -> list[Conversation]:
@@ -91,9 +105,11 @@ class Places:
             return []
         return [there for there in self.all() if concerns(event, there.owner) and there.may_want(event)]
 
-    def watches(self, event: Event) -> list[Watch]:
-        """All blocks that an event may end."""
-        return self._in_order([watch for there in self.all() for watch in there.watches], event)
+    def watches(self, event: Event, at: int | None = None) -> list[Watch]:
+        """All blocks that an event may end; `at` as for `waits`."""
+        own = self.live.get(self.owner_of(event))
+        seen = [watch for one in self.all() for watch in one.watches if one is own or _saw(watch, event, at)]
+        return self._in_order(seen, event)
 
     def _in_order(self, takers: list[W], event: Event) -> list[W]:
         """The sender's own first, then the newest."""

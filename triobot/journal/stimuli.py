@@ -137,8 +137,10 @@ def _precedence(stimulus: Stimulus) -> tuple[int, int, int]:
             return stimulus.stamp, 0, 0
         case Completion(parked=parked):
             return stimulus.stamp, int(parked.nature is Nature.EFFECT), 0
-        case Expiry(scope=scope, event=event):
-            return stimulus.stamp, 2 if event is None else 0, scope.depth
+        case Expiry(event=int()):
+            return stimulus.stamp, 0, 0  # of two events the first one, whichever block is around the other's
+        case Expiry(scope=scope):
+            return stimulus.stamp, 2, scope.depth
         case Awake():
             return stimulus.stamp, 3, 0
 

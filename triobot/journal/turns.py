@@ -238,7 +238,10 @@ class Turns:
     def tick(self) -> None:
         """It is later than it was."""
         if self.holder is not None and (self.live or self.unended) and not self.dying:
-            cut_holder(self, self.holder)
+            if self.given is None:
+                cut_holder(self, self.holder)
+            else:
+                self._pump_soon()  # it has yet to run: who came first is not cut by who came later
         self.pump()
 
     @property
@@ -361,14 +364,17 @@ class Turns:
             self._parking = None
 
     def _pump_soon(self) -> None:
-        """Pump once the task that pumps now sleeps: a scope that is cancelled before wouldn't find it."""
+        """Look again once the task that has been woken has run, or the one that pumps now sleeps.
+
+        A scope that is cancelled before that wouldn't find who sleeps.
+        """
         if not self._pump_comes:
             self._pump_comes = True
 
             async def pump() -> None:
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 self._pump_comes = False
-                self.pump()
+                self.tick()
 
             self.world.start_soon(pump)
 
