@@ -37,10 +37,10 @@ _mention: Final[dict[Path, bool]] = {}
 
 @final
 class SecondLook:
-    """What a drive has to look at once more."""
+    """What a drive has to look at once more; with None in place of a bot, nothing."""
 
     def __init__(self, bot: object) -> None:
-        home = home_of(bot)
+        home = None if bot is None else home_of(bot)
         self._home = home if home is not None and _may_depend_on_order(Path(home.file)) else None
         self._newest: dict[tuple[int, int], Checked] = {}
 
