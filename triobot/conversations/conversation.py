@@ -44,7 +44,7 @@ from .advice import Copy
 from .charges.paid import Debts, abandon
 from .data.own import OwnData
 from .inspection.fingerprint import fingerprint
-from .revival.beginning import begun, opened, revived
+from .revival.beginning import begun, begun_elsewhere, opened, revived
 from .revival.journaling import ConversationWorld
 from .revival.opening import Opened
 from .revival.stored import Stored
@@ -142,6 +142,7 @@ class Conversation:
         self.dry = dry
         self.leash = leash
         self._opened = made
+        self._written: tuple[ConversationWorld, Incarnation] | None = None
         self._operations = 0
         self.copies: list[Copy] = []
         self._when_live: list[Callable[[], None]] = []
@@ -176,7 +177,7 @@ class Conversation:
         if words and self.ending is Ending.FAILED:
             await apologize(self, words)
         if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
-            self.world = self._incarnation = None
+            self.world = self._incarnation = self._written = None
             del self.money
 
     async def run_over(self, chat: Chat[Event], incarnation: Incarnation) -> End:
@@ -187,7 +188,7 @@ class Conversation:
         try:
             if isinstance(self.event, Press):
                 self.take_press(self.event)
-            if self.ending is not None:
+            if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
                 incarnation.interrupt(stamp=self.services.clock.now(), why=self.ending.value)
             return await incarnation.run(lambda: self._concluded(chat))
         finally:
@@ -212,17 +213,33 @@ class Conversation:
             case Stuck(error, failure):
                 self.stuck = True
                 self.house.get_stuck(self, parting(error, failure, self.stuck_at))
+                if self.ending is not None:
+                    # It was on its way out: the interrupt that ended it need not wait for other code.
+                    ending, self.ending = self.ending, None
+                    self.end(ending)
         return None
 
     def incarnate(self) -> Incarnation:
         """What `run_over` runs: over what is stored, or from the first line."""
-        if self.stored is not None:
+        if self._written is not None:
+            self.world, incarnation = self._written
+        elif self.stored is not None:
             self.world, incarnation = revived(self, self.dry)
         elif self._opened is not None:
             self.world, incarnation = opened(self, self._opened, self._at)
         else:
             self.world, incarnation = begun(self, self._at)
         return incarnation
+
+    def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int | None:
+        """Let this write that it has begun, together with whatever else; None, and nothing, if it can't."""
+        self._written = begun_elsewhere(self, self._at)
+        return None if self._written is None else self._written[0].begin_within(write)
+
+    @property
+    def was_written(self) -> bool:
+        """Whether its beginning was written down before it came to run."""
+        return self._written is not None
 
     async def _concluded(self, chat: Chat[Event]) -> None:
         """Run the coroutine, and settle what it was paid for in the transaction in which it ends."""
@@ -256,19 +273,23 @@ class Conversation:
             )
         return awaitable
 
-    def end(self, ending: Ending, at: int | None = None) -> None:
-        """Cancel the coroutine: an interrupt took over, or the user left."""
+    def end(self, ending: Ending, at: int | None = None, by: int | None = None) -> None:
+        """Cancel the coroutine: an interrupt took over, or the user left.
+
+        Args:
+            by: the row of the interrupt, which begins once this has ended.
+        """
         if self.ending is None:
             self.ending = ending
             if self.stuck:
-                self.house.write(self.end_with())
+                self.life.write_end(self, self.end_with())
                 abandon(self.house, self.services, self.life.chat_id, self.id, self.key)
                 self.house.care.parked_no_more(self)
                 self.life.ended(self)
             elif self._incarnation is not None:
                 self.stirred()
                 stamp = self.services.clock.now() if at is None else at
-                self._incarnation.interrupt(stamp=stamp, why=ending.value)
+                self._incarnation.interrupt(stamp=stamp, event=by, why=ending.value)
         elif ending is Ending.LEFT:
             self.ending = ending
 

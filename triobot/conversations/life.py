@@ -15,6 +15,7 @@ from typing import Final, final
 
 import trio
 
+from ..seams import Write
 from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending
@@ -22,6 +23,7 @@ from .data.keeping import Kept
 from .doors.calls import Halt, Order
 from .doors.signals import is_signal
 from .house import House
+from .inbox.consumption import Writer
 from .places import Places, ends
 from .refusals import Refusals
 from .routes.declarations import Table
@@ -311,14 +313,25 @@ class ChatLife:
             self._begin(start, delivery, None, owner)
         else:
             self.places.next[owner] = (start, delivery)
-            live.end(Ending.INTERRUPTED, delivery.at)
+            live.end(Ending.INTERRUPTED, delivery.at, delivery.seq)
+
+    def follow(self, conversation: Conversation, delivery: Delivery, *, group: bool) -> None:
+        """A conversation that comes back was being ended by this interrupt, which is to know it."""
+        self._group = self._group or group
+        decision = self._jump(delivery)
+        if isinstance(decision, Start) and decision.interrupts:
+            conversation.ending = Ending.INTERRUPTED
+            self.places.next[conversation.owner] = (decision, delivery)
+            self.house.hold(self, delivery.seq)
 
     def _begin(
         self, start: Start, delivery: Delivery, interrupted: str | None, owner: SenderId | None
     ) -> None:
-        begun = Conversation(self._services, self, start, delivery, interrupted, owner)
-        self.places.live[owner] = begun
-        self.house.start(begun)
+        self._run(Conversation(self._services, self, start, delivery, interrupted, owner))
+
+    def _run(self, conversation: Conversation) -> None:
+        self.places.live[conversation.owner] = conversation
+        self.house.start(conversation)
 
     def begin_aside(self, start: Start, delivery: Delivery) -> Conversation:
         """Run an aside, whatever goes on here."""
@@ -588,6 +601,26 @@ class ChatLife:
 
     # --- out
 
+    def write_end(
+        self, conversation: Conversation, writes: Sequence[Write], writer: Writer | None = None
+    ) -> int:
+        """Write that a conversation ends; an interrupt that is to follow it begins with that, as one.
+
+        Else the next process would not know what it had ended.
+        """
+        owner = conversation.owner
+        if (
+            conversation is self.places.live.get(owner)
+            and (due := self.places.next.get(owner)) is not None
+            and self.kept.known
+        ):
+            heir = Conversation(self._services, self, *due, conversation.route.name, owner)
+            written = heir.begin_within(lambda more: self.house.write([*writes, *more], writer))
+            if written is not None:
+                self._heirs[owner] = heir
+                return written
+        return self.house.write(writes, writer)
+
     def end_all(self) -> Sequence[Conversation]:
         """End what runs, without a word: the chat was left, or is to be forgotten, with what waits in it."""
         self._services.outbox.drop(self.chat_id)
@@ -619,7 +652,11 @@ class ChatLife:
             if owner in self.places.next:
                 if successor is not None:
                     self._drop(successor[1], "interrupted")
-                self._begin(*self.places.next.pop(owner), name, owner)
+                due, heir = self.places.next.pop(owner), self._heirs.pop(owner, None)
+                if heir is None:
+                    self._begin(*due, name, owner)
+                else:
+                    self._run(heir)
             elif successor is not None and conversation.ending is Ending.CONTINUED:
                 self._begin(*successor, conversation.interrupted, owner)
             else:

@@ -66,6 +66,11 @@ class Kept:
             if self.values is None:  # another conversation of the chat may have been faster
                 self.begin_with(stored)
 
+    @property
+    def known(self) -> bool:
+        """Whether it has been read, or need not be."""
+        return self.values is not None or not any_declared()
+
     def begin_with(self, stored: Mapping[str, str]) -> None:
         """The store had this, before anything was put here."""
         self.values = dict(stored)
@@ -87,10 +92,11 @@ class Kept:
     def tell_revived(self, there: Conversation) -> None:
         """A conversation has been replayed: tell it what others have written that its journal doesn't know.
 
-        They wrote while it was not in memory, or a crash came between their writing and its knowing. It comes
-        before anything else that happens: what it writes next is reckoned from what is kept.
+        They wrote while it was not in memory, or a crash came between their writing and its knowing; so it is
+        with one that was written down before it came to run. It comes before anything else that happens:
+        what it writes next is reckoned from what is kept.
         """
-        if there.stored is None or self.values is None:
+        if (there.stored is None and not there.was_written) or self.values is None:
             return
         known = there.journal.data
         for key in sorted(known.keys() | self.values.keys()):

@@ -49,6 +49,23 @@ def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]
     return world, Incarnation(world, [made.first], begun=[Consume((there.seq,))], past=past)
 
 
+def begun_elsewhere(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation] | None:
+    """The same, for a first record that is written with what others write; None if it can't be.
+
+    What the chat keeps is known: somebody runs there, or has run.
+    """
+    clock, data = there.services.clock, dict(there.life.kept.values or {})
+    now, jumped = clock.now(), clock.jumped()
+    opening = Opening(there.event, at, there.value, there.args, there.interrupted)
+    made = open_conversation(there.route, opening, now=now, jumped=jumped, data=data)
+    if not made.durable:
+        return None
+    there.value = there.given = made.value
+    world = ConversationWorld(there, None, durable=True, opened=made)
+    past = Past(jumped, _unknown_until(there, at))
+    return world, Incarnation(world, [made.first], opened=True, past=past)
+
+
 def opened(there: Conversation, made: Opened, at: int) -> tuple[ConversationWorld, Incarnation]:
     """The incarnation of a conversation that began with its event, which stands for the first record.
 

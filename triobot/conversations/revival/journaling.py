@@ -154,7 +154,10 @@ class ConversationWorld:
         elif entry.records or entry.standing:
             writes.append(PutStanding(self._lease, self._id, self.now(), entry.unfinished, entry.wake))
         self._begun = self._begun or not gone
-        written = self._house.write(writes, self)
+        if ended:
+            written = self._there.life.write_end(self._there, writes, self)
+        else:
+            written = self._house.write(writes, self)
         if not in_row:
             self._written = written
 
@@ -213,6 +216,12 @@ class ConversationWorld:
         if not self.over:
             self.over = True
             self._there.journal.give_up(f"what it did here can't be stored: {type(error).__name__}")
+
+    def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int:
+        """Let this write the first record, together with whatever else."""
+        self._begun = True
+        self._written = write(self._begin())
+        return self._written
 
     def _begin(self) -> list[Write]:
         there, route, opened = self._there, self._there.route, self._opened

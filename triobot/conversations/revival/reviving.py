@@ -76,6 +76,7 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
         there = Conversation(
             services, life, opening.start, opening.delivery, opening.interrupted, row.sender_id, stored
         )
+        await _follow(there, stored)
         _place(life, there)
         life.house.count("revived")
         life.house.start(there)
@@ -115,6 +116,17 @@ async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
             if (event := stored_event(row)) is not None:
                 waiting.append(Delivery(row.seq, event, row.at))
     return waiting
+
+
+async def _follow(there: Conversation, stored: Stored) -> None:
+    """An interrupt that was ending it begins with its end, as it would have."""
+    life, seq = there.life, stored.interrupted_by
+    if seq is None:
+        return
+    rows = await life.services.store.pending(life.chat_id, after=seq - 1, limit=1)
+    event = stored_event(rows[0]) if rows and rows[0].seq == seq else None
+    if event is not None:
+        life.follow(there, Delivery(seq, event, rows[0].at), group=rows[0].group)
 
 
 async def _stand(there: Conversation) -> None:

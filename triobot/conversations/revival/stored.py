@@ -8,7 +8,7 @@ from typing import Final, cast, final
 import attrs
 
 from ...errors import NondeterminismError, UnreadableRecordError
-from ...journal.records import Done, OperationId, Record, Row, Value, drawn, place_of
+from ...journal.records import Done, Interrupted, OperationId, Record, Row, Value, drawn, place_of
 from ...journal.records import Start as StartRecord
 from ...journals import ConversationRow, Journal
 from ...values import decode_value
@@ -34,6 +34,11 @@ class Stored:
     row: ConversationRow
     records: Sequence[Record] = attrs.field(repr=False)
     rows: Sequence[Row] = attrs.field(repr=False)
+
+    @property
+    def interrupted_by(self) -> int | None:
+        """The row of the interrupt that was ending it."""
+        return next((one.event for one in self.records if isinstance(one, Interrupted)), None)
 
     def may_want(self, event: Press[object] | Submission) -> bool:
         """Whether it may wait for this press or form: that of a message of its own, not answered yet.
