@@ -50,12 +50,14 @@ class Kill:
     Attributes:
         write: at this write, counted from its start; None: after an act.
         durable: that write is durable.
+        stops: it doesn't die then, but stops as a deploy does.
         burst: after this burst of acts,
         steps: and so many steps of the scheduler.
     """
 
     write: int | None = None
     durable: bool = False
+    stops: bool = False
     burst: int = -1
     steps: int = 0
 
@@ -123,6 +125,7 @@ class Deaths:
     def __init__(self, kills: Sequence[Kill]) -> None:
         self._at = [kill for kill in kills if kill.write is not None]
         self._died = trio.Event()
+        self._stops = False
         self.writes = 0
         self.since = 0
         self.kills = 0
@@ -134,11 +137,13 @@ class Deaths:
         self.writes += not mortal.dead
         self.since += not mortal.dead
         kill = self._at.pop(0) if now else None
-        if kill is not None and not kill.durable:
+        if kill is not None and not (kill.durable or kill.stops):
             mortal.die()
         yield
         if kill is not None:
-            mortal.die()
+            self._stops = kill.stops
+            if not kill.stops:
+                mortal.die()
             self._died.set()
 
     @contextmanager
@@ -166,7 +171,11 @@ class Deaths:
         while True:
             await self._died.wait()
             self._died = trio.Event()
-            await self.kill(world)
+            if self._stops:
+                self.since = 0
+                await world.restarts()
+            else:
+                await self.kill(world)
 
     async def kill(self, world: DrivenWorld) -> None:
         self.kills += 1

@@ -1,0 +1,482 @@
+"""Every kind of block in every other, killed and stopped: ``python -m tests.chaos.nested --seeds 10000``.
+
+A program is what an author might write, and some things that no author would: blocks that end by an event, a
+deadline, a time of day, or each other's `cancel`, in shields, nurseries and one another, with events and
+channels between branches. Six kinds of conversations come and go in one chat. Each program is run once
+undisturbed, and then again and again with its process killed, or stopped as a deploy does, at some write of
+its store. What each branch says must be the same each time, but for messages that came twice; nothing hangs,
+no alarm is rung, and what waits in the inbox at the end is what waited there.
+
+So that two runs can be compared at all, nothing hangs on who is faster: people speak at whole rounds of
+time, timers end in between, and work that a step waits for goes on whether the bot lives or not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, TypeAlias, final
+
+import attrs
+import trio
+
+from triobot import Bot, Chat
+from triobot.emulator.person import Person
+from triobot.filters import command, message, text, when
+from triobot.testing import drive, run
+from triobot.testing.chance import seeded
+from triobot.testing.driving import DrivenWorld
+from triobot.wire.events import Event, Message
+
+from .fuzz import Act, Deaths, Kill, _do, _said
+
+Node: TypeAlias = tuple[Any, ...]
+Body: TypeAlias = list[Node]
+
+ROUND: Final = 1_000
+"""Seconds between two things that people do."""
+LEAVES: Final = (
+    *("send", "send", "ask", "ask", "receive", "receive", "choose", "sleep", "sleep", "step", "work", "work"),
+    *("cancel", "set", "set and cancel", "await", "put", "get", "put and cancel", "send"),
+)
+BLOCKS: Final = (
+    *("when", "when", "when", "when", "after", "fail", "at", "scope", "scope", "shield", "shield", "shield"),
+    *("nursery", "nursery", "loop", "finally"),
+)
+LETTERS: Final = "abc"
+
+
+# --- programs
+
+
+@final
+class Maker:
+    """Makes programs of a seed; each node has a number of its own."""
+
+    def __init__(self, seed: str) -> None:
+        self.random = random.Random(seed)
+        self.count = 0
+
+    def body(self, depth: int, size: int | None = None) -> Body:
+        return [self.node(depth) for _ in range(size or self.random.choice((1, 1, 2, 2, 3)))]
+
+    def node(self, depth: int) -> Node:
+        self.count += 1
+        number, r = self.count, self.random
+        # Timers end between two rounds, each at a time of its own.
+        seconds = ROUND * r.choice((0, 0, 1, 2)) + 60 + 3 * (number % 80)
+        if depth <= 0 or r.random() < 0.45:
+            return (r.choice(LEAVES), number, seconds, r.choice(LETTERS))
+        bodies = [self.body(depth - 1) for _ in range(r.choice((1, 1, 2)))]
+        return (r.choice(BLOCKS), number, seconds, r.choice(LETTERS), self.body(depth - 1), bodies)
+
+
+@final
+@attrs.frozen
+class Program:
+    """What runs, and what people do meanwhile, a round after the other."""
+
+    bodies: dict[str, Body]
+    acts: Sequence[Sequence[Act]]
+
+
+def program_of(seed: int) -> Program:
+    maker = Maker(f"nested {seed}")
+    r = maker.random
+    sizes = {"main": 3, "next": 2, "x": 2, "y": 2, "z": 1, "own": 2}
+    bodies = {name: maker.body(4 if name == "main" else 2, size) for name, size in sizes.items()}
+    number = 0
+
+    def word() -> Act:
+        nonlocal number
+        number += 1
+        return f"{r.choice(LETTERS)}{number}"
+
+    acts: list[Sequence[Act]] = [["join"]]
+    for _ in range(r.randrange(4, 11)):
+        special = r.random()
+        if special < 0.75:
+            acts.append([word() for _ in range(r.choice((1, 1, 1, 1, 2, 3)))])
+        else:
+            number += 1
+            acts.append(
+                [r.choice((f"/x {number}", f"/y {number}", f"/y {number}", f"/own {number}", "Yes", "Yes"))]
+            )
+    return Program(bodies, acts)
+
+
+# --- conversations
+
+
+@final
+@attrs.define
+class Jobs:
+    """What goes on outside, whether or not the bot lives: when it ends, by its name."""
+
+    ends: dict[str, float] = attrs.field(factory=lambda: dict[str, float]())
+
+    async def job(self, name: str, seconds: float) -> None:
+        until = self.ends.setdefault(name, trio.current_time() + seconds)
+        if until > trio.current_time():
+            await trio.sleep_until(until)
+        else:
+            await trio.lowlevel.checkpoint()
+
+
+def _letter(letter: str) -> Callable[[Event], bool]:
+    def look(event: Event) -> bool:
+        match event:
+            case Message(content=str() as said):
+                return said.startswith(letter)
+            case _:
+                return False
+
+    return look
+
+
+@final
+class Talk:
+    """One run of a program: what its branches share."""
+
+    def __init__(self, chat: Chat[Any], tag: str, jobs: Jobs) -> None:
+        self.chat = chat
+        self.tag = tag
+        self.jobs = jobs
+        self.scopes: list[Any] = []
+        self.events = [chat.open_event() for _ in range(2)]
+        self.channels = [chat.open_channel(str, capacity) for capacity in range(2)]
+
+
+@final
+class Branch:
+    """One task: what it says has its own numbers."""
+
+    def __init__(self, talk: Talk, path: str = "") -> None:
+        self.talk = talk
+        self.chat = talk.chat
+        self.path = path
+        self.said = 0
+        self.children = 0
+
+    def words(self, what: object) -> str:
+        self.said += 1
+        return f"{self.talk.tag}{self.path}#{self.said}: {what}"
+
+    async def say(self, what: object) -> None:
+        await self.chat.send(self.words(what))
+
+    def child(self) -> Branch:
+        self.children += 1
+        return Branch(self.talk, f"{self.path}/{self.children}")
+
+    async def run(self, body: Body) -> None:
+        for node in body:
+            await self.one(node)
+
+    async def one(self, node: Node) -> None:
+        chat, talk = self.chat, self.talk
+        kind, number, seconds, letter = node[:4]
+        match kind:
+            case "send":
+                await self.say(f"text {number}")
+            case "ask":
+                await self.say(f"heard {await chat.ask(self.words(f'ask {number}'))}")
+            case "receive":
+                heard = await chat.receive(message(str) & when(_letter(letter)))
+                await self.say(f"received {heard.content}")
+            case "choose":
+                question = self.words(f"choose {number}")
+                await self.say(f"chose {await chat.choose(question, {1: 'Yes', 2: 'No'})}")
+            case "sleep":
+                await chat.sleep(seconds)
+            case "step":
+                await chat.step(trio.lowlevel.checkpoint)
+            case "work":
+                self.said += 1
+                await chat.step(talk.jobs.job, f"{talk.tag}{self.path}#{self.said}", seconds)
+            case "cancel" | "set" | "set and cancel":
+                if kind != "cancel":
+                    talk.events[number % 2].set()
+                if kind != "set" and talk.scopes:
+                    talk.scopes[number % len(talk.scopes)].cancel()
+            case "await":
+                await talk.events[number % 2].wait()
+                await self.say(f"told {number}")
+            case "put" | "put and cancel":
+                await talk.channels[number % 2].send(f"value {number}")
+                if kind != "put" and talk.scopes:
+                    talk.scopes[number % len(talk.scopes)].cancel()
+            case "get":
+                await self.say(f"got {await talk.channels[number % 2].receive()}")
+            case _:
+                await self.block(node)
+
+    async def block(self, node: Node) -> None:
+        chat, talk = self.chat, self.talk
+        kind, number, seconds, letter, body, bodies = node
+        match kind:
+            case "when":
+                taken = text() if number % 3 == 0 else message(str) & when(_letter(letter))
+                with chat.move_on_when(taken) as block:
+                    await self.run(body)
+                by = None if block.event is None else block.event.content
+                await self.say(f"block {number} {block.cancelled_caught} {by}")
+            case "after" | "at":
+                there = chat.now() + timedelta(seconds=seconds)
+                with chat.move_on_after(seconds) if kind == "after" else chat.move_on_at(there) as limit:
+                    await self.run(body)
+                await self.say(f"limit {number} {limit.cancelled_caught}")
+            case "fail":
+                try:
+                    with chat.fail_after(seconds):
+                        await self.run(body)
+                except trio.TooSlowError:
+                    await self.say(f"too slow {number}")
+            case "scope":
+                with chat.cancel_scope() as scope:
+                    talk.scopes.append(scope)
+                    try:
+                        await self.run(body)
+                    finally:
+                        talk.scopes.remove(scope)
+                await self.say(f"scope {number} {scope.cancelled_caught}")
+            case "shield":
+                with chat.shield(), chat.move_on_after(seconds):
+                    await self.run(body)
+            case "nursery":
+                async with chat.open_nursery() as nursery:
+                    for each in bodies:
+                        nursery.start_soon(self.child().run, each)
+                    await self.run(body)
+                    if number % 4 == 0:
+                        nursery.cancel()
+                await self.say(f"joined {number}")
+            case "loop":
+                for _ in range(2):
+                    await self.run(body)
+            case "finally":
+                try:
+                    await self.run(body)
+                finally:
+                    with chat.shield(), chat.move_on_after(100):
+                        await self.say(f"bye {number}")
+            case _:
+                raise AssertionError(node)
+
+
+def make_bot(program: Program) -> Bot:
+    """A bot whose routes are one program's."""
+    bot, jobs, bodies = Bot(), Jobs(), program.bodies
+
+    async def talk(chat: Chat[Any], name: str) -> None:
+        # Each run of a route has words of its own: those that started it.
+        event: Any = chat.event
+        branch = Branch(Talk(chat, f"{name} {getattr(event, 'rest', getattr(event, 'content', ''))} ", jobs))
+        await branch.say(f"after {chat.interrupted}")
+        await branch.run(bodies[name])
+        await branch.say("the end")
+
+    @bot.aside
+    async def started(chat: Chat[Any]) -> None:
+        await talk(chat, "z")
+
+    @bot.conversation(command("own"), per="sender")
+    async def own(chat: Chat[Any]) -> None:
+        await talk(chat, "own")
+
+    @bot.conversation
+    async def main(chat: Chat[Any]) -> None:
+        await chat.start(started, key="z")
+        await talk(chat, "main")
+        await chat.continue_as(then)
+
+    @bot.interrupt(command("x"))
+    async def interrupt(chat: Chat[Any]) -> None:
+        await talk(chat, "x")
+
+    @bot.interrupt(command("clear"))
+    async def clear(chat: Chat[Any]) -> None:
+        await chat.send(f"cleared {chat.interrupted}")
+
+    @bot.aside(command("y"))
+    async def beside(chat: Chat[Any]) -> None:
+        await talk(chat, "y")
+
+    @bot.conversation(command("never"))
+    async def then(chat: Chat[Any]) -> None:
+        await talk(chat, "next")
+
+    return bot
+
+
+# --- runs
+
+
+@final
+@attrs.frozen
+class Seen:
+    """What came of a run."""
+
+    said: Sequence[str]
+    waiting: Sequence[str]
+    kills: int
+    writes: int
+    problems: Sequence[str]
+
+
+async def live(program: Program, kills: Sequence[Kill]) -> Seen:
+    """One run."""
+    bot, deaths, problems = make_bot(program), Deaths(kills), list[str]()
+    with deaths.watching():
+        async with drive(bot, attempts=100, replay_check=False) as world, trio.open_nursery() as nursery:
+            person = world.user("Sara")
+            nursery.start_soon(deaths.bring_back, world)
+            inside = False
+            for number, acts in enumerate(program.acts):
+                await trio.sleep_until(ROUND * (number + 1))
+                for act in acts:
+                    inside = await _do(bot, world, person, act, inside=inside, number=number)
+            await world.waits(hours=6)
+            problems += _unrested(bot)
+            await _look(world, person)
+            problems += [f"{alarm.kind}: {alarm.text}" for alarm in world.alarms]
+            world.alarms.clear()
+            waiting = await _waiting(bot)
+            said = _said(world)
+            nursery.cancel_scope.cancel()
+    return Seen(said, waiting, deaths.kills, deaths.writes, problems)
+
+
+async def _look(world: DrivenWorld, person: Person) -> None:
+    """An interrupt ends what goes on, and is the live conversation then."""
+    await person.says("/clear")
+    await world.waits(hours=6)
+
+
+def _unrested(bot: Bot) -> Sequence[str]:
+    assert bot._work is not None
+    lives = list(bot._work.dispatcher._lives.values())
+    there = [one for life in lives for one in life.places.all()]
+    return [f"{one.route.name} hangs" for one in there if not one.quiescent]
+
+
+async def _waiting(bot: Bot) -> Sequence[str]:
+    """What nobody has taken."""
+    assert bot._work is not None
+    rows = await bot._work.dispatcher._services.store.backlog(after=0, limit=100)
+    return [str(row.body) for row in rows]
+
+
+def _branches(said: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in said:
+        found.setdefault(line.partition("#")[0], []).append(line)
+    return found
+
+
+def compare(calm: Seen, shaken: Seen) -> str | None:
+    """The same, but for repeats, in each branch's order: at most one of each lane a kill."""
+    mine, others = _branches(calm.said), _branches(shaken.said)
+    for branch in sorted({*mine, *others}):
+        wanted, said = mine.get(branch, []), others.get(branch, [])
+        if missing := Counter(wanted) - Counter(said):
+            return f"not said: {list(missing)}; new: {list(Counter(said) - Counter(wanted))}"
+        if new := [line for line in said if line not in wanted]:
+            return f"new: {new}"
+        left = iter(said)
+        if not all(any(line == other for other in left) for line in wanted):
+            return f"in another order: {said}"
+    if (more := len(shaken.said) - len(calm.said)) > 2 * shaken.kills:
+        return f"{more} repeats in {shaken.kills} kills"
+    if calm.waiting != shaken.waiting:
+        return f"{shaken.waiting} wait at the end, not {calm.waiting}"
+    return None
+
+
+def kills_of(seed: int, number: int, writes: int) -> Sequence[Kill]:
+    """When the process dies or stops in one of a program's runs."""
+    r = random.Random(f"kills {seed} {number}")
+    times = r.choice((1, 1, 1, 2, 3))
+    return [
+        Kill(
+            r.randrange(max(1, writes) if first == 0 else 12),
+            durable=r.random() < 0.5,
+            stops=r.random() < 0.3,
+        )
+        for first in range(times)
+    ]
+
+
+def check(seed: int, *, runs: int = 4, explain: bool = False) -> str | None:
+    """What is wrong with this program, if anything."""
+    program = program_of(seed)
+
+    def lived(kills: Sequence[Kill]) -> Seen:
+        with seeded(f"nested {seed}"):
+            return run(partial(live, program, kills))
+
+    calm = lived(())
+    if calm.problems:
+        return f"undisturbed: {calm.problems}"
+    for number in range(runs):
+        kills = kills_of(seed, number, calm.writes)
+        shaken = lived(kills)
+        wrong = str(shaken.problems) if shaken.problems else compare(calm, shaken)
+        if wrong is not None:
+            if explain:
+                _explain(program, kills, calm, shaken)
+            return f"run {number}: {wrong}"
+    return None
+
+
+def _explain(program: Program, kills: Sequence[Kill], calm: Seen, shaken: Seen) -> None:
+    import difflib
+
+    for name, body in program.bodies.items():
+        print(name)
+        _show(body, 1)
+    print(*program.acts, *kills, sep="\n")
+    print(*difflib.unified_diff(calm.said, shaken.said, "calm", "shaken", lineterm="", n=100), sep="\n")
+
+
+def _show(body: Body, depth: int) -> None:
+    for node in body:
+        print("  " * depth, *node[:4])
+        if len(node) > 4:
+            _show(node[4], depth + 1)
+            if node[0] == "nursery":
+                for each in node[5]:
+                    print("  " * depth, "child")
+                    _show(each, depth + 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=4, help="disturbed ones of each program")
+    parser.add_argument("--explain", action="store_true", help="show the program and both runs")
+    arguments = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    failures = 0
+    for seed in range(arguments.first, arguments.first + arguments.seeds):
+        try:
+            wrong = check(seed, runs=arguments.runs, explain=arguments.explain)
+        except Exception:
+            wrong = traceback.format_exc()
+        if wrong is not None:
+            failures += 1
+            print(f"seed {seed}: {wrong}", flush=True)
+    print(f"{arguments.seeds} programs, {failures} failures")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
