@@ -117,6 +117,22 @@ async def test_few_are_in_flight_and_few_wait(autojump_clock: Any) -> None:
         assert outbox.statistics().answers_failed == 90
 
 
+@pytest.mark.parametrize(("silent", "within"), [(30, 0.2), (40, 10.2), (60, 10.2)])
+async def test_presses_whose_answers_are_never_taken_hold_the_others_up_shortly(
+    silent: int, within: float, autojump_clock: Any
+) -> None:
+    async def script(operation: Any) -> None:
+        if operation.chat_id >= 10_000:
+            await trio.sleep_forever()
+
+    async with opened(ScriptedPlatform(script)) as outbox:
+        for chat in range(10_000, 10_000 + silent):
+            outbox.press_due(press(str(chat), chat))
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.fail_after(within):
+            assert await outbox.answer(press("quick"), "hello", alert=False)
+
+
 async def test_a_cancelled_answer_that_waited_becomes_a_silent_one(autojump_clock: Any) -> None:
     platform = ScriptedPlatform(delay=1.0)
     async with opened(platform, OutboxRules(answers=AnswerRules(parallel=1))) as outbox:

@@ -34,12 +34,15 @@ class AnswerRules:
         remembered: how many presses are remembered as taken, and how many as answered.
         waiting: how many answers that nobody waits for may wait to be sent.
         parallel: how many are sent at a time.
+        within: seconds after which one that the platform doesn't answer is given up, so that chats whose
+            requests it never answers don't keep the others waiting. It is worth nothing by then.
     """
 
     after: float = 1.0
     remembered: int = 10_000
     waiting: int = 1_000
-    parallel: int = 8
+    parallel: int = 32
+    within: float = 10.0
 
 
 @final

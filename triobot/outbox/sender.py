@@ -295,7 +295,7 @@ class Sender:
     async def perform_aside(self, operation: AnswerCallback) -> None:
         """One attempt outside the lanes, whose success is good news for the breaker."""
         began = trio.current_time()
-        await self._request(operation, self._rules.answer_within)
+        await self._request(operation, min(self._rules.answers.within, self._rules.answer_within))
         self._worked(chat_of(operation.chat_id), began)
 
     async def _ask(self) -> None:
