@@ -18,6 +18,9 @@ AlarmKind: TypeAlias = Literal[
     "answer_unreadable",
     "store_unwritable",
     "inbox_half_full",
+    "backlog",
+    "chat_refused",
+    "request_unreadable",
     "store_restored",
     "amount_mismatch",
     "foreign_payment",
@@ -135,6 +138,21 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Events wait faster than they are handled; half of the room is used.",
         "When it is full, events are refused.",
         "Look for a slow resource or a flood: `triobot status`.",
+    ),
+    "backlog": About(
+        "Something has waited longer than TRIOBOT_BACKLOG_SECONDS: to be sent, or to be handed to its chat.",
+        "Users hear late; nothing is lost.",
+        "`triobot status` shows the queue and the pace: look at the platform, and at this machine's load.",
+    ),
+    "chat_refused": About(
+        "A chat has as many events waiting as one chat may: further ones are answered 503.",
+        "What that user says until its conversation has caught up. Others aren't touched.",
+        "A flood, or a conversation that waits long in a step: `triobot status` counts the refused ones.",
+    ),
+    "request_unreadable": About(
+        "A request with the webhook's secret has a body that nobody can read.",
+        "The event in it, if it is one. It is answered 200, and kept for a look.",
+        "`triobot status` counts them; compare one with the platform's interface, and report it.",
     ),
     "store_restored": About(
         "The bot runs on a backup that was restored.",

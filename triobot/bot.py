@@ -326,6 +326,8 @@ class Bot(Router):
                     media_transport=media,
                     resources=resources,
                     replays=around.replays if around else ReplayCheck(passed=passed) if develops else None,
+                    # A test's platform fails for as long as the test likes.
+                    backlog_seconds=intake.settings.backlog_seconds if around is None else None,
                 ) as self._work,
             ):
                 # Not before: what is started after this one may need what the resources opened.

@@ -171,6 +171,8 @@ class Intake:
         return Pulse(
             working=readiness.ready,
             states=readiness.states,
+            arrived=attrs.asdict(self.inbox.statistics()),
+            send_age=0.0 if work is None else work.outbox.oldest,
             live=0 if work is None else work.dispatcher.live,
             counts={} if work is None else work.dispatcher.counts,
             outbox={} if work is None else attrs.asdict(work.outbox.statistics()),
@@ -373,8 +375,13 @@ async def open_work(
     media_transport: httpx.AsyncBaseTransport | None = None,
     resources: Opened,
     replays: ReplayCheck | None = None,
+    backlog_seconds: float | None = None,
 ) -> AsyncGenerator[Work]:
-    """Handle accepted events while the block runs; then come to rest, within the grace period."""
+    """Handle accepted events while the block runs; then come to rest, within the grace period.
+
+    Args:
+        backlog_seconds: after which a backlog has an alarm; None: it has none.
+    """
     settings, bell = intake.settings, intake.bell
     client = PlatformClient(
         settings.base_url,
@@ -434,6 +441,8 @@ async def open_work(
                     # In this order: what is verified is for somebody who can be brought back.
                     await nursery.start(dispatcher.run)
                     await nursery.start(cashier.run)
+                    if backlog_seconds is not None:
+                        nursery.start_soon(_watch_backlog, intake, work, backlog_seconds)
                     yield work
                     broadcasts.rest()
                     with trio.move_on_after(settings.grace):
@@ -450,6 +459,23 @@ async def open_work(
             # is said again after the next start, answered or not, so there is nothing to wait for.
             if not at_rest:
                 outbox.cut()
+
+
+async def _watch_backlog(intake: Intake, work: Work, most: float) -> None:
+    """Tell when something has waited longer than this for the runtime or the platform."""
+    told = {"sends": False, "events": False}
+    while True:
+        await trio.sleep(most / 4)
+        since = await work.dispatcher.oldest()
+        ages = {
+            "sends": work.outbox.oldest,
+            "events": 0.0 if since is None else (intake.clock.now() - since) / 1000,
+        }
+        for what, age in ages.items():
+            if age > most and not told[what]:
+                text = f"the oldest of the {what} that wait has waited for {age:.0f} s"
+                intake.bell.ring(Alarm("backlog", what, f"{text}: {text_of('backlog', '')}"))
+            told[what] = age > most
 
 
 async def _or_stuck(drain: Callable[[], Awaitable[None]], stuck: Callable[[], bool]) -> bool:

@@ -33,6 +33,7 @@ _VARIABLES: Final = (
     "TRIOBOT_MEDIA_HOSTS",
     "TRIOBOT_DEVELOPMENT",
     "TRIOBOT_RETENTION_DAYS",
+    "TRIOBOT_BACKLOG_SECONDS",
     *(f"TRIOBOT_{name.upper()}" for name in LIMITS),
 )
 
@@ -70,6 +71,8 @@ class Settings:
             requests that nobody could read (``TRIOBOT_RETENTION_DAYS``).
         limits: how much the webhook takes, and how long it waits (each by its own variable, such as
             ``TRIOBOT_CONNECTIONS``).
+        backlog_seconds: an alarm tells when something has waited this long to be sent, or to be handed to its
+            chat (``TRIOBOT_BACKLOG_SECONDS``).
         grace: seconds that a stop gives to what is being done.
         development: tell a developer, in the log, of habits that hurt later (``TRIOBOT_DEVELOPMENT=1``);
             on under ``triobot talk`` and in tests, off when a bot runs in earnest.
@@ -97,6 +100,7 @@ class Settings:
     max_amount: int | None = None
     retention_days: int = 7
     limits: Limits = attrs.field(factory=Limits)
+    backlog_seconds: float = 60.0
     grace: float = 10.0
     allow_insecure: bool = False
     development: bool = False
@@ -116,6 +120,8 @@ class Settings:
             raise ConfigError("the mode of the path to listen on must be from 0 to 0o777")
         if self.tls_key is not None and self.tls_certificate is None:
             raise ConfigError("there is a key for TLS and no certificate: set TRIOBOT_TLS_CERTIFICATE too")
+        if not self.backlog_seconds > 0:
+            raise ConfigError("backlog_seconds must be more than 0")
         if self.grace < 0:
             raise ConfigError("the grace period must not be negative")
 
@@ -164,6 +170,7 @@ def read_environment(environ: Mapping[str, str]) -> Settings:
         development=_variable(environ, "TRIOBOT_DEVELOPMENT") not in (None, "0"),
         limits=_limits(environ),
         retention_days=_days(_variable(environ, "TRIOBOT_RETENTION_DAYS"), defaults.retention_days),
+        backlog_seconds=_seconds(_variable(environ, "TRIOBOT_BACKLOG_SECONDS"), defaults.backlog_seconds),
     )
 
 
@@ -202,6 +209,14 @@ def _mode(text: str | None) -> int | None:
 
 def _listed(text: str | None) -> tuple[str, ...]:
     return tuple(filter(None, re.split(r"[,\s]+", text or "")))
+
+
+def _seconds(text: str | None, default: float) -> float:
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 7:
+        raise ConfigError("TRIOBOT_BACKLOG_SECONDS must be a number of seconds")
+    return float(text)
 
 
 def _days(text: str | None, default: int) -> int:

@@ -15,9 +15,11 @@ import trio.testing
 
 from tests.bot.rig import SECRET, say
 from triobot import Alarm, Bot, Chat, Message, Secret, Settings
+from triobot.conversations import dispatcher
 from triobot.emulator.faults import Fault
-from triobot.filters import message
+from triobot.filters import message, text
 from triobot.testing import drive
+from triobot.testing.virtual import VirtualWallClock
 
 Answer = Callable[[int, str, int], int | httpx.Response]
 """From a chat, a text and how often it was tried, to a status."""
@@ -58,7 +60,7 @@ class Platform:
         return httpx.Response(said, content=json.dumps({"id": 5} if said == 200 else {"error": "told to"}))
 
 
-def make_bot(platform: Platform) -> Bot:
+def make_bot(platform: Platform, clock: VirtualWallClock | None = None) -> Bot:
     """Repeats each text, twice, in a conversation that never ends by itself."""
     settings = Settings(
         token=Secret("t"),
@@ -67,7 +69,7 @@ def make_bot(platform: Platform) -> Bot:
         store="memory:",
         port=0,
     )
-    bot = Bot(settings=settings, transport=httpx.MockTransport(platform.take))
+    bot = Bot(settings=settings, transport=httpx.MockTransport(platform.take), clock=clock)
 
     @bot.conversation(message(str))
     async def twice(chat: Chat[Message[str]]) -> None:
@@ -298,3 +300,54 @@ async def test_a_redirect_is_a_refusal_and_is_never_followed(
     assert platform.hosts == {"127.0.0.1"}
     assert platform.tried[1].count("go a") == 1
     assert platform.texts[1][-2:] == ["stay a", "stay b"]
+
+
+async def test_a_backlog_has_an_alarm_by_age(autojump_clock: trio.testing.MockClock) -> None:
+    """Of what is to be sent; what waits for the conversation's own code is none."""
+    failing: list[bool] = [False]
+    alarms: list[Alarm] = []
+    bot = make_bot(Platform(lambda *_: 503 if failing[0] else 200))
+
+    @bot.interrupt(text("work"))
+    async def works(chat: Chat) -> None:
+        await chat.step(trio.sleep, 200)
+
+    @bot.on_alarm
+    async def hear(alarm: Alarm) -> None:
+        alarms.append(alarm)
+
+    async with bot.running() as intake:
+        await say(intake, 2, "work")
+        await say(intake, 2, "1")
+        await trio.sleep(150)
+        assert alarms == []
+        failing[0] = True
+        await say(intake, 1, "0")
+        await trio.sleep(55)
+        assert alarms == []
+        await trio.sleep(100)
+        assert [(alarm.kind, alarm.key) for alarm in alarms] == [("backlog", "sends")]
+        assert intake.pulse().send_age > 100
+        failing[0] = False
+        await trio.sleep(60)
+        assert intake.pulse().send_age == 0
+
+
+async def test_events_that_are_not_routed_are_a_backlog(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alarms: list[Alarm] = []
+    bot = make_bot(Platform(lambda *_: 200), VirtualWallClock())
+
+    @bot.on_alarm
+    async def hear(alarm: Alarm) -> None:
+        alarms.append(alarm)
+
+    # As if too many conversations were at work, whatever they do.
+    monkeypatch.setattr(dispatcher, "BUSY", -1)
+    async with bot.running() as intake:
+        await say(intake, 1, "0")
+        await trio.sleep(50)
+        assert alarms == []
+        await trio.sleep(100)
+        assert [(alarm.kind, alarm.key) for alarm in alarms] == [("backlog", "events")]

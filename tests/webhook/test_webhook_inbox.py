@@ -8,6 +8,7 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trio.testing import MockClock
 from webhook_rig import START, Clock, FakeStore, as_json, make_rig, text_event
 
 from triobot.errors import StoreFullError
@@ -181,6 +182,27 @@ async def test_one_chat_over_quota_leaves_the_others_alone() -> None:
     assert await rig.inbox.accept("", text_event("2", 7).data) == NoRoom(whole=False)
     assert isinstance(await rig.inbox.accept("", text_event("2", 8).data), Taken)
     assert rig.inbox.statistics().over_quota_chat == 1
+    assert [alarm.kind for alarm in rig.alarms] == ["chat_refused"]
+
+
+@pytest.mark.parametrize("what", ["chat_refused", "request_unreadable"])
+async def test_a_flood_does_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture, autojump_clock: MockClock, what: str
+) -> None:
+    rig = make_rig(quota=Quota(events_per_chat=1))
+    await rig.inbox.accept("", text_event("1", 7).data)
+    body = text_event("2", 7).data if what == "chat_refused" else b"what?"
+    for _ in range(50):
+        await rig.inbox.accept("", body)
+    assert [alarm.kind for alarm in rig.alarms] == [what]
+    assert len(caplog.records) == 1
+    await trio.sleep(61)
+    await rig.inbox.accept("", body)
+    assert [alarm.kind for alarm in rig.alarms] == [what, what]  # the bell says it once an hour
+    assert len(caplog.records) == 2
+    assert "49 like it" in caplog.text
+    counted = rig.inbox.statistics()
+    assert counted.over_quota_chat + counted.unread == 51
 
 
 async def test_half_full_alarms_once_then_everything_is_refused() -> None:

@@ -65,6 +65,10 @@ def _lines(told: Told) -> Iterator[str]:
     yield f"effects of unknown outcome: {told['unknown_effects']}; unreadable requests kept: {told['raw']}"
     if "outbox" in told:
         yield f"outbox: {_numbers(told['outbox'])}"
+        waited = cast("float", told["send_age"])
+        if waited >= 1:
+            yield f"the oldest of what is to be sent has waited for {span(int(waited * 1000))}"
+        yield f"arrived since the start: {_numbers(told['arrived'])}"
         yield f"since the start: {_numbers(told['counts'])}"
     yield f"payments: {_numbers(told['payments'])}"
     if "money" in told:

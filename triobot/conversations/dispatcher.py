@@ -66,6 +66,7 @@ class Dispatcher:
         self._consumption = Consumption(services.store, services.raise_alarm)
         self._timers = Timers(services.clock)
         self._routed_at = 0
+        self._held_up_at: int | None = None
         self._outdated = Outdated(self._consumption)
         self._asked: set[Conversation] = set()
         self._waking = Waking(services.store, services.clock, self.recall, self._consumption.wait_written)
@@ -229,7 +230,9 @@ class Dispatcher:
     async def until_not_too_busy(self) -> None:
         """Wait while too many conversations are at work."""
         while self._busy > BUSY:
+            self._held_up_at = self._held_up_at or self._services.clock.now()
             await self._less_busy.park()
+        self._held_up_at = None
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self._stopping or is_the_ledgers(self._services, row.seq, event):
@@ -293,6 +296,7 @@ class Dispatcher:
 
     def _load(self, life: ChatLife) -> None:
         life.loading = life.behind = True
+        life.loads_at = self._services.clock.now()
         self.room(life)
 
     def recall(self, chat_id: ChatId) -> None:
@@ -525,6 +529,15 @@ class Dispatcher:
     def behind(self) -> bool:
         """Events wait in the inbox only."""
         return self._behind
+
+    async def oldest(self) -> int | None:
+        """Since when, in wall milliseconds, the oldest event waits to be routed or its chat to be read.
+
+        What is routed waits for the conversation's code, and isn't counted.
+        """
+        rows = await self._services.store.backlog(after=self._cursor, limit=1) if self._behind else ()
+        since = [row.at for row in rows] + [life.loads_at for life in self._lives.values() if life.loading]
+        return min([*since, *([] if self._held_up_at is None else [self._held_up_at])], default=None)
 
     @property
     def lag(self) -> int:

@@ -70,6 +70,7 @@ class ChatLife:
         behind: events between the two wait in the inbox.
         jumped: those of them that went ahead of the others.
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
+        loads_at: since when, in wall milliseconds, if it is.
         standing_up: they are yet to stand where they stood; what waits for them has not been looked at.
         kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
@@ -93,6 +94,7 @@ class ChatLife:
         self.jumped: set[int] = set()
         self.house = house
         self.loading = self.standing_up = False
+        self.loads_at = 0
         self.services = self._services = services
         self._table = table
         self._username = username

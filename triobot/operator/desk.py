@@ -63,6 +63,8 @@ class Pulse:
         payments: what happened to payments so far, by the ledger's word.
         alarms: of this run, oldest first.
         states: what `working` follows from, part by part.
+        arrived: what came in so far, by what became of it.
+        send_age: for how many seconds the oldest operation has waited to be sent.
     """
 
     working: bool
@@ -72,6 +74,8 @@ class Pulse:
     alarms: Sequence[Rung]
     payments: Mapping[str, int] = attrs.field(factory=dict[str, int])
     states: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    arrived: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    send_age: float = 0.0
 
 
 @final
@@ -192,6 +196,8 @@ class Desk:
             told |= {
                 "working": pulse.working,
                 "states": dict(pulse.states),
+                "arrived": dict(pulse.arrived),
+                "send_age": pulse.send_age,
                 "live": pulse.live,
                 "counts": dict(pulse.counts),
                 "outbox": dict(pulse.outbox),

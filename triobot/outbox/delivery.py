@@ -148,6 +148,7 @@ class Delivery:
         place: where it waits.
         after: the end of an attempt at an edit of the same message in the lane beside; it is waited for.
         followers: the later edits that wait for the end of this one's attempt, which `landed` tells.
+        since: when its place was taken, in the loop's seconds.
         attempts: how many were begun.
         doubtful: an attempt of what must not repeat may have taken effect, unseen.
         refusal: the 401 or 403 that the breaker is thinking about.
@@ -166,6 +167,7 @@ class Delivery:
     after: trio.Event | None = None
     followers: list[Delivery] = attrs.field(factory=list["Delivery"])
     landed: trio.Event | None = None
+    since: float = 0.0
     attempts: int = 0
     doubtful: bool = False
     refusal: Exception | None = None

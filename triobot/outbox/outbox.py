@@ -212,6 +212,11 @@ class LaneOutbox:
             await self._idle.park()
 
     @property
+    def oldest(self) -> float:
+        """For how many seconds the oldest operation has waited that code awaits; 0 while all is held."""
+        return self._sender.oldest
+
+    @property
     def stuck(self) -> bool:
         """Whether only the platform's recovery would let `drain` come to an end."""
         return self._answers.idle and self._sender.stuck

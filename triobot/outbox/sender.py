@@ -132,6 +132,7 @@ class Sender:
         return place
 
     def _queue(self, delivery: Delivery, urgency: Urgency, now: float) -> Place[Delivery]:
+        delivery.since = delivery.since or now
         delivery.place = self.lanes.queue(delivery.address.lane, delivery, urgency, now)
         return delivery.place
 
@@ -487,6 +488,15 @@ class Sender:
             self._raise_alarm(Alarm("token_refused" if held.sure else "outbox_held", "outbox", text))
 
     # --- looking
+
+    @property
+    def oldest(self) -> float:
+        """How long the oldest operation has waited that code awaits; 0 while everything is held."""
+        if self._breaker.held is not None:
+            return 0.0  # that has an alarm of its own
+        awaited = (Urgency.MONEY, Urgency.REPLY)
+        waiting = [place.work.since for place in self.lanes.places() if place.urgency in awaited]
+        return trio.current_time() - min(waiting) if waiting else 0.0
 
     @property
     def stuck(self) -> bool:

@@ -8,12 +8,14 @@ the same bytes again. Nothing here knows HTTP: `endpoint` turns an outcome into 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias, assert_never, final
+from typing import Final, Literal, Protocol, TypeAlias, assert_never, final
 
 import attrs
 import trio
 
+from ..alarm_kinds import text_of
 from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
 from ..seams import (
     Acceptance,
@@ -38,6 +40,7 @@ from .marks import Marks
 _log: Final = logging.getLogger("triobot.webhook")
 
 _LOOK_SECONDS: Final = 2.0
+_QUIET_SECONDS: Final = 60.0
 
 
 @final
@@ -163,6 +166,7 @@ class Inbox:
         self._marks = Marks(store) if marks is None else marks
         self._claim = claim
         self._half_full = False
+        self._told: dict[str, tuple[float, int]] = {}
         self._failing = False
         self._failed = trio.Event()
         self._accepted = 0
@@ -222,6 +226,8 @@ class Inbox:
             case OverQuota(whole):
                 self._over_quota_whole += whole
                 self._over_quota_chat += not whole
+                if not whole:
+                    self._tell("chat_refused", "refused an event of a chat in which too many wait")
                 return NoRoom(whole)
             case _ as never:
                 assert_never(never)
@@ -316,8 +322,19 @@ class Inbox:
             return self._not_written(error)
         self._works()
         self._unread += 1
-        _log.warning("kept a request of %d bytes that can't be read: %s", len(body), reason)
+        size = f"{len(body)} bytes"
+        self._tell("request_unreadable", f"kept a request of {size} that can't be read: {reason}")
         return Unread()
+
+    def _tell(self, kind: Literal["chat_refused", "request_unreadable"], what: str) -> None:
+        """Alarm and log, once a minute at most: whoever floods must not fill the log."""
+        since, unsaid = self._told.get(kind, (-math.inf, 0))
+        if trio.current_time() < since + _QUIET_SECONDS:
+            self._told[kind] = since, unsaid + 1
+            return
+        self._told[kind] = trio.current_time(), 0
+        _log.warning("%s; and %d like it since the last such line", what, unsaid)
+        self._raise(Alarm(kind, "inbox", text_of(kind, "")))
 
     def _not_written(self, error: StoreError) -> Unwritable:
         self._unwritable += 1
