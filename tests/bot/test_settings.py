@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from triobot import Bot, Secret, Settings
+from triobot import Bot, Chat, Secret, Settings
 from triobot.errors import ConfigError
 from triobot.settings import read_environment
 from triobot.webhook.limits import LIMITS, Limits
@@ -147,3 +147,15 @@ def test_a_variable_that_nobody_reads_is_told(caplog: pytest.LogCaptureFixture) 
     assert "TRIOBOT_TOKN" in caplog.text
     assert "TRIOBOT_TOKEN_FILE" not in caplog.text
     assert "the-token" not in caplog.text
+
+
+def test_media_hosts_reach_the_client() -> None:
+    """What an error names can be set; the client, which knows what a host is, says so."""
+    bot = Bot(settings=Settings(token=Secret("t"), store="memory:", port=0, media_hosts=("files/x",)))
+
+    @bot.conversation
+    async def silent(chat: Chat) -> None:
+        pass
+
+    with pytest.raises(ConfigError, match="media_hosts must hold plain host names"):
+        bot.run()

@@ -35,6 +35,9 @@ _log: Final = logging.getLogger("triobot.http")
 # As many are taken before the others have their turn.
 _AT_ONCE: Final = 32
 _BEHIND: Final = 8
+# Of those whose time is over, so many are closed together, with a pause behind.
+_TOGETHER: Final = 4
+_AT_LEISURE: Final = 0.01
 # How soon to look again, when nobody keeps a full listener waiting.
 _PAUSE: Final = 0.02
 # When descriptors run out, so many are left to the rest of the process; for so long before more are tried.
@@ -271,7 +274,7 @@ class _Server:
         """Close connections that have waited for too long; one task for all, instead of a timer each."""
         while True:
             await trio.sleep(self._limits.idle_seconds / 4)
-            await self._close_waiting()
+            await self._close_waiting(_AT_LEISURE)
 
     async def settle(self) -> None:
         """Give open connections a last moment, then close those that wait for nothing."""
@@ -289,7 +292,7 @@ class _Server:
                 await self._none_left.wait()
             await self._close_waiting()
 
-    async def _close_waiting(self) -> None:
+    async def _close_waiting(self, pause: float = 0.0) -> None:
         now = trio.current_time()
         self._waiting.clear()
         closed = 0
@@ -301,9 +304,10 @@ class _Server:
             ):
                 connection.close()
                 closed += 1
-                if closed % _AT_ONCE == 0:
-                    # Thousands may have come together, and others must not wait until they have left.
-                    await trio.lowlevel.checkpoint()
+                if closed % _TOGETHER == 0:
+                    # Thousands may have come together, and come again once they are closed: nobody else is to
+                    # wait meanwhile. As long as there is room, they do no harm where they are.
+                    await trio.sleep(pause)
 
 
 def allow_descriptors(needed: int) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, assert_never, final
 
+import trio
 from hypercorn.typing import (
     ASGIReceiveCallable,
     ASGISendCallable,
@@ -35,6 +36,8 @@ from .traffic import Traffic
 
 HIDDEN_PATH: Final = "/***"
 """What logs show in place of a path, which may hold the secret or most of it."""
+
+_GIVEN_UP_EVERY: Final = 0.0025
 
 ALIVE_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
@@ -70,6 +73,7 @@ class Endpoint:
         self._prefix = prefix
         self._traffic = Traffic() if traffic is None else traffic
         self._in_hand = 0
+        self._given_up = trio.CapacityLimiter(1)
         self._later = answers.try_later(limits.retry_seconds)
 
     def owns(self, scope: HTTPScope | WebsocketScope) -> bool:
@@ -199,6 +203,9 @@ class Endpoint:
                 await self._refuse(exchange, answers.TOO_LONG, framing)
             case TooSlow():
                 self._traffic.too_slow += 1
+                # Thousands may be over together, and come again once they are told: one after the other.
+                async with self._given_up:
+                    await trio.sleep(_GIVEN_UP_EVERY)
                 # It has had its time: waiting for more of it is what is refused.
                 await exchange.refuse(answers.TOO_SLOW, unread=True, linger=0)
             case Truncated():
