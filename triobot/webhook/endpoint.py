@@ -205,7 +205,8 @@ class Endpoint:
                 self._traffic.too_slow += 1
                 # Thousands may be over together, and come again once they are told: one after the other.
                 async with self._given_up:
-                    await trio.sleep(_GIVEN_UP_EVERY)
+                    if self._given_up.statistics().tasks_waiting:
+                        await trio.sleep(_GIVEN_UP_EVERY)
                 # It has had its time: waiting for more of it is what is refused.
                 await exchange.refuse(answers.TOO_SLOW, unread=True, linger=0)
             case Truncated():
