@@ -16,7 +16,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
@@ -44,7 +44,11 @@ FEW: Final = 500
 MOST: Final = 16
 """Processes at most, unless more are asked for: one has to read for all of them."""
 
+BATCH: Final = 32
+"""Journals that a process is handed at once: on a busy machine each exchange waits for its turn twice."""
+
 Journals: TypeAlias = AsyncGenerator["list[Told]"]
+_Batch: TypeAlias = "list[list[Told]]"
 
 
 class _RunsOnError(BaseException):
@@ -339,26 +343,31 @@ async def _run_beside(
     target: str, processes: int, journals: Journals, add: Callable[[Told, Finding], None]
 ) -> None:
     """Run journals in other processes. Who reads waits while all of them have enough to do."""
-    send, receive = trio.open_memory_channel["list[Told]"](processes)
+    send, receive = trio.open_memory_channel["_Batch"](processes)
     async with trio.open_nursery() as nursery, send:
         async with receive:
             for _ in range(processes):
                 nursery.start_soon(_feed, target, receive.clone(), add)
+        batch: _Batch = []
         async for lines in journals:
-            await send.send(lines)
+            batch.append(lines)
+            if len(batch) == BATCH:
+                await send.send(batch)
+                batch = []
+        if batch:
+            await send.send(batch)
 
 
 async def _feed(
-    target: str, journals: trio.MemoryReceiveChannel[list[Told]], add: Callable[[Told, Finding], None]
+    target: str, batches: trio.MemoryReceiveChannel[_Batch], add: Callable[[Told, Finding], None]
 ) -> None:
-    """Have a process run one journal after the other; another one, if that was the end of it."""
-    async with journals:
-        while True:
+    """Have a process run one batch after the other; another one, if that was the end of it."""
+    left: _Batch | None = []
+    async with batches:
+        while left is not None:
             async with trio.open_nursery() as nursery:
                 child = await nursery.start(_child, target)
-                if not await _feed_one(child, journals, add):
-                    nursery.cancel_scope.cancel()
-                    return
+                left = await _feed_one(child, left, batches, add)
                 nursery.cancel_scope.cancel()
 
 
@@ -375,27 +384,35 @@ async def _child(target: str, task_status: trio.TaskStatus[trio.Process]) -> Non
 
 async def _feed_one(
     child: trio.Process,
-    journals: trio.MemoryReceiveChannel[list[Told]],
+    due: _Batch,
+    batches: trio.MemoryReceiveChannel[_Batch],
     add: Callable[[Told, Finding], None],
-) -> bool:
-    """Feed it until it dies; False if there is nothing more to run."""
-    assert child.stdin is not None
+) -> _Batch | None:
+    """Feed it until it dies; gives what it has not run then, or None if there is nothing more to run."""
     assert child.stdout is not None
     said = bytearray()
     if await _line(child.stdout, said) is None:
         raise ConfigError("a process of its own can't import the bot; `--processes 1` does without")
-    async for lines in journals:
+    while True:
         try:
-            await child.stdin.send_all(json.dumps(lines).encode() + b"\n")
-            answer = await _line(child.stdout, said)
-        except trio.BrokenResourceError:
-            answer = None
-        if answer is None:
-            add(lines[0], Finding("its code ends the process, or takes it down"))
-            return True
-        told = cast("Mapping[str, object]", json.loads(answer))
-        add(lines[0], Finding(**cast("dict[str, object]", told)))  # type: ignore[arg-type]
-    return False
+            due = due or await batches.receive()
+        except trio.EndOfChannel:
+            return None
+        await _send(child, due)
+        for number, (row, *_) in enumerate(due):
+            if (answer := await _line(child.stdout, said)) is None:
+                add(row, Finding("its code ends the process, or takes it down"))
+                return due[number + 1 :]
+            told = cast("Mapping[str, object]", json.loads(answer))
+            add(row, Finding(**cast("dict[str, object]", told)))  # type: ignore[arg-type]
+        due = []
+
+
+async def _send(child: trio.Process, batch: _Batch) -> None:
+    assert child.stdin is not None
+    # Its answers fit into a pipe: it doesn't wait for us while we wait for it.
+    with suppress(trio.BrokenResourceError):  # the answers will tell how far it came
+        await child.stdin.send_all(b"".join(json.dumps(lines).encode() + b"\n" for lines in batch))
 
 
 async def _line(stream: trio.abc.ReceiveStream, said: bytearray) -> bytes | None:
