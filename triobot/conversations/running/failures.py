@@ -12,8 +12,6 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import trio
-
 from ...errors import (
     ConfigError,
     ConversationEndedError,
@@ -122,11 +120,8 @@ async def apologize(conversation: Conversation, words: str) -> None:
     house, chat_id = conversation.house, conversation.life.chat_id
     house.working(1)
     try:
-        # Before that a kill has the conversation fail once more, and say so.
-        await house.wait_written()
+        # At once: it keeps its place before whatever is said next in the chat.
         await conversation.services.outbox.perform(SendMessage(chat_id, words))
-    except trio.ClosedResourceError:
-        return  # the bot stops, and the conversation has not ended yet
     except TriobotError as error:
         log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
         if isinstance(error, NotDeliveredError) and house.stopping:
