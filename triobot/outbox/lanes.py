@@ -74,6 +74,7 @@ def connection_caps(connections: int) -> dict[Urgency, int]:
 
 # Going through an enum itself costs a generator each time, several times for each operation.
 _URGENCIES: Final = tuple(Urgency)
+_PATIENCE: Final = [PATIENCE[urgency] for urgency in Urgency]
 
 
 @final
@@ -152,12 +153,13 @@ class Lanes(Generic[W]):
         self.held = False
         self.queued = 0
         self.in_flight = 0
-        self._caps = share_caps(parallel)
-        self._connection_caps = connection_caps(self.connections)
+        # Lists, by class: an enum's hash is a call of its own.
+        self._caps = [share_caps(parallel)[urgency] for urgency in Urgency]
+        self._connection_caps = [connection_caps(self.connections)[urgency] for urgency in Urgency]
         self._stuck_caps = (max(1, parallel - parallel // 4), max(1, self.connections // 2))
         # Who holds a place, in the order in which they began.
         self._holding: dict[_Lane[W], None] = {}
-        self._held_by = dict.fromkeys(Urgency, 0)
+        self._held_by = [0 for _ in Urgency]
         # Of stuck lanes: places, and how many are in flight.
         self._stuck_holding = self._stuck_flying = 0
         self._stuck_passed = 0
@@ -165,10 +167,10 @@ class Lanes(Generic[W]):
         self._heard_at = float("-inf")
         # The youngest request that has been answered began then.
         self._answered_began = float("-inf")
-        self._passed = dict.fromkeys(Urgency, 0)
+        self._passed = [0 for _ in Urgency]
         self._lanes: dict[Hashable, _Lane[W]] = {}
-        self._ready: dict[Urgency, dict[_Lane[W], None]] = {urgency: {} for urgency in Urgency}
-        self._stuck_ready: dict[Urgency, dict[_Lane[W], None]] = {urgency: {} for urgency in Urgency}
+        self._ready: list[dict[_Lane[W], None]] = [{} for _ in Urgency]
+        self._stuck_ready: list[dict[_Lane[W], None]] = [{} for _ in Urgency]
         self._suspended: dict[_Lane[W], None] = {}
         self._resting: list[tuple[float, int, _Lane[W]]] = []
         self._ticks = count()
@@ -272,7 +274,7 @@ class Lanes(Generic[W]):
         if self.queued and not self.held:
             if self._startable():
                 wakes_at = min(wakes_at, max(now, self.pace.ready_at(now)))
-            elif any(self._ready.values()) or any(self._stuck_ready.values()):
+            elif any(self._ready) or any(self._stuck_ready):
                 wakes_at = min(wakes_at, max(now, self._gives_up_at()))
         return wakes_at
 
@@ -405,7 +407,7 @@ class Lanes(Generic[W]):
     def _choose(self, startable: list[Urgency]) -> Urgency:
         # The least urgent first: it has waited longest for its turn, and takes one only.
         for urgency in reversed(startable):
-            if urgency is not Urgency.MONEY and self._passed[urgency] >= PATIENCE[urgency]:
+            if urgency is not Urgency.MONEY and self._passed[urgency] >= _PATIENCE[urgency]:
                 return urgency
         return startable[0]
 
