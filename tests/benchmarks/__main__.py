@@ -26,7 +26,18 @@ from typing import Any, Final
 import attrs
 import trio
 
-from . import answers, echo, group_commit, memory, outbound, parked_conversations, report, revival, starting
+from . import (
+    answers,
+    attacks,
+    echo,
+    group_commit,
+    memory,
+    outbound,
+    parked_conversations,
+    report,
+    revival,
+    starting,
+)
 from .installing import default_folder
 from .systems import ACKNOWLEDGING, ECHO, FLOOR, INBOUND, TRIOBOT
 
@@ -111,6 +122,13 @@ def measure_parked(size: Size) -> object:
         return trio.run(parked_conversations.measure, many, seconds, Path(folder))
 
 
+async def measure_attacks(size: Size) -> object:
+    if size.small:
+        few = {"silent": 20}
+        return await attacks.measure(rounds=1, seconds=1, kinds=list(few), many=few, on=["triobot"])
+    return await attacks.measure(rounds=min(size.rounds, 3), seconds=15)
+
+
 def _waiting(measure: Callable[[Size], Any]) -> Callable[[Size], object]:
     return lambda size: trio.run(measure, size)
 
@@ -119,6 +137,7 @@ PARTS: Final[dict[str, Callable[[Size], object]]] = {
     "echo": measure_echo,
     "inbound": measure_inbound,
     "ack": measure_ack,
+    "attacks": _waiting(measure_attacks),
     "outbound": measure_outbound,
     "commits": measure_commits,
     "answers": _waiting(measure_answers),

@@ -37,6 +37,22 @@ from .load import SECRET, TOKEN
 from .processes import free_port, take_sides
 
 MANY: Final = {"silent": 3_000, "heads": 3_000, "bodies": 1_500, "strange": 1_500, "busy": 520, "unread": 520}
+ATTACKS: Final = {
+    "none": "none",
+    **{
+        kind: f"{MANY[kind]:,} {words}"
+        for kind, words in {
+            "silent": "silent",
+            "heads": "slow heads",
+            "bodies": "slow bodies",
+            "strange": "slow bodies of strangers",
+            "busy": "busy, kept open",
+            "unread": "that read no answers",
+        }.items()
+    },
+}
+"""What the attacks are called."""
+
 _ROOT: Final = Path(__file__).parents[2]
 _BOT: Final = "tests/benchmarks/peers/triobot_attacked.py"
 _RATE: Final = 20
@@ -247,7 +263,7 @@ async def _round(
             # Before, so that what is measured is not a start.
             await Senders(port).send(seconds / 10)
             with context:
-                await trio.sleep(seconds / 3)
+                await trio.sleep(min(seconds, 10))
                 await senders.send(seconds)
             note(
                 figures,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from .attacks import ATTACKS
 from .drawing import Bar, Panel, draw
 from .figures import Figures, Spread, baseline, ratio
 from .systems import ECHO, INBOUND
@@ -58,6 +59,7 @@ def tables_of(results: Results) -> dict[str, str]:
         "cold": _cold(parts["echo"]),
         "inbound": _by_connections(parts["inbound"], [system.name for system in INBOUND], "aiohttp alone"),
         "ack": _ack(parts["ack"]),
+        "attacks": _attacks(parts["attacks"]),
         "outbound": _outbound(parts["outbound"]["connections"], "connections"),
         "idle": _outbound(parts["outbound"]["idle"], "open, four used"),
         "commits": _commits(parts["commits"]),
@@ -213,6 +215,19 @@ def _outbound(parts: Mapping[str, Mapping[str, Figures]], what: str) -> str:
             for name, figures in table.items()
         ]
     return markdown([what, "", "CPU µs", "in aiohttp's", "a second", "p50 ms", "p99 ms"], rows)
+
+
+def _attacks(parts: Mapping[str, Mapping[str, Figures]]) -> str:
+    rows = [
+        [
+            ATTACKS[kind],
+            server,
+            *(_middle(figures[name], digits) for name, digits in (("p50", 0), ("p99", 0), ("failed", 1))),
+        ]
+        for kind, table in parts.items()
+        for server, figures in table.items()
+    ]
+    return markdown(["attack", "server", "p50 ms", "p99 ms", "failed %"], rows)
 
 
 def _commits(parts: Mapping[str, Figures]) -> str:
