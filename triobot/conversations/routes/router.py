@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Concatenate, Generic, Literal, ParamSpec, TypeAlias, cast, final, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    cast,
+    final,
+    overload,
+)
 
 import attrs
 from typing_extensions import TypeVar
@@ -36,6 +48,10 @@ P = ParamSpec("P")
 
 Handler: TypeAlias = "Callable[Concatenate[Chat[E], P], Awaitable[None]]"
 PerName: TypeAlias = Literal["chat", "sender"]
+
+
+# An aside's filter where none was given: None is a mistake, such as a filter that was not made.
+_ONLY_BY_CODE: Final[Filter[Any]] = nothing()
 
 
 @final
@@ -219,7 +235,7 @@ class Router:
     ) -> Declaration[object]: ...
     def aside(
         self,
-        taken: Handler[object, P] | Filter[E] | None = None,
+        taken: Handler[object, P] | Filter[E] = _ONLY_BY_CODE,
         /,
         *,
         name: str | None = None,
@@ -236,12 +252,12 @@ class Router:
             name, formerly, version, durable: as for `conversation`.
         """
         options = _Options.of(name, formerly, version, durable)
-        if taken is None:
-            return Declaration(self, RouteKind.ASIDE, nothing(), attrs.evolve(options, bare=True))
+        if taken is _ONLY_BY_CODE:
+            return Declaration(self, RouteKind.ASIDE, _ONLY_BY_CODE, attrs.evolve(options, bare=True))
         if isinstance(taken, Filter) or not callable(taken):
             check_filter(taken, "@aside")
             return Declaration(self, RouteKind.ASIDE, taken, options)
-        self._add(RouteKind.ASIDE, taken, nothing(), attrs.evolve(options, bare=True))
+        self._add(RouteKind.ASIDE, taken, _ONLY_BY_CODE, attrs.evolve(options, bare=True))
         return taken
 
     def ignore(self, taken: Filter[object], /) -> None:
