@@ -92,8 +92,9 @@ def _run(seed: int, *, history: bool) -> Seen:
     if chance.random() < 0.2:
         simulator.spawn(shop.operates(START + TROUBLE), platform)
     if chance.random() < 0.15:
-        said = chance.choice((Plain("clock_set_back"), SetForward(0), Plain("stood_still"), Plain("parked")))
-        simulator.spawn(_believes(shop, chance.randrange(TROUBLE), said), platform)
+        after = chance.randrange(TROUBLE)
+        said = (Plain("clock_set_back"), SetForward(0), Plain("stood_still"), Plain("parked"))[after % 4]
+        simulator.spawn(_believes(shop, after, said), platform)
     if chance.random() < 0.15:
         simulator.spawn(_restores(simulator, chance, shop, seen), platform)
     simulator.run(START + TROUBLE + 48 * HOUR)
