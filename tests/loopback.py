@@ -13,10 +13,14 @@ import json
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 from urllib.parse import parse_qs, urlencode
 
 import attrs
 import trio
+
+PATIENCE: Final = 300.0
+"""Seconds after which a test takes something for hung. It bounds no speed: a busy machine takes its time."""
 
 
 class Line:
@@ -93,14 +97,14 @@ class Platform:
         """How many texts were sent."""
         return sum(len(texts) for texts in self.texts.values())
 
-    async def wait_until(self, condition: object, *, within: float = 60) -> None:
+    async def wait_until(self, condition: object, *, within: float = PATIENCE) -> None:
         """Wait until ``condition()`` is true."""
         assert callable(condition)
         with trio.fail_after(within):
             while not condition():
                 await self._arrived.park()
 
-    async def wait_held(self, *, within: float = 60) -> None:
+    async def wait_held(self, *, within: float = PATIENCE) -> None:
         """Wait until an operation of a held chat has come."""
         with trio.fail_after(within):
             while not self._waiting.statistics().tasks_waiting:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cli_rig import Command, child_environment
 
+from tests.loopback import PATIENCE
 from triobot.cli import demo
 
 
@@ -34,7 +35,7 @@ def test_the_demo_runs_from_nothing_and_leaves_nothing(tmp_path: Path) -> None:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
     )
 
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -89,7 +90,7 @@ def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
             env=child_environment(),
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE,
         )
 
     assert ran.returncode == 1

@@ -17,6 +17,7 @@ import pytest
 import trio
 from cli_rig import Command, child_environment
 
+from tests.loopback import PATIENCE
 from triobot.cli.dev import child_environment as environment_of_bot
 from triobot.cli.reloading import can_reload, folder_of
 from triobot.emulator.person import App, connect
@@ -48,7 +49,7 @@ class Dev:
         return cast("dict[str, object]", await self.app.get("bot"))
 
     async def wait_phase(self, phase: str) -> dict[str, object]:
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             while (bot := await self.bot())["phase"] != phase:
                 await trio.sleep(0.05)
         return bot
@@ -56,10 +57,10 @@ class Dev:
     async def ends(self, by: signal.Signals = signal.SIGINT) -> None:
         """Ctrl-C: whatever was done until now is kept. Without it, the command is killed."""
         self.popen.send_signal(by)
-        assert await trio.to_thread.run_sync(partial(self.popen.wait, timeout=20)) == 0
+        assert await trio.to_thread.run_sync(partial(self.popen.wait, timeout=PATIENCE)) == 0
 
     async def wait_log(self, words: str) -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             while words not in self.log.read_text():
                 await trio.sleep(0.05)
 
@@ -89,7 +90,7 @@ async def developing(folder: Path, *arguments: str, port: int = 0, **environ: st
     finally:
         popen.kill()
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(partial(popen.wait, timeout=10))
+            await trio.to_thread.run_sync(partial(popen.wait, timeout=PATIENCE))
         assert popen.stdout is not None
         popen.stdout.close()
 
@@ -115,7 +116,7 @@ async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> No
     ) as dev:
         sara = await dev.app.user("Lena")
         await sara.joins()
-        await sara.sees("Your name?", within=20)
+        await sara.sees("Your name?", within=PATIENCE)
         await sara.says("Lena")
         await sara.sees("Hello, Lena.")
 
@@ -124,7 +125,7 @@ async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> No
         assert killed["pid"] is None
         await sara.says("Are you there?")
         await dev.app.post("bot/restart", {})
-        await sara.sees("Your name?", within=20)
+        await sara.sees("Your name?", within=PATIENCE)
         assert (await dev.wait_phase("running"))["starts"] == 2
 
         if not can_reload():
@@ -138,7 +139,7 @@ async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> No
         running = await dev.wait_phase("running")
         # Until the place in a conversation is kept, what is said afterwards begins it anew.
         await sara.says("Now?")
-        await sara.sees("Who are you?", within=20)
+        await sara.sees("Who are you?", within=PATIENCE)
 
         await dev.ends()
         assert not is_alive(running["pid"])
@@ -157,7 +158,7 @@ async def test_the_order_of_a_set_is_found_out(tmp_path: Path) -> None:
     async with developing(tmp_path, "--no-reload") as dev:
         sara = await dev.app.user("Lena")
         await sara.joins()
-        await sara.sees("You?", within=20)
+        await sara.sees("You?", within=PATIENCE)
         await dev.wait_log("in another process, where sets have another order")
         assert "bot.py:8: conversation bot.hello doesn't repeat itself" in dev.log.read_text()
 
@@ -169,7 +170,7 @@ async def test_a_bot_ends_with_a_dev_that_was_killed(tmp_path: Path) -> None:
     async with developing(tmp_path, "--no-reload") as dev:
         pid = (await dev.wait_phase("running"))["pid"]
         dev.popen.kill()
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             while is_alive(pid):
                 await trio.sleep(0.05)
 

@@ -15,6 +15,7 @@ import trio
 import trio.testing
 from test_cli_dev import Dev, developing
 
+from tests.loopback import PATIENCE
 from triobot.cli.hurrying import HurriedClock, HurriedWallClock
 from triobot.cli.skipped import keep_skipped, read_skipped
 from triobot.emulator.person import AppError
@@ -106,7 +107,7 @@ async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> Non
         lena = await dev.app.user("Lena", irr=5_000)
         await lena.joins()
         await lena.says("/tea")
-        await lena.sees("Milk?", within=20)
+        await lena.sees("Milk?", within=PATIENCE)
         await skip(dev, 44 * 60)
         await lena.sees_nothing(within=0.5)
         await skip(dev, 90)
@@ -120,7 +121,7 @@ async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> Non
         # While nobody is there, time passes all the same.
         await skip(dev, 2 * HOUR)
         await dev.app.post("bot/restart", {})
-        await lena.sees("A day has passed.", within=20)
+        await lena.sees("A day has passed.", within=PATIENCE)
 
         await lena.says("/buy")
         await lena.sees("Tea")
@@ -150,7 +151,7 @@ async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
         lena = await dev.app.user("Lena")
         await lena.joins()
         await lena.says("remind me")
-        await lena.sees("I will.", within=20)
+        await lena.sees("I will.", within=PATIENCE)
         await skip(dev, 23 * HOUR)
         await dev.ends()
 
@@ -158,7 +159,7 @@ async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
         lena = await dev.app.known("Lena")
         await dev.wait_phase("running")
         await skip(dev, 2 * HOUR)
-        await lena.sees("A day has passed.", within=20)
+        await lena.sees("A day has passed.", within=PATIENCE)
 
 
 @pytest.mark.processes
@@ -171,7 +172,7 @@ async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
         lena, mona = await dev.app.user("Lena", irr=5_000), await dev.app.user("Mona")
         for one in (lena, mona):
             await one.joins()
-            await one.sees("Which?", within=20)
+            await one.sees("Which?", within=PATIENCE)
         await lena.says(Image.from_bytes(b"\x89PNG\r\n\x1a\n", "a.png", "look"))
         await dev.app.post("bot/kill", {})
         await dev.wait_phase("killed")
@@ -186,12 +187,12 @@ async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
         await dev.wait_phase("failed")
         (tmp_path / "bot.py").write_text(CHOOSE)
         await dev.app.post("bot/restart", {})
-        await mona.sees("Tea it is.", within=20)
+        await mona.sees("Tea it is.", within=PATIENCE)
         question, picture, *_ = await lena.history()
         assert (question.text, picture.text, (await lena.wallet())["IRR"]) == ("Which?", "look", 5_000)
         assert await lena.opens(picture) == b"\x89PNG\r\n\x1a\n"
         await lena.presses("Coffee")
-        await lena.sees("Coffee it is.", within=20)
+        await lena.sees("Coffee it is.", within=PATIENCE)
         await dev.ends()
 
     # Without its store it is another world, which nobody has joined.
@@ -227,7 +228,7 @@ async def test_what_is_done_right_before_an_end_is_kept(tmp_path: Path) -> None:
         await dev.wait_phase("failed")
         (tmp_path / "bot.py").write_text(CHOOSE)
         await dev.app.post("bot/restart", {})
-        await lena.sees("Which?", within=20)
+        await lena.sees("Which?", within=PATIENCE)
         await dev.app.user("Mona")
         await dev.ends(by=signal.SIGHUP)
 
@@ -275,7 +276,7 @@ def test_a_hurried_clock_wakes_who_sleeps() -> None:
             nursery.start_soon(sleep)
             await trio.testing.wait_all_tasks_blocked()
             clock.hurry(24 * HOUR * 1_000)
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE):
                 await woken.wait()
         assert wall.now() - began >= 24 * HOUR * 1_000
 

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 from cli_rig import Command, child_environment
 
+from tests.loopback import PATIENCE
+
 
 def ask(url: str, headers: dict[str, str], data: bytes | None = None) -> tuple[int, str]:
     """One request, past any proxy."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(urllib.request.Request(url, data, headers), timeout=20) as answer:
+        with opener.open(urllib.request.Request(url, data, headers), timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -47,7 +49,7 @@ def test_it_prints_what_a_client_needs_and_ends_silently(tmp_path: Path) -> None
             known = ask(f"{base}/sendMessage", {**form, "token": "t0ken"}, b"chat_id=1")
             unknown = ask(f"{base}/sendMessage", {**form, "token": "production-token"}, b"chat_id=1")
             emulator.send_signal(signal.SIGINT)
-            _, complaints = emulator.communicate(timeout=20)
+            _, complaints = emulator.communicate(timeout=PATIENCE)
         finally:
             emulator.kill()
 

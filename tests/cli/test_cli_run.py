@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from cli_rig import Command, child_environment
 
+from tests.loopback import PATIENCE
 from triobot.cli.run import inherited_socket
 from triobot.errors import ConfigError
 from triobot.store.lock import take_lock
@@ -131,11 +132,11 @@ def test_it_serves_an_inherited_socket_and_stops_at_a_signal(hello: Path) -> Non
             text=True,
         ) as bot:
             try:
-                with socket.create_connection(listening.getsockname(), timeout=20) as caller:
+                with socket.create_connection(listening.getsockname(), timeout=PATIENCE) as caller:
                     caller.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                     answer = caller.recv(1000)
                 bot.terminate()
-                output, _ = bot.communicate(timeout=20)
+                output, _ = bot.communicate(timeout=PATIENCE)
             finally:
                 bot.kill()
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from cli_rig import child_environment
 
+from tests.loopback import PATIENCE
+
 BOT = """
 from enum import Enum
 import attrs
@@ -44,7 +46,7 @@ def test_a_whole_order_can_be_typed(tmp_path: Path) -> None:
         input="\n".join([*typed, "!quit"]) + "\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from tests.loopback import Line, Users
+from tests.loopback import PATIENCE, Line, Users
 from tests.processes.process import (
     ROOT,
     SECRET,
@@ -115,7 +115,7 @@ class Market:
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait until another process has done something."""
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE):
         while not await condition():
             await trio.sleep(0.02)
 

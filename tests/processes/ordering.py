@@ -68,7 +68,7 @@ class Customer:
 
     async def _sees(self, beginning: str) -> None:
         texts = self.platform.texts[self.chat]
-        await self.platform.wait_until(lambda: bool(texts) and texts[-1].startswith(beginning), within=300)
+        await self.platform.wait_until(lambda: bool(texts) and texts[-1].startswith(beginning))
 
     async def _post(self, body: bytes) -> None:
         """As the platform does: again and again, until it is answered."""
@@ -125,7 +125,6 @@ async def order_all(
                     for moment in moments:
                         await platform.wait_until(
                             lambda moment=moment: platform.total >= moment,
-                            within=300,
                         )
                         await process.kill()
                         output += process.output

@@ -18,6 +18,8 @@ import attrs
 import pytest
 import trio
 
+from tests.loopback import PATIENCE
+
 ROOT = Path(__file__).parent.parent.parent
 BOTS = Path(__file__).parent / "bots.py"
 SECRET = "process-test-secret-0123456789"
@@ -55,7 +57,7 @@ class BotProcess:
         """SIGKILL: nothing of it runs on."""
         killed = self.kill_now()
         await self.wait()
-        with trio.fail_after(30):
+        with trio.fail_after(PATIENCE):
             while any(map(lives, killed)):
                 await trio.sleep(0.005)
 
@@ -71,7 +73,7 @@ class BotProcess:
 
     async def wait(self) -> int:
         """Wait for its end."""
-        with trio.fail_after(30):
+        with trio.fail_after(PATIENCE):
             return await trio.to_thread.run_sync(self.popen.wait, abandon_on_cancel=True)
 
     @property
@@ -177,7 +179,7 @@ async def get(port: int, path: str) -> bytes:
 
 async def _until_ready(popen: subprocess.Popen[bytes], port: int, path: str, ready: bytes) -> None:
     # The socket takes connections before the bot does: the first answer is what tells.
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE):
         while popen.poll() is None:
             with trio.move_on_after(1), contextlib.suppress(OSError, trio.BrokenResourceError):
                 if ready in await get(port, path):
@@ -213,4 +215,4 @@ async def running_bot(
             yield process, sock.getsockname()[1]
         finally:
             process.kill_now()
-            await trio.to_thread.run_sync(partial(process.popen.wait, timeout=10))
+            await trio.to_thread.run_sync(partial(process.popen.wait, timeout=PATIENCE))

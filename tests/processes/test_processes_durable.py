@@ -46,11 +46,11 @@ async def test_three_blocks_one_of_which_ends_while_nobody_runs(tmp_path: Path) 
             try:
                 async with users.connect() as line:
                     assert await users.post(line, text_event(7, "hi"), close=True) == 200
-                await platform.wait_until(lambda: any(text.startswith("inner") for text in texts), within=60)
+                await platform.wait_until(lambda: any(text.startswith("inner") for text in texts))
                 await process.kill()
                 await trio.sleep(TIMEOUTS["middle"])
                 process = await start_bot("timed", platform=platform.url, store=store, sock=sock)
-                await platform.wait_until(lambda: any(text.startswith("outer") for text in texts), within=60)
+                await platform.wait_until(lambda: any(text.startswith("outer") for text in texts))
                 assert await process.stop() == 0
             finally:
                 process.popen.kill()

@@ -45,7 +45,7 @@ async def test_an_equal_word_after_a_kill_is_handled(tmp_path: Path, stack: Stac
 
                 await say("yes")
 
-                await platform.wait_until(lambda: heard(platform, "order: Size of"), within=20)
+                await platform.wait_until(lambda: heard(platform, "order: Size of"))
                 assert await process.stop() == 0
             finally:
                 process.popen.kill()

@@ -14,7 +14,7 @@ import attrs
 import pytest
 import trio
 
-from tests.loopback import Platform, Users, open_platform
+from tests.loopback import PATIENCE, Platform, Users, open_platform
 from tests.processes.process import ROOT, SECRET, BotProcess, environment, get, listen
 
 pytestmark = pytest.mark.processes
@@ -108,13 +108,13 @@ async def test_who_kills_the_process_is_parked_and_the_others_are_served(tmp_pat
                 await say(3, "eat")
                 for chat in innocent:
                     await say(chat, "two")
-                await platform.wait_until(lambda: saw([1], "1"), within=120)
-                await platform.wait_until(lambda: saw(innocent, "1", "2"), within=120)
+                await platform.wait_until(lambda: saw([1], "1"))
+                await platform.wait_until(lambda: saw(innocent, "1", "2"))
                 await _until(lambda: all(GUILTY.format(name) in _said(there) for name in KILLERS))
                 starts = there.starts
                 for chat in innocent:
                     await say(chat, "three")
-                await platform.wait_until(lambda: saw(innocent, "1", "2", "3"), within=30)
+                await platform.wait_until(lambda: saw(innocent, "1", "2", "3"))
                 assert there.starts == starts
                 nursery.cancel_scope.cancel()
     for name in ("count", "greedy"):
@@ -131,7 +131,7 @@ def _said(there: Supervisor) -> str:
 
 async def _until(condition: object) -> None:
     assert callable(condition)
-    with trio.fail_after(120):
+    with trio.fail_after(PATIENCE):
         while not condition():
             await trio.sleep(0.1)
 

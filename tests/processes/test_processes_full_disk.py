@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.loopback import Users, open_platform
+from tests.loopback import PATIENCE, Users, open_platform
 from tests.processes.process import (
     SECRET,
     BotProcess,
@@ -83,7 +83,7 @@ async def test_a_full_disk_refuses_events_and_loses_none(disk: Path, tmp_path: P
 
                 filler.unlink()
                 # By itself: whoever heeds the page sends no event before.
-                with trio.fail_after(10):
+                with trio.fail_after(PATIENCE):
                     while b" 200 " not in await get(port, "/readyz"):
                         await trio.sleep(0.1)
             async with users.connect() as line:
@@ -129,7 +129,7 @@ async def test_stopping_on_a_full_disk_is_clean(disk: Path, tmp_path: Path) -> N
                 filler = fill(disk)
                 while await users.say(line, 2, "x" * 3000) == 200:
                     pass
-            with trio.fail_after(25):
+            with trio.fail_after(PATIENCE):
                 assert await process.stop() == 0
             filler.unlink()
             process = await start_bot("bot", platform=platform.url, store=disk / "bot.db", sock=sock)

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 import trio
 
-from tests.loopback import Users, open_platform, text_event
+from tests.loopback import PATIENCE, Users, open_platform, text_event
 from tests.processes.process import ROOT, SECRET, get, running_bot
 
 pytestmark = pytest.mark.processes
@@ -114,12 +114,12 @@ async def test_hostile_bodies_among_good_ones_harm_nobody(tmp_path: Path) -> Non
             async def be_good(chat: int) -> None:
                 async with users.connect() as line:
                     for number in range(40):
-                        with trio.fail_after(5):
+                        with trio.fail_after(PATIENCE):
                             assert await users.say(line, chat, str(number)) == 200
 
             async def be_bad() -> None:
                 for name in order.sample(sorted(HOSTILE), len(HOSTILE)):
-                    with trio.fail_after(20):
+                    with trio.fail_after(PATIENCE):
                         statuses[name].add(await status_of(port, HOSTILE[name][0]))
 
             async with trio.open_nursery() as nursery:
@@ -189,7 +189,7 @@ async def test_slow_and_truncated_senders_keep_nobody_waiting(
                 await trio.sleep(0.5)
                 async with users.connect() as line:
                     for number in range(20):
-                        with trio.fail_after(3):
+                        with trio.fail_after(PATIENCE):
                             assert await users.say(line, 1, str(number)) == 200
                 await platform.wait_until(lambda: platform.total == 20)
                 assert process.resident < 250_000_000
@@ -236,7 +236,7 @@ async def test_descriptors_that_run_out_cost_no_event_and_few_lines(tmp_path: Pa
             _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (_open_files(pid) + 60, hard))
             async with attacked("silent", 300, port):
-                with trio.fail_after(30):
+                with trio.fail_after(PATIENCE):
                     while "can be taken now" not in process.output:
                         await trio.sleep(0.05)
                 await _ten_are_heard(users)
@@ -255,14 +255,14 @@ async def _ten_are_heard(users: Users) -> None:
             async with users.connect() as line:
                 assert await users.say(line, number, "hello") == 200
 
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(say, 1)
             nursery.start_soon(say, 6)
 
 
 async def _until_full(pid: int) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE):
         while _open_files(pid) < PLACES:
             await trio.sleep(0.05)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.loopback import Platform, Users, open_platform
+from tests.loopback import PATIENCE, Platform, Users, open_platform
 from tests.processes.process import (
     SECRET,
     TOKEN,
@@ -113,7 +113,7 @@ async def test_a_site_that_gets_sigterm_in_the_middle_of_a_send_finishes_it(tmp_
 async def test_two_workers_on_one_store_say_what_is_wrong_and_end(tmp_path: Path) -> None:
     """Each would be a bot of its own: one line says so, and nothing starts again and again."""
     async with open_platform() as platform:
-        with listen() as sock, trio.fail_after(25):
+        with listen() as sock, trio.fail_after(PATIENCE):
             # Whether the first worker was ready before the second one gave up is a matter of luck.
             try:
                 process = await start("tests.processes.bots:bot.asgi", tmp_path, platform, sock, "-w", "2")

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests.loopback import PATIENCE
 from tests.processes.market import Market, open_market, until
 from tests.processes.process import Stack, on_both_stacks
 from triobot.emulator.person import Person
@@ -66,7 +67,7 @@ async def test_killed_between_the_platform_s_verified_and_our_record(
         assert json.loads(said)["status"] == "verified"
         assert await market.states() == ["verifying"]
         await start_again(market)
-        await ali.sees("Here it is.", within=60)
+        await ali.sees("Here it is.", within=PATIENCE)
         await until(lambda: are(market, "settled"))
         assert len(market.baked) == 1
         assert (await ali.wallet())["IRR"] == 300_000
@@ -83,7 +84,7 @@ async def test_killed_inside_the_aside(tmp_path: Path) -> None:
         await until(lambda: baked(market, 1))
         assert await market.states() == ["delivered"]
         await start_again(market)
-        await ali.sees("Late, but here.", within=60)
+        await ali.sees("Late, but here.", within=PATIENCE)
         await until(lambda: are(market, "settled"))
         first, second = market.baked
         assert first == second
@@ -122,7 +123,7 @@ async def test_whoever_forges_callbacks_without_a_number_moves_nothing(tmp_path:
         assert await market.states() == ["open"]
         assert market.baked == []
         await ali.pays()
-        await ali.sees("Here it is.", within=60)
+        await ali.sees("Here it is.", within=PATIENCE)
         assert len(market.baked) == 1
 
 
@@ -144,7 +145,7 @@ async def test_whoever_forges_callbacks_with_a_number_gets_nothing(tmp_path: Pat
         assert set(await market.states()) <= {"open", "check", "verifying"}
         await ali.pays()  # and the platform's word about it is lost
         await forge(market, (event(ali.chat_id, "payCallback", said(number, code)) for code in (1001, 1003)))
-        await ali.sees("Here it is.", within=60)
+        await ali.sees("Here it is.", within=PATIENCE)
         await until(lambda: are(market, "settled"))
         await forge(market, forgeries([number], [ali.chat_id, ali.chat_id + 1]))
         assert await market.states() == ["settled"]
