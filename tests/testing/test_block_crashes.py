@@ -258,3 +258,49 @@ async def test_what_waits_for_a_conversation_is_not_for_an_aside(autojump_clock:
         await sara.sees("aside more")
         await world.waits(seconds=LONG)
         await sara.sees("got a1")
+
+
+@pytest.mark.parametrize("taken", ["by the conversation", "by a block", "by nobody"])
+@happenings
+async def test_an_event_that_a_block_gave_back_before(
+    autojump_clock: object, taken: str, how: str, last: str
+) -> None:
+    """Once the block has been left, its event waits for others, however often the conversation comes back."""
+    bot = Bot()
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        with chat.move_on_after(1), chat.move_on_when(text()), chat.shield():
+            await chat.step(slow)
+        await chat.send("left")
+        await chat.sleep(2 * LONG)
+        if taken == "by the conversation":
+            await chat.send(f"got {(await chat.receive(text())).content}")
+        elif taken == "by a block":
+            with chat.move_on_when(text()) as block:
+                await chat.ask("never")
+            assert block.event is not None
+            await chat.send(f"block {block.event.content}")
+        await chat.sleep(LONG)
+
+    @bot.conversation(text())
+    async def other(chat: Chat) -> None:
+        await chat.send(f"other {getattr(chat.event, 'content', None)}")
+
+    async with drive(bot, replay_check=False) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.says("/go")
+        await sara.says("b1")
+        await world.waits(seconds=LONG + 10)
+        await happens(world, how, bot, ChatId(sara.chat_id))
+        await world.waits(seconds=2 * LONG)
+        await happens(world, last, bot, ChatId(sara.chat_id))
+        await world.waits(seconds=2 * LONG)
+        await sara.says("end")
+        await world.waits(seconds=1)
+        said = [seen.text for seen in await sara.history() if seen.from_bot]
+        assert bot.statistics().store.inbox == 0
+
+    whose = {"by the conversation": "got b1", "by a block": "block b1", "by nobody": "other b1"}
+    assert said == ["left", whose[taken], "other end"]

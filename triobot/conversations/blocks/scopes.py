@@ -149,7 +149,10 @@ class Scope(Generic[E_co]):
         event, seq, at, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.value)
         ended = self._scope.cancelled_caught
         if not (ended or failed):
-            if not there.replaying:
+            if there.replaying:
+                # It was given back then, too: whoever took it since will say so, or it is still to be routed.
+                there.life.house.release(seq)
+            else:
                 there.life.give_up(there, Delivery(seq, event, at))
             return
         if ended:
