@@ -28,7 +28,7 @@ from triobot import Bot
 from triobot.emulator.people import ImpossibleActError
 from triobot.emulator.person import AppError, Person
 from triobot.errors import ConfigError, StoreFullError
-from triobot.seams import Acceptance, Arrival, Write
+from triobot.seams import Acceptance, Accepted, Arrival, Write
 from triobot.testing import drive, run
 from triobot.testing.chance import seeded
 from triobot.testing.driving import DrivenWorld
@@ -129,6 +129,7 @@ class Deaths:
         self.writes = 0
         self.since = 0
         self.kills = 0
+        self.came: list[float] = []
 
     @contextmanager
     def at_a_write(self, store: MortalStore) -> Generator[None]:
@@ -153,7 +154,10 @@ class Deaths:
 
         async def dying_accept(store: MortalStore, arrival: Arrival, **more: Any) -> Acceptance:
             with deaths.at_a_write(store):
-                return await accept(store, arrival, **more)
+                accepted = await accept(store, arrival, **more)
+            if isinstance(accepted, Accepted) and not arrival.once:
+                deaths.came.append(trio.current_time())
+            return accepted
 
         async def dying_commit(store: MortalStore, *writes: Write) -> None:
             with deaths.at_a_write(store):
