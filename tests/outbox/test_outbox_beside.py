@@ -14,6 +14,7 @@ from triobot.errors import ForbiddenError
 from triobot.outbox import open_outbox
 from triobot.outbox.lanes import NEVER
 from triobot.seams import Urgency
+from triobot.wire.markup import CallbackButton, InlineKeyboard
 from triobot.wire.operations import EditMessage, SendMessage
 
 BESIDE = Urgency.BESIDE
@@ -89,6 +90,31 @@ async def test_an_edit_that_code_awaits_waits_for_one_in_flight(failure: Any, au
     (_, first), (at, second) = platform.seen
     assert (first.content, second.content, at) == ("over", "new", 2.0)
     assert outbox.statistics().lanes == 0
+
+
+@pytest.mark.parametrize("failure", [broken, unknown, forbidden, None])
+@pytest.mark.parametrize("waits", [0.0, 1.0])
+async def test_an_edit_of_the_buttons_only_keeps_the_text_that_was_to_come(
+    failure: Any, waits: float, autojump_clock: Any
+) -> None:
+    """Whether the text's edit waits beside, is in flight, or has failed."""
+    fail = [failure]
+
+    async def script(operation: Any) -> None:
+        if isinstance(operation, EditMessage) and fail and (error := fail.pop()) is not None:
+            raise error(operation)
+
+    again = InlineKeyboard(((CallbackButton("Again", "b1"),),))
+    platform = ScriptedPlatform(script, delay=2.0)
+    async with opened(platform) as outbox, trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: outbox.perform(EditMessage(1, 5, "over"), urgency=BESIDE))
+        await trio.testing.wait_all_tasks_blocked()
+        await trio.sleep(waits)
+        await outbox.perform(EditMessage(1, 5, None, again))
+        await outbox.drain()
+    edits = [edit for edit in platform.took_effect if isinstance(edit, EditMessage)]
+    assert [edit.content for edit in edits if edit.content is not None] == ["over"]
+    assert edits[-1].inline_keyboard == again
 
 
 async def test_one_that_is_cancelled_while_it_waits_leaves_the_other_as_it_was(autojump_clock: Any) -> None:

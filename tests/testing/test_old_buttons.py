@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from triobot import Bot, Chat
+from triobot import Bot, Buttons, Chat
 from triobot.emulator.faults import Fault
 from triobot.filters import command, text
 from triobot.testing import drive
@@ -69,3 +69,26 @@ async def test_nor_for_a_paid_button(autojump_clock: object) -> None:
         world.faults.clear()
         await world.waits(seconds=300)
         assert [seen.buttons for seen in await ali.history() if seen.text == "Pizza"] == [()] * 3
+
+
+async def test_new_buttons_right_behind_a_live_block_keep_its_last_text(autojump_clock: object) -> None:
+    """That text goes beside what the chat is told; an edit of the buttons only brings none."""
+    bot = Bot()
+
+    @bot.conversation(text("go"))
+    async def work(chat: Chat) -> None:
+        async with chat.live("Working") as live:
+            await chat.sleep(5)
+            live.show("Done: 42")
+        await chat.edit(live.sent, buttons=Buttons({"again": "Again"}))
+        await chat.send("Bye.")
+
+    async with drive(bot) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.says("go")
+        await sara.sees("Bye.", within=20)
+        await world.waits(seconds=5)
+        (shown,) = [seen for seen in await sara.history() if seen.text in ("Working", "Done: 42")]
+        assert shown.text == "Done: 42"
+        assert shown.buttons == (("Again",),)

@@ -145,7 +145,8 @@ class Chat(Blocks, Generic[E_co]):
         check_edit(sent, content, buttons)
         keyboard = inline_of(buttons)
         operation = EditMessage(sent.chat_id, sent.message_id, content, keyboard)
-        self._conversation.touch(sent.message_id)
+        if content is not None:
+            self._conversation.touch(sent.message_id)
         await self._conversation.perform(operation)
 
     async def delete(self, sent: Sent) -> None:

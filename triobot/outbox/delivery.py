@@ -196,6 +196,10 @@ class Delivery:
 
     def follow(self, earlier: Delivery) -> None:
         """Stand for an earlier edit of the same message, which is not sent again."""
+        own, former = self.call.operation, earlier.call.operation
+        if isinstance(own, EditMessage) and isinstance(former, EditMessage) and own.content is None:
+            # It changes the buttons only: what was to be shown above them is still to come.
+            self.call.operation = attrs.evolve(own, content=former.content)
         for call in earlier.calls:
             call.delivery = self
         self.calls[:0] = earlier.calls

@@ -125,11 +125,16 @@ class Sender:
             place = self._queue(Delivery(address), urgency, now)
         place.work.join(call)
         if after is not None:
-            if after.landed is None:
-                after.landed = trio.Event()
-            after.followers.append(place.work)
-            place.work.after = after.landed
+            self._let_wait(place.work, after)
         return place
+
+    def _let_wait(self, later: Delivery, earlier: Delivery) -> None:
+        """Send an edit only when the attempt at an earlier one of the same message has ended."""
+        if later.after is None:
+            if earlier.landed is None:
+                earlier.landed = trio.Event()
+            earlier.followers.append(later)
+            later.after = earlier.landed
 
     def _queue(self, delivery: Delivery, urgency: Urgency, now: float) -> Place[Delivery]:
         delivery.since = delivery.since or now
@@ -148,14 +153,19 @@ class Sender:
         Returns: the one that is in flight there, which has to be waited for.
         """
         after: Delivery | None = None
+        moved: list[Delivery] = []
         for earlier in list(self._edits(address.beside.lane, edit)):
             assert earlier.place is not None
             if self.lanes.withdraw(earlier.place, now):
                 self._cleared(earlier.place)
                 earlier.address, earlier.attempts = address, 0
                 self._queue(earlier, urgency, now)
+                moved.append(earlier)
             else:
                 after = earlier
+        if after is not None:
+            for earlier in moved:
+                self._let_wait(earlier, after)
         return after
 
     def abandon(self, call: Call) -> None:
