@@ -257,7 +257,7 @@ async def open_intake(
         StoreLockedError: another process has the store.
     """
     async with _opened_store(settings, clock, around) as store:
-        secrets, until = await webhook_secrets(settings, store, clock.now())
+        secrets, untils = await webhook_secrets(settings, store, clock.now())
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
         jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
         timepiece = Timepiece(clock, jumped=jumped)
@@ -267,8 +267,8 @@ async def open_intake(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(intake.bell.keep_telling, store, timepiece)
             nursery.start_soon(intake.inbox.run)
-            if until is not None:
-                nursery.start_soon(_forget_former, secrets, until, timepiece)
+            if untils:
+                nursery.start_soon(_forget_former, secrets, untils, timepiece)
             place = socket_path(settings.store)
             if around is None and place is not None:
                 desk = Desk(
@@ -328,41 +328,50 @@ def _opened_store(
     return open_store(settings.store, stamp=stamp, clock=clock, retention=retention)
 
 
-async def webhook_secrets(settings: Settings, store: Store, now: int) -> tuple[Secrets, int | None]:
+async def webhook_secrets(settings: Settings, store: Store, now: int) -> tuple[Secrets, Sequence[int]]:
     """The secrets of the webhook's address: those that are set, else what the store keeps.
 
     Returns:
-        Them, and until when those besides the current one are accepted; None: for good, or there are none.
+        Them, and until when those behind the current one are accepted; nothing: for good, or there are none.
     """
     if settings.webhook_secret is not None:
-        return Secrets.parse(settings.webhook_secret.reveal()), None
+        return Secrets.parse(settings.webhook_secret.reveal()), ()
     kept = await store.setting(_SECRET)
     if kept is None:
         kept = Secrets.generate().current
         await store.commit(PutSetting(_SECRET, kept))
-    former, _, until = (await store.setting(_FORMER_SECRET) or "").partition(" ")
-    if former and int(until) > now:
-        return Secrets.parse(f"{kept} {former}"), int(until)
-    return Secrets.parse(kept), None
+    former = [(secret, until) for secret, until in await _former_secrets(store) if until > now]
+    return Secrets.parse(" ".join([kept, *(secret for secret, _ in former)])), [until for _, until in former]
 
 
 async def renew_webhook_secret(store: Store, until: int) -> None:
-    """Have the store keep a new secret; the one before is accepted until that moment, too."""
+    """Have the store keep a new secret; the ones before are accepted until that moment at most, too.
+
+    A second renewal leaves the first one's overlap as it is: the platform may still use that address.
+    """
     kept = await store.setting(_SECRET)
+    former = [] if kept is None else [(kept, until), *await _former_secrets(store)]
     await store.commit(
         PutSetting(_SECRET, Secrets.generate().current),
-        PutSetting(_FORMER_SECRET, "" if kept is None else f"{kept} {until}"),
+        PutSetting(_FORMER_SECRET, " ".join(f"{secret} {min(until, own)}" for secret, own in former)),
     )
 
 
-async def _forget_former(secrets: Secrets, until: int, clock: WallClock) -> None:
-    # In pieces, since the time of day may be set.
-    left = until - clock.now()
-    while left > 0:
-        await trio.sleep(min(left / 1_000, 3_600))
+async def _former_secrets(store: Store) -> list[tuple[str, int]]:
+    """The secrets before the current one, the newest first, and until when each is accepted."""
+    words = (await store.setting(_FORMER_SECRET) or "").split()
+    return [(secret, int(until)) for secret, until in zip(words[::2], words[1::2], strict=True)]
+
+
+async def _forget_former(secrets: Secrets, untils: Sequence[int], clock: WallClock) -> None:
+    for until in reversed(untils):
+        # In pieces, since the time of day may be set.
         left = until - clock.now()
-    secrets.forget_former()
-    log.info("the webhook's former secret is not accepted any more")
+        while left > 0:
+            await trio.sleep(min(left / 1_000, 3_600))
+            left = until - clock.now()
+        secrets.forget_oldest()
+        log.info("a former secret of the webhook is not accepted any more")
 
 
 @asynccontextmanager

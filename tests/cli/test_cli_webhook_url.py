@@ -122,6 +122,27 @@ async def test_a_bot_that_runs_ends_the_overlap_by_itself(
         assert intake.secrets.matches(intake.secrets.current)
 
 
+async def test_a_second_renewal_leaves_the_overlap_of_the_first(
+    hello: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The platform uses the address of the first secret until the operator has registered another."""
+    place = f"sqlite:{hello.parent}/bot.db"
+    settings = Settings(token=Secret("a-token-of-tests"), store=place)
+    clock = Wall()
+    used = [(await accepted(place)).current]
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+    for hours in (24, 48, None, 1):
+        async with open_store(place, stamp=stamp, clock=clock, visit=True) as store:
+            if hours is not None:
+                await renew_webhook_secret(store, clock.now() + hours * 3_600_000)
+        used.append((await accepted(place)).current)
+
+    async with open_intake(settings, clock) as intake:
+        assert all(map(intake.secrets.matches, used))
+        await trio.sleep(1.5 * 3_600)
+        assert [intake.secrets.matches(one) for one in used] == [False, False, False, False, True]
+
+
 class Wall:
     """The time of day goes with the virtual clock."""
 

@@ -64,9 +64,9 @@ class Secrets:
         """Draw a new one, of 192 bits, from the system's generator."""
         return Secrets((system.token_urlsafe(24),))
 
-    def forget_former(self) -> None:
-        """Accept the current one only, from now on."""
-        object.__setattr__(self, "_digests", self._digests[:1])
+    def forget_oldest(self) -> None:
+        """Accept the oldest one no longer; the current one stays."""
+        object.__setattr__(self, "_digests", self._digests[: max(1, len(self._digests) - 1)])
 
     @property
     def current(self) -> str:
