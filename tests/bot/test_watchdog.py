@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import socket
+import sys
 import threading
+import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,7 +19,7 @@ import trio.testing
 
 from tests.bot.rig import Chats, make_bot
 from triobot import Chat
-from triobot.watchdog import watched_loop
+from triobot.watchdog import _why, watched_loop
 
 HERE = Path(__file__).name
 
@@ -68,6 +70,27 @@ async def test_a_line_that_awaits_is_not_accused(told: Told, caplog: pytest.LogC
         await theirs["stand"](told.said.wait)
     assert "none of the bot's own code is at work" in caplog.text
     assert HERE not in caplog.text
+
+
+def test_a_process_that_stood_still_accuses_no_line() -> None:
+    """Its loop waits for something to happen, and is called by the line that runs the whole program."""
+    main, found = threading.get_ident(), list[str]()
+
+    async def wait_until_seen() -> None:
+        seen, token = trio.Event(), trio.lowlevel.current_trio_token()
+
+        def look() -> None:
+            while not found:
+                frame = sys._current_frames()[main]
+                names = {one.f_code.co_name for one, _ in traceback.walk_stack(frame)}
+                found.extend([_why(frame)] * ("get_events" in names))
+            token.run_sync_soon(seen.set)
+
+        threading.Thread(target=look).start()
+        await seen.wait()
+
+    trio.run(wait_until_seen)
+    assert "none of the bot's own code is at work" in found[0]
 
 
 async def test_a_loop_that_moves_is_not_talked_about(caplog: pytest.LogCaptureFixture) -> None:

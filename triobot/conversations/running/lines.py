@@ -26,6 +26,7 @@ _BETWEEN: Final = (_OURS, *_places("stdlib", "platstdlib"))
 _TRIO: Final = trio.run.__code__.co_filename
 _TRIOS: Final = str(Path(trio.__file__).parent) + os.sep
 _LOOP: Final = "unrolled_run"
+_RUN: Final = "run"
 _LIBRARIES: Final = _places("purelib", "platlib")
 # Such code runs inside of a line only if that line awaits it.
 _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
@@ -81,11 +82,18 @@ def _is_library(file: str) -> bool:
 
 
 def _in_task(frame: FrameType | None) -> Iterator[FrameType]:
-    """This frame and its callers, as far as a task goes."""
-    # What is outside of Trio's loop has called no task: it would be the line that runs the whole program.
-    while frame is not None and not (frame.f_code.co_name == _LOOP and frame.f_code.co_filename == _TRIO):
-        yield frame
+    """This frame and its callers, as far as a task goes; nothing of a frame that is in no task."""
+    found: list[FrameType] = []
+    while frame is not None:
+        if frame.f_code.co_filename == _TRIO:
+            if frame.f_code.co_name == _LOOP:
+                break
+            if frame.f_code.co_name == _RUN:
+                # The loop waits for something to happen: what is outside of it is the line that runs all.
+                return iter(())
+        found.append(frame)
         frame = frame.f_back
+    return iter(found)
 
 
 def failing_line(traceback: TracebackType | None) -> str:
