@@ -88,6 +88,7 @@ class Till:
         self.user: User = self.world.add_user("Sara", irr=10**9, coin=10**9)
         acts.join(self.world, self.user, self.clock.now())
         self.rung: list[Alarm] = []
+        self.noted: list[Alarm] = []
         self.delivered: list[Captured] = []
         self.aside: Callable[[Captured, Till], Any] | None = None
         self.crash: Callable[[], None] = lambda: None
@@ -101,6 +102,7 @@ class Till:
             Timepiece(self.clock),
             deliver=self._deliver,
             ring=self.rung.append,
+            noted=self.noted.append,
             epoch=epoch,
             budget=budget,
         )

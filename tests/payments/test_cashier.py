@@ -374,6 +374,8 @@ async def test_a_standstill_names_all_that_was_open(autojump_clock: MockClock) -
         await trio.sleep(30 * MINUTE)
         (alarm,) = await till.store.alarms.open(limit=9)
         assert alarm.kind == "unwatched"
+        # A bell at rest looks for no rows: it must be told of each.
+        assert [told.kind for told in till.noted] == ["unwatched"]
         assert "between 2023-11-14 22:17 and 2023-11-15 01:18" in alarm.text
         assert "of 500,000 IRR in all" in alarm.text
         assert all(f"{ticket.id} (chat" in alarm.text for ticket in tickets)
@@ -390,6 +392,7 @@ async def test_a_clock_that_is_set_forward_alarms_about_no_sweep(autojump_clock:
         await trio.sleep(30 * MINUTE)
         (alarm,) = await till.store.alarms.open(limit=9)
         assert (alarm.kind, alarm.key) == ("clock_jumped", "payments")
+        assert alarm.key in {told.key for told in till.noted}
         assert ticket.id in alarm.text
         # It can still be paid by whoever had its button on the screen.
         assert await till.state(gone.id) == "check"

@@ -308,7 +308,12 @@ class Cashier:
                 f"between {clock_time(since)} and {clock_time(now)} UTC nothing was verified, and {named}. "
                 f"{text_of('unwatched', '')}"
             )
-            await self._commit_at_last(RaiseAlarm("unwatched", key, text, now))
+            await self._alarm(RaiseAlarm("unwatched", key, text, now))
+
+    async def _alarm(self, alarm: RaiseAlarm) -> None:
+        """Store an alarm that belongs to no payment, and tell of it."""
+        await self._commit_at_last(alarm)
+        self._noted(Alarm(alarm.kind, alarm.key, alarm.text))
 
     async def _open_since(self, before: int) -> str:
         """Which payments made before a moment are open, as words; nothing if none is."""
@@ -351,7 +356,7 @@ class Cashier:
                 f"still meanwhile, what was paid and not verified went back to its users. "
                 f"{text_of('clock_jumped', '')}"
             )
-            await self._commit_at_last(RaiseAlarm("clock_jumped", "payments", text, now))
+            await self._alarm(RaiseAlarm("clock_jumped", "payments", text, now))
 
     async def _stood_still(self, since: int) -> None:
         """Nobody has looked at payments since then, though the program runs."""
