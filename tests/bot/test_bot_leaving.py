@@ -7,7 +7,9 @@ import trio
 
 from triobot import Bot, Chat
 from triobot.errors import ForbiddenError
+from triobot.filters import command, text
 from triobot.testing import drive
+from triobot.wire.ids import ChatId
 
 
 async def test_writing_to_somebody_who_left_fails_at_once_and_holds_nobody(autojump_clock: object) -> None:
@@ -31,3 +33,32 @@ async def test_writing_to_somebody_who_left_fails_at_once_and_holds_nobody(autoj
         await sara.sees("Hello.", within=1)
         await ali.joins()
         await ali.sees("Hello.", within=1)
+
+
+async def test_what_waited_in_a_chat_that_was_to_be_forgotten_is_gone(autojump_clock: object) -> None:
+    """Forgetting ends what runs first, and may be refused then, for open money: nothing is handled late."""
+    bot = Bot()
+
+    @bot.conversation(command("work"))
+    async def work(chat: Chat) -> None:
+        await chat.sleep(1000)
+
+    @bot.conversation(text())
+    async def other(chat: Chat) -> None:
+        await chat.send(f"other {getattr(chat.event, 'content', None)}")
+
+    async with drive(bot) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.says("/work")
+        await sara.says("typed before")
+        await world.waits(seconds=1)
+        assert bot._work is not None
+        await bot._work.dispatcher.end_chat(ChatId(sara.chat_id))
+        await sara.says("new")
+        await sara.sees("other new")
+        await world.restarts()
+        await world.waits(seconds=60)
+        said = [seen.text for seen in await sara.history() if seen.from_bot]
+        assert said == ["other new"]
+        assert bot.statistics().store.inbox == 0

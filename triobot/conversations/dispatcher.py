@@ -488,7 +488,7 @@ class Dispatcher:
         """
         await trio.lowlevel.checkpoint()
         life = self._lives.get(chat_id)
-        ending = () if life is None else life.end_all()
+        ending = () if life is None else life.end_all(life.latest + 1)
         self.tidying.forget(chat_id)
         while not self._running.isdisjoint(ending):
             await self._fewer_running.park()

@@ -462,10 +462,7 @@ class ChatLife:
 
     def _leave(self, delivery: Delivery) -> None:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""
-        self._too_late.left(delivery.seq)
-        for earlier in [*self.mailbox, *self.places.clear()]:
-            self._drop(earlier, "left")
-        self.end_all()
+        self.end_all(delivery.seq)
         self._act(
             decide(delivery.event, self.setting(delivery), self._table, (), None, self._filter_failed),
             delivery,
@@ -623,11 +620,17 @@ class ChatLife:
                 return written
         return self.house.write(writes, writer)
 
-    def end_all(self) -> Sequence[Conversation]:
-        """End what runs, without a word: the chat was left, or is to be forgotten, with what waits in it."""
+    def end_all(self, before: int) -> Sequence[Conversation]:
+        """End what runs, without a word: the chat was left, or is to be forgotten.
+
+        What waits in it goes as well: one that isn't forgotten after all, for its open money, has heard the
+        last of that. Rows from `before` on are another life's.
+        """
+        self._too_late.left(before)
+        waiting, self.mailbox = [*self.mailbox, *self.places.clear()], []
+        for earlier in waiting:
+            self._drop(earlier, "left")
         self._services.outbox.drop(self.chat_id)
-        self.mailbox = []
-        self.places.clear()
         ending = self.places.all()
         for conversation in ending:
             conversation.end(Ending.LEFT)
