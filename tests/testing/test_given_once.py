@@ -155,3 +155,23 @@ async def test_a_developer_is_told_of_what_would_be_given_again(
     else:
         (words,) = told
         assert words.startswith(f"{__file__}:{goods.__code__.co_firstlineno + line}: ")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_half_an_hour_without_the_bot_has_one_alarm(autojump_clock: object, seed: int) -> None:
+    """That nobody watched, by name; not also that nothing was heard, before it has asked."""
+
+    async def settle(chat: Chat, paid: Paid[Month]) -> None:
+        await paid.settle()
+
+    async with drive(shop(settle, []), seed=seed) as world:
+        sara = world.user("Sara", wallet=5_000)
+        await sara.joins()
+        await sara.says("buy")
+        await world.waits(seconds=5)
+        await world._process.stop()
+        await world.waits(minutes=30)
+        await world._process.start()
+        await world.waits(seconds=90)
+        assert [alarm.kind for alarm in world.alarms] == ["unwatched"]
+        world.alarms.clear()

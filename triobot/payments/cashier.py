@@ -286,6 +286,7 @@ class Cashier:
             await self._alarm_unwatched("start", self._seen, self._started)
         # Not before: until it is told that nobody watched, a start that dies has watched nothing.
         self._watching = True
+        self._poke.set()
         await self._beat()
 
     async def _watched_last(self) -> int | None:
@@ -400,8 +401,8 @@ class Cashier:
             rows = await self._store.payments.due(now, limit=_PAGE + len(self._busy))
             pause = math.inf
             for row in rows:
-                if row.id in self._busy:
-                    continue
+                if row.id in self._busy or (not self._watching and row.state in self._rest):
+                    continue  # in hand, or not taken up yet: its clocks go by the last process's time
                 if len(self._busy) >= _PAGE:
                     break  # whoever is done pokes
                 if row.urgent is None and not self._affordable():
