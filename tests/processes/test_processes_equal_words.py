@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.loopback import Platform, Users, open_platform, text_event
-from tests.processes.process import SECRET, Stack, listen, on_both_stacks, start_bot
+from tests.processes.process import SECRET, Stack, get, listen, on_both_stacks, start_bot
 
 pytestmark = pytest.mark.processes
 
@@ -36,6 +36,8 @@ async def test_an_equal_word_after_a_kill_is_handled(tmp_path: Path, stack: Stac
                 await say("order")
                 await platform.wait_until(lambda: heard(platform, "order: Name?"))
                 await say("yes")
+                # Who answers the next one has done with that; a kill before leaves the answer in doubt.
+                assert b" 200 " in await get(users.port, "/healthz")
                 await trio.sleep(pause)
                 await process.kill()
                 process = await start_bot(
