@@ -87,6 +87,24 @@ async def test_an_answer_lost_after_the_capture(autojump_clock: MockClock, secon
             assert await ticket.wait_notice() == PaymentNotice("paid", captured=PRICE)
 
 
+@pytest.mark.parametrize("sees", [True, False])
+async def test_who_pays_after_an_outage_is_served_at_once(autojump_clock: MockClock, sees: bool) -> None:
+    """What was asked in vain is asked every five minutes; a callback doesn't wait for that."""
+    async with open_till(inquiry_sees_paid=sees) as till:
+        ticket = await till.charges()
+        till.line.fault = fails(VerifyPayment, InquirePayment)
+        await till.posts(PayCallback(till.user.chat_id, ticket.id, None, "ok", None))
+        await trio.sleep(15 * MINUTE)
+        assert await till.state(ticket.id) == "verifying"
+        till.line.fault = lambda operation: None
+        assert await ticket.wait_notice() is None
+        assert await ticket.wait_decided() is None
+        await till.posts(till.pays())
+        with trio.fail_after(1):
+            assert await ticket.wait_notice() is None
+            assert await ticket.wait_decided() == PaymentNotice("paid", captured=PRICE)
+
+
 async def test_a_decline_is_confirmed_first(autojump_clock: MockClock) -> None:
     """Verify and inquiry agree, then the conversation is told."""
     async with open_till() as till:

@@ -335,6 +335,31 @@ def test_the_schedule_after_a_callback() -> None:
     assert pauses == [2_000, 10_000, 60_000, 300_000, schedule.SWEEP, schedule.SWEEP]
 
 
+@pytest.mark.parametrize("hint", ["callback", "1000", "1001", "1003", "1005"])
+def test_a_callback_waits_for_no_pause(hint: str) -> None:
+    """While the outcome of a verify is unknown, it is asked about at once: who has paid waits for that."""
+    silent = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_unknown")
+    for _ in range(9):
+        silent = after(silent, "inquire_unknown")
+    assert silent.check_at == START + schedule.UNCLEAR
+    hinted = told(silent, hint, START + MINUTE)
+    assert "inquire" in hinted.due
+    assert (hinted.entry.state, hinted.entry.ask) == ("verifying", "inquire")
+    assert hinted.entry.check_at == START + MINUTE
+    # Nor for another, once that has an answer; and a payment that nobody wants is only asked about.
+    assert after(hinted.entry, "inquire_error", at=START + 6 * MINUTE).check_at == START + 6 * MINUTE
+    unwanted = told(attrs.evolve(silent, taker="nobody"), hint, START + MINUTE)
+    assert (unwanted.entry.ask, unwanted.entry.check_at) == ("inquire", START + MINUTE)
+
+
+def test_callbacks_keep_no_verify_from_its_turn() -> None:
+    """Whoever knows a payment's number may post as many as they like."""
+    lost = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_unknown")
+    early = after(lost, "inquire_error", "callback")
+
+    assert (early.state, early.ask, early.check_at) == ("verifying", "verify", START)
+
+
 def test_a_restored_backup_grants_nothing_in_silence() -> None:
     """What was open in it goes to the aside, marked; its conversation is told that somebody else has it."""
     entry = after(button(), "send_begun", "send_ok", "callback")

@@ -75,7 +75,7 @@ def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
     )
     after = _with_state(entry, after, name, now)
     due: tuple[Duty, ...] = tuple(one.duty for one in row.due if _holds(one.when, entry, after, fact, now))
-    after, done = _with_duties(entry, after, name, due, now)
+    after, done = _with_duties(entry, after, fact, name, due, now)
     told = (one for one in row.tell if _holds(one.when, entry, after, fact, now))
     alarms: tuple[AlarmKind, ...] = tuple(one.kind for one in told)
     after, notice = _told(entry, after, row, fact)
@@ -286,7 +286,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
 
 
 def _with_duties(
-    before: Entry, after: Entry, name: FactName, due: tuple[Duty, ...], now: int
+    before: Entry, after: Entry, fact: Fact, name: FactName, due: tuple[Duty, ...], now: int
 ) -> tuple[Entry, tuple[Duty, ...]]:
     """The entry with the moments at which its duties are due, and the duties that it really has."""
     done: list[Duty] = []
@@ -313,7 +313,9 @@ def _with_duties(
                 if not after.verifiable:
                     continue
                 later = after.check_at if name in _UNANSWERED else now
-                after = attrs.evolve(after, check_at=later, ask="inquire")
+                # Whoever posts callbacks without end must not take a verify's turn for ever.
+                ask = after.ask if isinstance(fact, Hint) else "inquire"
+                after = attrs.evolve(after, check_at=later, ask=ask)
             case "remove":
                 if after.kind != "button" or after.message_id is None or after.gone_at is not None:
                     continue

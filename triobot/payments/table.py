@@ -266,9 +266,24 @@ TABLE: Final[tuple[Row, ...]] = (
     ),
     Row(("verifying",), ("inquire_early",), due=(Due("examine"),)),
     Row(("verifying",), ("inquire_unknown", "restart", "stood_still"), due=_INQUIRE),
-    Row(("verifying",), ("callback",), due=_FOUND, tell=(Tell("paid_will_lapse", "unwanted"),)),
-    Row(("verifying",), ("declined_retry",), due=(Due("offer_top_up"), *_FOUND), outcome="retry"),
-    Row(("verifying",), ("declined_final",), due=_FOUND, tell=(Tell("declined_by_code", "not_again"),)),
+    Row(
+        ("verifying",),
+        ("callback",),
+        due=(*_INQUIRE, *_FOUND),
+        tell=(Tell("paid_will_lapse", "unwanted"),),
+    ),
+    Row(
+        ("verifying",),
+        ("declined_retry",),
+        due=(*_INQUIRE, Due("offer_top_up"), *_FOUND),
+        outcome="retry",
+    ),
+    Row(
+        ("verifying",),
+        ("declined_final",),
+        due=(*_INQUIRE, *_FOUND),
+        tell=(Tell("declined_by_code", "not_again"),),
+    ),
     Row(("verifying",), ("taker_gone",), due=(Due("remove"),), taker="late"),
     # --- captured
     Row(("verified",), ("delivered",), "delivered"),
