@@ -7,6 +7,7 @@ import logging
 import pickle
 import traceback
 from collections.abc import Awaitable, Callable
+from typing import Final
 from urllib.parse import parse_qs
 
 import httpx
@@ -28,15 +29,21 @@ from triobot.errors import (
 )
 from triobot.seams import Platform
 from triobot.secrets import Secret
+from triobot.wire.content import Blob, Image
 from triobot.wire.ids import InvoiceId
 from triobot.wire.operations import (
+    AnswerCallback,
     CreateInvoice,
     DeleteMessage,
     EditMessage,
+    InquireInvoice,
+    InquirePayment,
     Operation,
     SendAction,
     SendMessage,
+    Upload,
     VerifyInvoice,
+    VerifyPayment,
 )
 from triobot.wire.results import InvoiceCreated, PaymentState, Sent
 
@@ -218,6 +225,17 @@ async def half_an_answer(peer: Peer) -> None:
     await peer.stream.send_all(b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"id"')
 
 
+async def half_a_chunk(peer: Peer) -> None:
+    await peer.read_request()
+    await peer.stream.send_all(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{"id"')
+
+
+async def a_broken_chunk(peer: Peer) -> None:
+    """In one segment with the head."""
+    await peer.read_request()
+    await peer.stream.send_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
+
+
 async def half_a_head(peer: Peer) -> None:
     await peer.read_request()
     await peer.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-")
@@ -249,7 +267,6 @@ async def compressed(peer: Peer) -> None:
         close_at_once,
         close_after_the_head,
         close_after_the_request,
-        half_an_answer,
         half_a_head,
         not_http,
     ],
@@ -296,7 +313,73 @@ async def test_what_was_answered_200_was_taken(
         assert told == [("sendMessage", shape)]
 
 
-@pytest.mark.parametrize("operation", [EditMessage(7, 1, "x"), DeleteMessage(7, 1), SendAction(7)])
+_NO_RESULT: Final = [EditMessage(7, 1, "x"), DeleteMessage(7, 1), SendAction(7), AnswerCallback(7, "q1", "x")]
+
+
+@pytest.mark.parametrize("behave", [half_an_answer, half_a_chunk, a_broken_chunk])
+async def test_what_was_answered_200_was_taken_though_the_answer_breaks_off(
+    behave: Callable[[Peer], Awaitable[None]],
+) -> None:
+    told: list[tuple[str, str]] = []
+
+    def tell(operation: str, shape: str) -> None:
+        told.append((operation, shape))
+
+    async def first_wrong_then_right(peer: Peer) -> None:
+        await (answer_all if peer.number else behave)(peer)
+
+    async with (
+        serving(first_wrong_then_right) as server,
+        client(server, connections=1, on_unreadable=tell) as platform,
+    ):
+        assert await platform.perform(HELLO) == Sent(7)
+        assert told == [("sendMessage", "broken off")]
+        assert await platform.perform(HELLO) == Sent(7, 7), "the pool's only place is free again"
+
+
+async def test_httpx_own_transport_tells_of_a_200_that_breaks_off_as_well() -> None:
+    async with (
+        serving(half_an_answer) as server,
+        client(server, transport=httpx.AsyncHTTPTransport()) as platform,
+    ):
+        assert await platform.perform(HELLO) == Sent(7)
+
+
+@pytest.mark.parametrize("operation", _NO_RESULT)
+async def test_what_has_no_result_was_done_though_the_answer_breaks_off(operation: Operation[None]) -> None:
+    async with serving(half_an_answer) as server, client(server) as platform:
+        await platform.perform(operation)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        CreateInvoice(7, 10, "x"),
+        VerifyInvoice(7, InvoiceId("i1")),
+        InquireInvoice(7, InvoiceId("i1")),
+        VerifyPayment(7, "r1"),
+        InquirePayment(7, "r1"),
+        Upload.of(Image(Blob(b"x", "x.jpg"))),
+    ],
+    ids=lambda operation: type(operation).__name__,
+)
+async def test_what_is_for_its_result_is_unknown_when_the_answer_breaks_off(
+    operation: Operation[object],
+) -> None:
+    """Money is never assumed; an upload is made once more."""
+    told: list[tuple[str, str]] = []
+
+    def tell(operation: str, shape: str) -> None:
+        told.append((operation, shape))
+
+    async with serving(half_an_answer) as server, client(server, on_unreadable=tell) as platform:
+        with pytest.raises(DeliveryUnknownError) as caught:
+            await platform.perform(operation)
+    assert isinstance(caught.value.__cause__, httpx.RemoteProtocolError)
+    assert told == []
+
+
+@pytest.mark.parametrize("operation", _NO_RESULT[:3])
 async def test_an_answer_in_which_nothing_is_read_may_be_too_large(operation: Operation[None]) -> None:
     async with serving(too_large) as server, client(server) as platform:
         await platform.perform(operation)
@@ -357,9 +440,11 @@ async def test_patience_is_one_deadline_for_the_whole_request(autojump_clock: Mo
     started = trio.current_time()
     async with mock(drip) as platform:
         with pytest.raises(DeliveryUnknownError, match="within 30 seconds"):
-            await platform.perform(HELLO)
+            await platform.perform(VerifyInvoice(7, InvoiceId("i1")))
+        assert trio.current_time() - started == pytest.approx(30)
 
-    assert trio.current_time() - started == pytest.approx(30)
+        assert await platform.perform(HELLO) == Sent(7), "it was answered 200"
+        assert trio.current_time() - started == pytest.approx(60)
 
 
 async def test_waiting_for_a_turn_costs_no_patience(autojump_clock: MockClock) -> None:
@@ -572,7 +657,7 @@ async def test_nothing_that_can_be_read_later_holds_a_secret(caplog: pytest.LogC
                 shown += ["".join(traceback.format_exception(error)), repr(error), str(error.args)]
                 shown.append(repr(pickle.loads(pickle.dumps(error))))
 
-    assert len(errors) == 4
+    assert (len(errors), len(shapes)) == (3, 3)
     everything = "\n".join([*shown, *shapes, caplog.text])
     assert TOKEN not in everything
     assert hidden.content not in everything

@@ -15,6 +15,7 @@ import attrs
 import httpx
 import trio
 
+from ..errors import DeliveryUnknownError, NotDeliveredError
 from ..http import Attempt, Origin, TrioTransport
 from .delivery import Delivery
 
@@ -30,11 +31,17 @@ _CLOSING_SECONDS: Final = 2
 @final
 @attrs.frozen
 class Answer:
-    """A status and its body; `too_large`: there was more of that than is read, and it is empty."""
+    """A status and its body.
+
+    Attributes:
+        too_large: there was more of the body than is read, and it is empty.
+        broken: why the body is empty, if the connection failed or stood still behind a 200's head.
+    """
 
     status: int
     body: bytes = attrs.field(repr=False)
     too_large: bool = False
+    broken: NotDeliveredError | DeliveryUnknownError | None = None
 
 
 @final
@@ -93,7 +100,7 @@ async def exchange(
 
     Raises:
         NotDeliveredError: not a byte of it left.
-        DeliveryUnknownError: it may have taken effect: there was no answer, or it broke off behind a 200.
+        DeliveryUnknownError: it may have taken effect: no answer's head came.
 
     Cancellation: *ambiguous* once the request is being written. The connection is closed, and its place in
     the pool is free again.
@@ -108,15 +115,11 @@ async def exchange(
             head = await send(transport, request, delivery)
             return Answer(head.status_code, await _body(head))
     except FAILURES as error:
-        if head is None or head.status_code == 200:
-            raise delivery.failed(operation, error) from error
+        return _broken_off(operation, head.status_code if head else 0, delivery, patience.seconds, error)
     except _TooLargeError:
-        if head is not None:
-            return Answer(head.status_code, b"", too_large=True)
-    if head is None or head.status_code == 200:
-        raise delivery.stalled(operation, patience.seconds)
-    # The status is the platform's word; losing the text that explains it changes nothing.
-    return Answer(head.status_code, b"")
+        assert head is not None
+        return Answer(head.status_code, b"", too_large=True)
+    return _broken_off(operation, head.status_code if head else 0, delivery, patience.seconds, None)
 
 
 async def exchange_short(
@@ -129,11 +132,22 @@ async def exchange_short(
             reply = await transport.ask(origin, message, attempt, most=LARGEST_ANSWER)
             return Answer(reply.status, reply.body if reply.whole else b"", too_large=not reply.whole)
     except FAILURES as error:
-        if attempt.status in (0, 200):
-            raise Delivery(attempt.may_have_left).failed(operation, error) from error
-    if attempt.status in (0, 200):
-        raise Delivery(attempt.may_have_left).stalled(operation, seconds)
-    return Answer(attempt.status, b"")
+        return _broken_off(operation, attempt.status, Delivery(attempt.may_have_left), seconds, error)
+    return _broken_off(operation, attempt.status, Delivery(attempt.may_have_left), seconds, None)
+
+
+def _broken_off(
+    operation: str, status: int, delivery: Delivery, seconds: float, error: Exception | None
+) -> Answer:
+    """Say what is known of a request that has failed, or stood still if there is no error.
+
+    The status, 0 if none came, is the platform's word: losing the text behind it takes nothing of that back.
+    """
+    failure = delivery.stalled(operation, seconds) if error is None else delivery.failed(operation, error)
+    failure.__cause__ = error
+    if not status:
+        raise failure
+    return Answer(status, b"", broken=failure if status == 200 else None)
 
 
 async def send(

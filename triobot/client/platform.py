@@ -151,9 +151,10 @@ class PlatformClient:
     async def perform(self, operation: Operation[R], /) -> R:
         """Perform one operation, once.
 
-        A send that was answered 200 was taken, whatever the answer's body: without an id that can be read,
-        its `Sent` has none. Any other answer of 200 that can't be read as the operation's result counts as
-        unknown: the platform may have done what it was asked.
+        A send that was answered 200 was taken, whatever the answer's body, and whether or not that arrives:
+        without an id that can be read, its `Sent` has none. So was any other operation whose result isn't in
+        the body. For those whose result is, a 200 that can't be read counts as unknown: the platform may have
+        done what it was asked.
 
         Raises:
             LocalProtocolError: the operation can't be sent, or its file can't be read or changed while it
@@ -289,11 +290,13 @@ class PlatformClient:
         token = self._token.reveal().encode("ascii")
         body = answer.body.replace(token, b"***") if len(token) >= _SHORTEST_TOKEN else answer.body
         try:
-            if answer.too_large and answer.status == 200:
+            if answer.status == 200 and (answer.too_large or answer.broken is not None):
                 result = take_unread(operation)
             else:
                 result = decode_result(operation, answer.status, body)
         except RemoteProtocolError as error:
+            if answer.broken is not None:
+                raise answer.broken from answer.broken.__cause__
             self._tell_unreadable(operation, answer)
             what = "it was answered, but the answer can't be read; it may have taken effect"
             raise DeliveryUnknownError(operation.path, what) from error
@@ -303,7 +306,10 @@ class PlatformClient:
 
     def _tell_unreadable(self, operation: Operation[object], answer: Answer) -> None:
         if self._on_unreadable is not None:
-            shape = f"more than {LARGEST_ANSWER} bytes" if answer.too_large else shape_of(answer.body)
+            if answer.broken is not None:
+                shape = "broken off"
+            else:
+                shape = f"more than {LARGEST_ANSWER} bytes" if answer.too_large else shape_of(answer.body)
             self._on_unreadable(operation.path, shape)
 
     def _check_open(self) -> None:

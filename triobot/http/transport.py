@@ -161,8 +161,11 @@ class TrioTransport(httpx.AsyncBaseTransport):
                 reader = connection.reader
                 size = 0
                 while not reader.done and size <= most:
-                    await connection.receive()
-                    attempt.status = reader.status
+                    try:
+                        await connection.receive()
+                    finally:
+                        # The head may have come together with what breaks the body.
+                        attempt.status = reader.status
                     size = sum(map(len, reader.pieces))
             except NothingSentError as error:
                 self._connections.discard(connection)
