@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scripted_platform import Alarms, ScriptedPlatform, bad_request, unreachable
+from scripted_platform import Alarms, ScriptedPlatform, bad_request, broken, unreachable
 
 from triobot.errors import BadRequestError
 from triobot.outbox import OutboxRules, open_outbox
@@ -39,6 +39,46 @@ async def test_a_file_is_uploaded_first_within_the_lane(autojump_clock: Any) -> 
     ]
     sent = platform.texts()[1]
     assert isinstance(sent.source, Descriptor) and sent.caption == "look"
+
+
+async def test_a_file_that_takes_minutes_is_no_backlog(autojump_clock: Any) -> None:
+    """Neither it nor what is behind it waits for anything but its size; what fails afterwards does."""
+    failing = True
+
+    async def script(operation: Any) -> None:
+        if isinstance(operation, Upload):
+            await trio.sleep(300)
+        elif failing and operation.content == "after":
+            raise broken(operation)
+
+    async with opened(ScriptedPlatform(script)) as outbox, trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.perform, SendMessage(1, picture()))
+        await trio.sleep(10)
+        nursery.start_soon(outbox.perform, SendMessage(1, "after"))
+        ages = [0.0]
+        for _ in range(3_000):
+            await trio.sleep(0.1)
+            ages.append(outbox.oldest)
+        assert max(ages) < 11
+        await trio.sleep(90)
+        assert 80 < outbox.oldest < 105
+        failing = False
+    assert outbox.oldest == 0
+
+
+async def test_a_file_that_fails_is_a_backlog(autojump_clock: Any) -> None:
+    async def script(operation: Any) -> None:
+        if isinstance(operation, Upload):
+            await trio.sleep(20)
+            raise broken(operation)
+
+    async with opened(ScriptedPlatform(script)) as outbox, trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.perform, SendMessage(1, picture()))
+        await trio.sleep(20)
+        assert outbox.oldest == 0
+        await trio.sleep(80)
+        assert 99 < outbox.oldest < 101
+        nursery.cancel_scope.cancel()
 
 
 async def test_equal_bytes_are_uploaded_once(autojump_clock: Any, tmp_path: Path) -> None:

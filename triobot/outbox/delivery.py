@@ -148,7 +148,7 @@ class Delivery:
         place: where it waits.
         after: the end of an attempt at an edit of the same message in the lane beside; it is waited for.
         followers: the later edits that wait for the end of this one's attempt, which `landed` tells.
-        since: when its place was taken, in the loop's seconds.
+        since: when its place was taken, in the loop's seconds; later by what uploads before it took.
         attempts: how many were begun.
         doubtful: an attempt of what must not repeat may have taken effect, unseen.
         refusal: the 401 or 403 that the breaker is thinking about.

@@ -284,6 +284,7 @@ class Sender:
                     return
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
+                self._spare(place.key, trio.current_time() - began)
                 began = trio.current_time()
                 self.lanes.began(place, began)
                 delivery.written = True
@@ -334,6 +335,12 @@ class Sender:
             finally:
                 delivery.uploading = None
         return None
+
+    def _spare(self, lane: Hashable, seconds: float) -> None:
+        """Count the time that a file took for nobody's waiting: its size is no backlog."""
+        now = trio.current_time()
+        for delivery in self.lanes.standing(lane).work:
+            delivery.since = min(now, delivery.since + seconds)
 
     async def _upload(self, operation: Upload) -> Descriptor:
         async with self._uploading:
@@ -501,12 +508,21 @@ class Sender:
 
     @property
     def oldest(self) -> float:
-        """How long the oldest operation has waited that code awaits; 0 while everything is held."""
+        """How long the oldest operation has waited that code awaits; 0 while everything is held.
+
+        Neither a first attempt that is under way waits, nor what is behind a file that is being uploaded.
+        """
         if self._breaker.held is not None:
             return 0.0  # that has an alarm of its own
-        awaited = (Urgency.MONEY, Urgency.REPLY)
-        waiting = [place.work.since for place in self.lanes.places() if place.urgency in awaited]
-        return trio.current_time() - min(waiting) if waiting else 0.0
+        oldest, uploading = trio.current_time(), None
+        for place in self.lanes.places():
+            delivery = place.work
+            first = delivery.sending and delivery.attempts == 1
+            if first and delivery.uploading is not None:
+                uploading = place.key
+            elif place.urgency in (Urgency.MONEY, Urgency.REPLY) and not first and place.key != uploading:
+                oldest = min(oldest, delivery.since)
+        return trio.current_time() - oldest
 
     @property
     def stuck(self) -> bool:
