@@ -157,13 +157,15 @@ class Intake:
         """What ``/readyz`` says."""
         work = self.work
         working = work is not None and not work.dispatcher.stopping
-        held = work is not None and work.outbox.statistics().held
+        outbox = None if work is None else work.outbox.statistics()
         states = {
             "store": "ok" if self.writable else "unwritable",
             "conversations": "working" if working else "stopped",
-            "outbox": "held" if held else "ok",
+            "outbox": "held" if outbox is not None and outbox.held else "ok",
         }
-        return Readiness(working and not held and self.writable, states)
+        # What is held in doubt is no reason: only more events bring the sends that tell.
+        refused = outbox is not None and outbox.token_refused
+        return Readiness(working and not refused and self.writable, states)
 
     def pulse(self) -> Pulse:
         """What an operator is told of this run."""

@@ -46,7 +46,9 @@ class Platform:
         fields = parse_qs((await request.aread()).decode("latin-1"))
         if request.url.path.endswith("/upload"):
             # If this is refused, what is wrong is the token, and not a chat.
-            return httpx.Response(403 if self.answer(0, "", 1) == 403 else 200, content=b'{"path": "/1"}')
+            await trio.sleep(0.01)
+            said = self.answer(0, "", 1)
+            return httpx.Response(said if said in (403, 500) else 200, content=b'{"path": "/1"}')
         if not request.url.path.endswith("/sendMessage"):
             return httpx.Response(200, content=b'{"id": 1}')
         chat, text = int(fields["chat_id"][0]), fields["data"][0]
@@ -155,10 +157,56 @@ async def test_one_person_who_left_a_quiet_bot_is_no_outage(autojump_clock: trio
         await trio.sleep(5)
         left[0] = True
         await say(intake, 3, "1")
-        await trio.sleep(20)
-        assert intake.readiness().ready
+        held = False
+        for _ in range(4_000):
+            await trio.sleep(0.005)
+            held = held or bot.statistics().outbox.held
+            assert intake.readiness().ready, "not even until the question is answered"
+        assert held
         assert bot.statistics().counts["gone"] == 1
     assert alarms == []
+
+
+async def test_one_person_who_left_is_no_outage_while_uploads_fail(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Nothing tells of the token; so a balancer that heeds /readyz must let the events of others come."""
+    left: list[bool] = [False]
+    platform = Platform(lambda chat, *_: {0: 500, 3: 403}.get(chat, 200) if left[0] else 200)
+    alarms: list[Alarm] = []
+    bot = make_bot(platform)
+
+    @bot.on_alarm
+    async def hear(alarm: Alarm) -> None:
+        alarms.append(alarm)
+
+    async with bot.running() as intake:
+        await say(intake, 3, "0")
+        await trio.sleep(5)
+        left[0] = True
+        await say(intake, 3, "1")
+        for _ in range(400):
+            await trio.sleep(1)
+            assert intake.readiness().ready
+        assert (intake.readiness().states["outbox"], bot.statistics().outbox.held) == ("held", True)
+        assert [alarm.kind for alarm in alarms] == ["outbox_held"]
+
+        await say(intake, 4, "0")
+        await trio.sleep(20)
+        assert platform.texts[4] == ["0 a", "0 b"]
+        assert (intake.readiness().states["outbox"], bot.statistics().counts["gone"]) == ("ok", 1)
+
+
+async def test_a_token_that_was_never_good_is_not_ready_although_one_chat_alone_was_refused(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    bot = make_bot(Platform(lambda *_: 403))
+    async with bot.running() as intake:
+        await say(intake, 3, "0")
+        await trio.sleep(5)
+        assert intake.readiness().ready
+        await trio.sleep(0.1)
+        assert not intake.readiness().ready
 
 
 async def test_a_token_that_is_good_again_is_found_out_with_nothing_to_send(

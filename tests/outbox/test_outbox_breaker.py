@@ -103,6 +103,28 @@ def test_a_token_that_never_worked_holds_after_a_few_seconds() -> None:
     assert breaker.judge(5.0) == () and breaker.held is not None and breaker.held.sure
 
 
+def test_what_the_last_question_told_says_whether_the_token_is_refused() -> None:
+    """Before one was answered, the number of chats; time alone says nothing."""
+    breaker = working()
+    breaker.succeeded("a", 1.0, 1.0)
+    breaker.refused("a", 2.0)
+    breaker.judge(7.0)
+    assert breaker.held is not None and not breaker.refused_all
+    for number, (denied, refused) in enumerate([(False, False), (True, True), (False, False)]):
+        breaker.ask_started(7.0 + 30 * number)
+        assert breaker.refused_all == (number == 2), "as the one before told"
+        breaker.ask_ended(denied=denied)
+        assert breaker.refused_all == refused
+    breaker.accepted(80.0, 80.1)
+    assert breaker.held is None and not breaker.refused_all
+
+    for number in range(5):
+        breaker.refused(number, 90.0)
+    assert breaker.refused_all
+    breaker.ask_ended(denied=False)
+    assert breaker.held is not None and not breaker.refused_all
+
+
 def test_held_probes_one_at_a_time_every_half_minute_and_a_success_releases() -> None:
     breaker = working()
     for number in range(5):

@@ -89,6 +89,7 @@ class Breaker:
         self._anything_worked = False
         self._probe_at = self._ask_at = 0.0
         self._probing = self._asking = self._undecided = False
+        self._denied: bool | None = None
         self.held: Held | None = None
 
     def succeeded(self, chat: Hashable, began: float, now: float) -> tuple[Hashable, ...]:
@@ -177,11 +178,6 @@ class Breaker:
             self.held = Held(self.held.since, sure=True)
         return False
 
-    def denied(self) -> None:
-        """A question that concerns no chat was answered 401 or 403: it is the token."""
-        if self.held is not None:
-            self.held = Held(self.held.since, sure=True)
-
     def judge(self, now: float) -> tuple[Hashable, ...]:
         """Let time tell. To be called at `look_again`, before anything is started.
 
@@ -238,14 +234,28 @@ class Breaker:
         self._asking = True
         self._ask_at = now + self._rules.probe_every
 
-    def ask_ended(self) -> None:
-        """The question came back, whatever was answered."""
+    def ask_ended(self, *, denied: bool) -> None:
+        """The question came back; `denied`: with 401 or 403, so that it is the token."""
         self._asking = self._undecided = False
+        self._denied = denied
+        if denied and self.held is not None:
+            self.held = Held(self.held.since, sure=True)
 
     @property
     def undecided(self) -> bool:
         """Whether everything is held only until the first question is answered."""
         return self.held is not None and self._undecided
+
+    @property
+    def refused_all(self) -> bool:
+        """Whether the token itself is refused, as the last question told; before one was asked, as chats did.
+
+        A question that gets no answer tells nothing: then those who were refused may all have left, and a
+        send to anybody else tells, which is a probe.
+        """
+        if self.held is None or self._undecided:
+            return False
+        return self.held.sure if self._denied is None else self._denied
 
     def _due(self, suspicion: _Suspicion) -> float:
         # A chat that is being tried once more has nothing to wait for; its suspicion is kept for a while in
@@ -258,4 +268,4 @@ class Breaker:
     def _hold(self, now: float, *, sure: bool) -> None:
         self.held = Held(now, sure)
         self._probe_at = self._ask_at = now + self._rules.probe_every
-        self._undecided = False
+        self._undecided, self._denied = False, None

@@ -77,7 +77,8 @@ class OutboxStatistics:
         in_flight: operations that the platform is working on.
         lanes: recipients that are remembered.
         suspended: lanes whose head was refused, and isn't judged yet.
-        held: everything waits, because the token seems to be refused.
+        held: everything waits, because the token may be refused.
+        token_refused: it is, as far as is known.
         rate: starts a second that are allowed, or None for no limit.
         done: operations that ended well.
         failed: operations whose caller got an error.
@@ -92,6 +93,7 @@ class OutboxStatistics:
     lanes: int
     suspended: int
     held: bool
+    token_refused: bool
     rate: float | None
     done: int
     failed: int

@@ -54,7 +54,7 @@ _log = logging.getLogger("triobot.outbox")
 _QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
 
 _HELD_TEXT: Final = (
-    "The platform refuses several chats with 403 and nothing succeeds: the token is probably not valid any "
+    "The platform refuses what is sent with 403 and nothing succeeds: the token is probably not valid any "
     "more. Everything waits, nothing is lost; a probe goes out every {every:g} seconds. Check the token."
 )
 _DOUBT_TEXT: Final = (
@@ -312,17 +312,14 @@ class Sender:
 
     async def _ask(self) -> None:
         """Find out about the token while nothing else tells; the answer itself is of no interest."""
-        began = trio.current_time()
+        began, good, denied = trio.current_time(), True, False
         try:
             await self._request(_QUESTION, self._rules.answer_within)
         except (TriobotError, OSError) as error:
-            if is_token_or_chat(error):
-                self._breaker.denied()
-            good = is_unreadable(error) or not (is_token_or_chat(error) or is_push_back(error))
-        else:
-            good = True
+            denied = is_token_or_chat(error)
+            good = is_unreadable(error) or not (denied or is_push_back(error))
         finally:
-            self._breaker.ask_ended()
+            self._breaker.ask_ended(denied=denied)
         if good:
             self._accepted(self._breaker.accepted(began, trio.current_time()))
         self._heed_breaker()
@@ -544,6 +541,7 @@ class Sender:
             lanes=self.lanes.known,
             suspended=self.lanes.suspended,
             held=self._breaker.held is not None,
+            token_refused=self._breaker.refused_all,
             rate=self.lanes.pace.rate,
             done=self._done,
             failed=self._failed,
