@@ -215,8 +215,9 @@ async def test_a_lost_answer_is_an_effect_that_nobody_knows_of() -> None:
         await ali.joins()
         for drop, shown in (("before", 0), ("after", 1)):
             await app.post("faults", {"operation": "sendMessage", "drop": drop, "times": 1})
-            with pytest.raises(DeliveryUnknownError):
+            with pytest.raises(RefusedError) as lost:
                 await client.perform(SendMessage(ali.chat_id, "hi"))
+            assert lost.value.status == 502
             assert len(await ali.history()) == shown
         await app.post("faults", {"operation": "*", "status": 503, "times": 1})
         with pytest.raises(RefusedError) as caught:

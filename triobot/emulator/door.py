@@ -177,9 +177,10 @@ async def _answer(send: Send, status: int, reason: str) -> None:
 
 async def _cut(send: Send) -> None:
     # ASGI has no word for ending a connection. A server ends it by itself when an application stops in the
-    # middle of an answer, so the client sees a status line and then nothing.
+    # middle of an answer, so the client sees a status line and then nothing. Of all statuses this one tells
+    # least: a machine in between got no answer.
     headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": 502, "headers": headers})
 
 
 async def _unsent(message: Message) -> None:

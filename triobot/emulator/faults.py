@@ -55,7 +55,8 @@ class Fault:
         status: answer this instead, and do nothing.
         reason: the error body's words, with `status`.
         drop: ``before``: the connection ends and nothing was done; ``after``: it was done, and only the
-            answer is lost. The client sees the same: the head of an answer, and no body.
+            answer is lost. The client sees the same: a connection that breaks; over HTTP behind the head of
+            a 502, which doesn't tell either.
         times: how often; None for always.
     """
 
