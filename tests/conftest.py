@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.clocks import run_in_virtual_time
 from triobot import Key
 from triobot.conversations.data import slots
 
@@ -29,6 +31,14 @@ settings.load_profile("fixed")
 _TESTS = Path(__file__).parent
 # Bots that are loaded by name bring keys along that no import shows.
 _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests that are marked ``virtual_time`` its clock; the nearest mark counts, False is real time."""
+    for item in items:
+        mark = item.get_closest_marker("virtual_time")
+        if mark is not None and mark.args != (False,) and iscoroutinefunction(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.trio(run=run_in_virtual_time), append=False)
 
 
 @pytest.fixture(autouse=True)

@@ -63,7 +63,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         headers.append((b"connection", b"close"))
         answer = b'"the last"'
     elif path == "/slow":
-        await trio.sleep(5)
+        await trio.sleep(3600)
     elif path != "/long":
         told = dict(scope["headers"])
         shown = ("content-type", "x-forwarded-for", "content-length", "transfer-encoding", "x-twice")
@@ -208,7 +208,7 @@ async def last(request):
     return response
 
 async def slow(request):
-    await asyncio.sleep(5)
+    await asyncio.sleep(3600)
     return web.Response()
 
 async def main():

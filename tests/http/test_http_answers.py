@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 import trio
 
+from tests.loopback import PATIENCE
 from triobot.http import ServingLimits, TcpBind, serve_asgi
 from triobot.http.binding import open_listeners
 from triobot.http.listener import serve_listeners
 from triobot.http.talk import Talk
+
+pytestmark = pytest.mark.virtual_time
 
 NEXT = b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -32,7 +35,7 @@ async def said(path: str) -> bytes:
     """All that a connection with two requests in one write gets."""
     stop = trio.Event()
     data = b""
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             serve = partial(serve_asgi, lying, [TcpBind("127.0.0.1", 0)], shutdown=stop)
             (address,) = await nursery.start(serve)
@@ -81,7 +84,7 @@ async def test_who_sends_no_body_doesn_t_keep_its_place() -> None:
             ended.set()
 
     limits = ServingLimits(idle_seconds=0.1, body_seconds=0.3)
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             serve = partial(serve_listeners, patient, [listener], shutdown=trio.Event(), limits=limits)
             nursery.start_soon(serve)
@@ -109,7 +112,7 @@ async def test_who_reads_no_answers_doesn_t_keep_its_place() -> None:
             ended.set()
 
     limits = ServingLimits(idle_seconds=0.1, send_seconds=0.2)
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             serve = partial(serve_listeners, much, [listener], shutdown=trio.Event(), limits=limits)
             nursery.start_soon(serve)

@@ -20,7 +20,8 @@ import trio
 from http_rig import make_certificates
 from real_peers import LONG, application, long_body, needs, nginx
 
-from triobot.http import Bind, Proxies, TcpBind, UnixBind, serve_asgi, server_context
+from tests.loopback import PATIENCE
+from triobot.http import Bind, Proxies, ServingLimits, TcpBind, UnixBind, serve_asgi, server_context
 
 pytestmark = pytest.mark.processes
 
@@ -33,7 +34,12 @@ async def listening(*binds: Bind, **settings: Any) -> AsyncGenerator[str]:
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         serve = partial(
-            serve_asgi, application, binds or [TcpBind("127.0.0.1", 0)], shutdown=stop, **settings
+            serve_asgi,
+            application,
+            binds or [TcpBind("127.0.0.1", 0)],
+            shutdown=stop,
+            limits=ServingLimits(idle_seconds=PATIENCE),  # a slow client finds its connection as it left it
+            **settings,
         )
         (address,) = await nursery.start(serve)
         yield address.rpartition("//")[2]
@@ -41,14 +47,21 @@ async def listening(*binds: Bind, **settings: Any) -> AsyncGenerator[str]:
 
 
 async def run(*command: str, data: bytes = b"") -> bytes:
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE):
         ended = await trio.run_process(command, stdin=data, capture_stdout=True)
     return bytes(ended.stdout)
 
 
 async def curl(*arguments: str, data: bytes = b"") -> bytes:
     return await run(
-        "curl", "--silent", "--show-error", "--fail-with-body", "--max-time", "20", *arguments, data=data
+        "curl",
+        "--silent",
+        "--show-error",
+        "--fail-with-body",
+        "--max-time",
+        str(PATIENCE),
+        *arguments,
+        data=data,
     )
 
 
@@ -107,7 +120,9 @@ async def test_curl_by_a_path_and_by_tls(tmp_path: Path) -> None:
 async def test_wrk() -> None:
     """As many requests as it can make: not one fails."""
     async with listening() as address:
-        told = await run("wrk", "-t1", "-c50", "-d1s", f"http://{address}/echo")
+        told = await run(
+            "wrk", "-t1", "-c50", "-d1s", "--timeout", f"{PATIENCE:.0f}s", f"http://{address}/echo"
+        )
         assert int(re.search(rb"(\d+) requests in", told)[1]) > 0  # type: ignore[index]
         assert b"Non-2xx" not in told
         assert b"Socket errors" not in told
@@ -150,8 +165,11 @@ async def test_h11_with_all_requests_in_one_write() -> None:
 
 
 async def test_httpx() -> None:
-    async with listening() as address, httpx.AsyncClient(base_url=f"http://{address}") as asking:
-        with trio.fail_after(30):
+    async with (
+        listening() as address,
+        httpx.AsyncClient(base_url=f"http://{address}", timeout=PATIENCE) as asking,
+    ):
+        with trio.fail_after(PATIENCE):
             for _ in range(3):
                 assert (await asking.post("/echo", json={"a": 1})).json()["length"] > 0
                 assert (await asking.head("/echo")).status_code == 200
@@ -230,9 +248,9 @@ async def test_nginx_in_front(by_path: bool, tmp_path: Path) -> None:
         behind = f"unix:{path}" if by_path else address
         async with (
             nginx(behind, tmp_path) as port,
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as asking,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as asking,
         ):
-            with trio.fail_after(30):
+            with trio.fail_after(PATIENCE):
                 for where in ("", "/unbuffered", "/old"):
                     for _ in range(3):
                         told = (await asking.post(f"{where}/echo", content=body)).json()

@@ -14,11 +14,14 @@ import attrs
 import pytest
 import trio
 
+from tests.loopback import PATIENCE
 from triobot.http import ServingLimits, TcpBind
 from triobot.http import server_connection as connections
 from triobot.http.binding import open_listeners
 from triobot.http.listener import allow_descriptors, counted_as, serve_listeners, within_descriptors
 from triobot.http.talk import Talk
+
+pytestmark = pytest.mark.virtual_time
 
 GET = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"
@@ -55,7 +58,7 @@ async def listening(limits: ServingLimits = TWO) -> AsyncGenerator[Server]:
     """A listener on a free port."""
     (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
     server = Server(partial(trio.open_tcp_stream, "127.0.0.1", listener.socket.getsockname()[1]))
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             run = partial(serve_listeners, server.handle, [listener], shutdown=trio.Event(), limits=limits)
             nursery.start_soon(run)
@@ -137,7 +140,7 @@ async def test_who_is_told_to_go_gives_way() -> None:
     (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
     connect = partial(trio.open_tcp_stream, "127.0.0.1", listener.socket.getsockname()[1])
     limits = ServingLimits(connections=1, linger_seconds=60)
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             serve = partial(serve_listeners, refuse, [listener], shutdown=trio.Event(), limits=limits)
             nursery.start_soon(serve)

@@ -20,6 +20,7 @@ from hypercorn.config import Config
 from quart import request as quart_request
 from quart_trio import QuartTrio
 
+from tests.loopback import PATIENCE
 from triobot.errors import ConfigError
 from triobot.http import (
     Proxies,
@@ -33,6 +34,8 @@ from triobot.http import (
 from triobot.http.binding import open_listeners
 from triobot.http.listener import serve_listeners
 from triobot.http.talk import Handler, Talk
+
+pytestmark = pytest.mark.virtual_time
 
 QUICK = ServingLimits(idle_seconds=0.1, linger_seconds=0.1, settle_seconds=0.05, grace_seconds=1)
 EXPECTING = b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
@@ -64,7 +67,7 @@ async def listening(
         await serve_listeners(handler, [listener], shutdown=shutdown, limits=limits)
         stopped.set()
 
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
             yield partial(trio.open_tcp_stream, "127.0.0.1", port), shutdown, stopped
@@ -422,7 +425,7 @@ async def test_an_application_hears_that_its_sender_has_left() -> None:
             await sock.send_all(GET % b"")
             await trio.testing.wait_all_tasks_blocked(0.01)
             assert heard == ["http.request"]
-        with trio.fail_after(2):
+        with trio.fail_after(PATIENCE):
             await done.wait()
         stop.set()
 
@@ -469,6 +472,7 @@ def test_a_proxy_must_be_an_address() -> None:
         Proxies(["proxy.example"])
 
 
+@pytest.mark.virtual_time(False)  # a host's name is looked up in a thread
 async def test_a_renewed_certificate_is_taken_without_a_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -499,7 +503,7 @@ async def test_a_renewed_certificate_is_taken_without_a_restart(
     (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
     port = listener.socket.getsockname()[1]
     tls = RenewedCertificate(chain, key)
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             run = partial(
                 serve_listeners, echo, [listener], shutdown=trio.Event(), limits=ServingLimits(), tls=tls
@@ -518,6 +522,7 @@ async def test_a_renewed_certificate_is_taken_without_a_restart(
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.virtual_time(False)  # a host's name is looked up in a thread
 async def test_tls_from_files(tmp_path: Path) -> None:
     certificates = make_certificates("localhost")
     issued = certificates.authority.issue_cert("localhost")

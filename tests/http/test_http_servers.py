@@ -15,6 +15,7 @@ import trio
 from http_rig import make_certificates
 from real_peers import LONG, long_body, needs, nginx, on_aiohttp, on_hypercorn
 
+from tests.loopback import PATIENCE
 from triobot.http import TrioTransport
 
 SERVERS = [
@@ -49,7 +50,7 @@ async def client(which: str, base: str, tls: ssl.SSLContext) -> AsyncGenerator[h
     transport: httpx.AsyncBaseTransport = (
         TrioTransport(ssl_context=tls) if which == "ours" else httpx.AsyncHTTPTransport(verify=tls)
     )
-    async with httpx.AsyncClient(base_url=base, transport=transport, timeout=20) as asking:
+    async with httpx.AsyncClient(base_url=base, transport=transport, timeout=PATIENCE) as asking:
         yield asking
 
 
@@ -94,7 +95,7 @@ async def ask_everything(asking: httpx.AsyncClient) -> list[tuple[str, object]]:
         assert response.status_code == 200
     await note("after an answer that nobody read", "GET", "/echo")
     with pytest.raises(httpx.ReadTimeout):
-        await asking.get("/slow", timeout=httpx.Timeout(5, read=0.05))
+        await asking.get("/slow", timeout=httpx.Timeout(PATIENCE, read=0.05))
     with trio.move_on_after(0.05) as limit:
         await asking.get("/slow")
     assert limit.cancelled_caught

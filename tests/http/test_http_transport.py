@@ -11,6 +11,7 @@ import pytest
 import trio
 from http_rig import OK, Peer, answering, make_certificates
 
+from tests.loopback import PATIENCE
 from tests.steps import cancelled_at
 from triobot.http import Attempt, Origin, TrioTransport
 
@@ -23,7 +24,7 @@ MESSAGE = b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
 
 
 def client(transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=transport, timeout=5)
+    return httpx.AsyncClient(transport=transport, timeout=PATIENCE)
 
 
 async def test_one_request_after_another_on_one_connection() -> None:
@@ -226,6 +227,7 @@ async def test_an_early_refusal_of_a_long_body_is_heard() -> None:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.virtual_time
 class TestExpect:
     """A body that waits for the other side's word."""
 
@@ -267,6 +269,7 @@ class TestExpect:
 QUICK = httpx.Timeout(5, read=0.02, write=0.05)
 
 
+@pytest.mark.virtual_time
 class TestTimeouts:
     """httpx's own, which hold here too; each says whether anything can have left."""
 
@@ -440,7 +443,7 @@ class TestCancellation:
                 else:
                     raise AssertionError("it never ended")
                 assert step > 3
-                with trio.fail_after(5):
+                with trio.fail_after(PATIENCE):
                     await work(http, server.url)
 
         await trio.testing.wait_all_tasks_blocked(0.01)

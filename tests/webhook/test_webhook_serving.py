@@ -26,10 +26,13 @@ from webhook_rig import (
     without_date,
 )
 
+from tests.loopback import PATIENCE
 from triobot.errors import ConfigError
 from triobot.http.binding import FdBind, TcpBind, UnixBind, inherited_binds, parse_bind
 from triobot.webhook.limits import Limits
 from triobot.webhook.serving import serve
+
+pytestmark = pytest.mark.virtual_time
 
 QUICK = Limits(body_seconds=0.2, linger_seconds=0.2, settle_seconds=0.05, grace_seconds=2)
 
@@ -452,11 +455,12 @@ class TestStopping:
                     await rig.stopped.wait()
                 assert await read_all(stream) == b""
 
+    @pytest.mark.virtual_time(False)  # its senders never rest, and the clock moves only while everybody does
     async def test_two_servers_on_one_socket_refuse_nobody(self) -> None:
         """One process ends while the next has not begun: the kernel keeps the connections between them."""
         shared = socket.create_server(("127.0.0.1", 0), backlog=100)
         port = shared.getsockname()[1]
-        limits = Limits(settle_seconds=0.1, grace_seconds=2)
+        limits = Limits(settle_seconds=0.1, grace_seconds=PATIENCE)
         statuses: list[int] = []
         rigs = [make_rig() for _ in range(4)]
         over = False
@@ -474,7 +478,7 @@ class TestStopping:
                     await stream.send_all(post(form(f"{name}-{number}", chat=name + 1)))
                     statuses.append(status(await read_all(stream)))
 
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             async with trio.open_nursery() as nursery:
                 for name in range(4):
                     nursery.start_soon(keep_asking, name)
@@ -565,7 +569,7 @@ class TestBinding:
             path.symlink_to(tmp_path / "bot.sock")
         else:
             path.write_text("years of work")
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             assert "no socket" in await self.refusal(UnixBind(str(path)))
         assert path.is_symlink() if link else path.read_text() == "years of work"
 

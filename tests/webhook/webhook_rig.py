@@ -14,6 +14,7 @@ import trio
 from hypercorn.config import Config
 from quart_trio import QuartTrio
 
+from tests.loopback import PATIENCE
 from triobot.errors import StoreFullError
 from triobot.http.asgi import asgi_handler
 from triobot.http.binding import TcpBind, open_listeners
@@ -265,7 +266,7 @@ async def serving(
         await serve_rig(rig, server, limits, task_status=task_status)
         rig.stopped.set()
 
-    with trio.fail_after(15):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(rig.inbox.run)
             (address,) = await nursery.start(partial(run))
