@@ -10,7 +10,7 @@ import attrs
 import httpx
 import trio
 
-from tests.loopback import text_event
+from tests.loopback import PATIENCE, text_event
 from triobot import Bot, Secret, Settings
 from triobot.runtime import Intake
 
@@ -47,12 +47,12 @@ class Chats:
 
     async def wait_for(self, chat: int, *texts: str) -> None:
         """Wait until this is what the chat has seen."""
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE):
             while self.texts[chat] != list(texts):
                 await self._arrived.park()
 
 
-def make_bot(chats: Chats, *, store: str = "memory:", grace: float = 5.0) -> Bot:
+def make_bot(chats: Chats, *, store: str = "memory:", grace: float = PATIENCE) -> Bot:
     """A bot whose platform is `chats`."""
     settings = Settings(
         token=Secret("rig-token"),

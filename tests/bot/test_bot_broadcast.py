@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from tests.bot.rig import Chats, make_bot, say
+from tests.loopback import PATIENCE
 from triobot import Bot, BroadcastStatus, Buttons, Chat, Key
 from triobot.cli.consulting import ask_bot
 from triobot.errors import ConfigError, ForeignTaskError, LocalProtocolError
@@ -30,7 +31,7 @@ def quiet(chats: Chats, **rest: str) -> Bot:
 
 
 async def over(bot: Bot, key: str) -> BroadcastStatus:
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE):
         while not (status := await bot.broadcast(key).status()).over:
             await trio.sleep(0.01)
     return status

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.bot.rig import FORM, Chats, make_bot
-from tests.loopback import text_event
+from tests.loopback import PATIENCE, text_event
 from triobot import Alarm, Chat
 from triobot.webhook.inbox import Taken, Unwritable
 
@@ -57,7 +57,7 @@ async def test_a_store_that_can_t_grow_refuses_events_and_recovers(
         assert not intake.readiness().ready
 
         connection.execute(f"PRAGMA max_page_count = {pages + 1000}")
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE):
             while not intake.readiness().ready:
                 await trio.sleep(0.05)
         taken.append("after")

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from tests.bot.rig import Chats, make_bot, say
+from tests.loopback import PATIENCE
 from triobot import Bot, Chat, Resource, provide
 from triobot.errors import ConfigError
 
@@ -193,6 +194,6 @@ for steps in [*range(60), 1000]:
 def test_a_background_task_may_fail_at_any_moment_of_the_start() -> None:
     """The bot stops with the task's own error; a process of its own, since what hangs here is shielded."""
     ran = subprocess.run(
-        [sys.executable, "-c", FAILING], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", FAILING], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert ran.stdout.splitlines() == [f"failed after {steps}" for steps in [*range(60), 1000]]

@@ -14,7 +14,7 @@ import trio
 from quart_trio import QuartTrio
 
 from tests.bot.rig import FORM, SECRET, Chats, make_bot, say
-from tests.loopback import text_event
+from tests.loopback import PATIENCE, text_event
 from triobot import Alarm, Bot, Chat, Secret, Settings
 from triobot.errors import ConfigError, ForeignTaskError, StoreLockedError
 
@@ -114,7 +114,7 @@ async def test_cancelling_serve_loses_no_accepted_event(tmp_path: Path) -> None:
         await chats.wait_for(7, "hello")
 
 
-@pytest.mark.parametrize("grace", [0.05, 60])
+@pytest.mark.parametrize("grace", [0.05, 10 * PATIENCE])
 async def test_a_conversation_that_catches_everything_is_cut_all_the_same(
     tmp_path: Path, grace: float
 ) -> None:
@@ -128,12 +128,12 @@ async def test_a_conversation_that_catches_everything_is_cut_all_the_same(
             with contextlib.suppress(Exception):
                 await chat.send(chat.event.content)  # type: ignore[attr-defined]
 
-    with trio.fail_after(4), trio.CancelScope() as scope:
+    with trio.fail_after(PATIENCE), trio.CancelScope() as scope:
         async with bot.running() as intake:
             for chat in (7, 8, 9):
                 await say(intake, chat, "hello")
             await chats.entered.wait()
-            if grace == 60:
+            if grace > PATIENCE:
                 scope.cancel()
     assert chats.texts == {}
 
@@ -163,7 +163,7 @@ async def test_the_door_from_outside_sends_and_is_closed_inside() -> None:
         await bot.chat(7).edit(sent, "changed")
         await bot.chat(7).delete(sent)
         await say(intake, 7, "hello")
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE):
             while not refusals:
                 await trio.sleep(0.01)
 
@@ -203,7 +203,7 @@ async def test_the_alarm_hook_hears_of_a_refused_token() -> None:
     async with bot.running() as intake:
         for chat in range(1, 8):
             await say(intake, chat, "hello")
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             while not alarms:
                 await trio.sleep(0.01)
         assert not intake.readiness().ready
