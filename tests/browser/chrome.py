@@ -22,6 +22,8 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 import trio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from tests.loopback import PATIENCE
+
 # Without it, the tests of the page are skipped; they must be read for that.
 with suppress(ImportError):
     from playwright import async_api
@@ -30,8 +32,6 @@ ArgsT = ParamSpec("ArgsT")
 ResultT = TypeVar("ResultT")
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
-# A machine that does other work as well takes its time.
-PATIENCE: Final = 30.0
 # Where Playwright has a patience of its own, it ends before this, and says more.
 GIVEN_UP = PATIENCE + 5
 SCREEN: Final = (1280, 800)

@@ -16,6 +16,7 @@ import trio
 from chrome import Browser
 from window import Window, needs_browser, window
 
+from tests.loopback import PATIENCE
 from triobot.emulator import acts
 from triobot.wire.content import Contact, Descriptor, File, Image, Location, MediaKind
 from triobot.wire.events import Message, Press, Submission
@@ -85,7 +86,7 @@ async def test_people_talk_in_both_directions(browser: Browser) -> None:
 
 async def arrives(events: Sequence[object], count: int) -> None:
     """Wait until so many events are on their way: what a page shows at once takes a moment to be done."""
-    with trio.fail_after(15):
+    with trio.fail_after(PATIENCE):
         while len(events) < count:
             await trio.sleep(0.01)
 

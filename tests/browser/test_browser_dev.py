@@ -17,6 +17,8 @@ import trio
 from chrome import Browser, Page
 from window import needs_browser
 
+from tests.loopback import PATIENCE
+
 pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
 pytestmark = [needs_browser, pytest.mark.processes]
 
@@ -36,7 +38,7 @@ async def developing(
             command, cwd=folder, env={"PYTHONPATH": str(ROOT), "HOME": str(folder)}, stdout=log, stderr=log
         )
     try:
-        with trio.fail_after(30):
+        with trio.fail_after(PATIENCE):
             while (found := re.search(r"http://\S+/#\S+", (folder / "log").read_text())) is None:
                 assert popen.poll() is None, (folder / "log").read_text()
                 await trio.sleep(0.05)
@@ -46,7 +48,7 @@ async def developing(
             yield page
             assert page.errors == []
         popen.send_signal(signal.SIGINT)
-        assert await trio.to_thread.run_sync(partial(popen.wait, timeout=20)) == 0
+        assert await trio.to_thread.run_sync(partial(popen.wait, timeout=PATIENCE)) == 0
     finally:
         popen.kill()
         popen.wait()
