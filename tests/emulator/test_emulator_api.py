@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from emulated import TOKEN, emulated
 
-from triobot.emulator import thumbnails
+from triobot.emulator import blobs
 from triobot.emulator.switches import Switches
 from triobot.wire.rules import JsonValue
 
@@ -160,7 +160,7 @@ async def test_a_camera_that_lay_on_its_side_is_set_upright(tmp_path: Path) -> N
     pillow.new("RGB", (60, 30)).save(buffer, "JPEG", exif=exif)
     (tmp_path / "x").write_bytes(buffer.getvalue())
 
-    measured = thumbnails.measure(tmp_path / "x", tmp_path)
+    measured = blobs.measure(tmp_path / "x", tmp_path)
 
     assert measured is not None and measured.size == (30, 60)
 

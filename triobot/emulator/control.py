@@ -47,27 +47,163 @@ Acts take ``chat`` (a group's id) everywhere, and answer ``{"seq": number of the
 
 from __future__ import annotations
 
+import base64
+import binascii
 import inspect
-from collections.abc import Callable
-from typing import Final
+import io
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from itertools import islice
+from typing import Final, NoReturn, TypeAlias, TypeVar, cast, final
 
+import attrs
 import trio
 from quart import Blueprint, Response, request
 
-from ..errors import LocalProtocolError
-from ..wire.encode import encode_error
-from ..wire.ids import SenderId
-from ..wire.rules import compact_json
-from .asked import Asked, BadAskError, Given
+from ..errors import LocalProtocolError, TriobotError
+from ..wire.content import MEDIA, Contact, Location, MediaKind
+from ..wire.encode import encode_error, encode_event_data
+from ..wire.events import Event, Press
+from ..wire.ids import ChatId, InvoiceId, MessageId, SenderId
+from ..wire.markup import InlineButton, Key, PayButton
+from ..wire.rules import JsonValue, compact_json
+from . import acts, paying
 from .blobs import TooLargeError
-from .control_person import PersonControl
-from .control_platform import PlatformControl
+from .bot_process import BotProcess
+from .chats import HISTORY, Chat, Entry
 from .exchange import Exchange
-from .page.script import Done
+from .faults import EventFault, Fault
+from .page.follower import NEWEST, NEWEST_CALLS, view_history
+from .page.script import Done, write_test
 from .people import ImpossibleActError, User
 from .pusher import PushQueueFullError
+from .traffic import view_calls
+from .views import JsonObject, view_bill, view_chat, view_user
+
+Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
+"""What a route gives back: JSON, now or after waiting."""
 
 LONGEST_BODY: Final = 32 * 1024 * 1024
+_MOST_CALLS: Final = 1_000
+_NOT_OURS: Final = "the bot's process isn't ours: only `triobot dev` starts one"
+LONGEST_WAIT: Final = 60
+_MOST_PRESSES: Final = 10
+# Labels of old messages can be pressed, too, but whoever has mistyped one rarely means them.
+_MOST_NAMED: Final = 20
+# How a payment ends.
+_ENDS: Final = ("code", "taken", "amount")
+# What is due within one stride may happen in any order. More of them would take longer than a person waits.
+STRIDES: Final = 60
+SHORTEST: Final = 1_000
+
+
+@final
+class BadAskError(TriobotError):
+    """A request to the control API that can't be read; the text names the key."""
+
+
+@final
+class Asked:
+    """The keys of one request; what is read is of the type that was asked for, or refused."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self._values = values
+
+    @classmethod
+    def read(cls, body: bytes) -> Asked:
+        """Read a JSON object; an empty body is an empty one."""
+        try:
+            value: object = json.loads(body) if body.strip() else {}
+        except (ValueError, RecursionError):
+            raise BadAskError("the body must be JSON") from None
+        if not isinstance(value, dict):
+            raise BadAskError("the body must be a JSON object")
+        return cls(cast("dict[str, object]", value))
+
+    def only(self, names: Collection[str]) -> None:
+        """Refuse keys that nobody reads: a misspelt one would be ignored in silence."""
+        for name in self._values:
+            if name not in names:
+                raise BadAskError(f"{name!r} is not known here; known are {', '.join(sorted(names))}")
+
+    def values(self) -> Mapping[str, object]:
+        """Everything, unread."""
+        return self._values
+
+    def text(self, name: str) -> str:
+        """Text that must be there."""
+        if (value := self.optional_text(name)) is None:
+            raise BadAskError(f"{name!r} must be given")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        """Text, or None when it isn't there."""
+        value = self._values.get(name)
+        if value is not None and not isinstance(value, str):
+            raise BadAskError(f"{name!r} must be text")
+        return value
+
+    def integer(self, name: str, default: int) -> int:
+        """An integer, or the default."""
+        value = self.optional_integer(name)
+        return default if value is None else value
+
+    def optional_integer(self, name: str) -> int | None:
+        """An integer, or None when it isn't there."""
+        value = self._values.get(name)
+        if value is None:
+            return None
+        if type(value) is not int:
+            raise BadAskError(f"{name!r} must be an integer")
+        return value
+
+    def seconds(self, name: str) -> float:
+        """A number of seconds from 0 to a year, that must be there."""
+        value = self._values.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 366 * 86_400:
+            raise BadAskError(f"{name!r} must be a number of seconds, at most a year")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """True or false; false when it isn't there."""
+        value = self._values.get(name, False)
+        if not isinstance(value, bool):
+            raise BadAskError(f"{name!r} must be true or false")
+        return value
+
+    def texts(self, name: str) -> Mapping[str, str]:
+        """An object of texts; empty when it isn't there."""
+        value = self._object(name)
+        for entry in value.values():
+            if not isinstance(entry, str):
+                raise BadAskError(f"{name!r} must hold texts only")
+        return cast("Mapping[str, str]", value)
+
+    def integers(self, name: str) -> list[int]:
+        """A list of integers; empty when it isn't there."""
+        value = self._values.get(name, [])
+        if not isinstance(value, list) or not all(type(item) is int for item in cast("list[object]", value)):
+            raise BadAskError(f"{name!r} must be a list of integers")
+        return cast("list[int]", value)
+
+    def inner(self, name: str) -> Asked:
+        """An object inside; empty when it isn't there."""
+        return Asked(self._object(name))
+
+    def _object(self, name: str) -> Mapping[str, object]:
+        value = self._values.get(name, {})
+        if not isinstance(value, dict):
+            raise BadAskError(f"{name!r} must be an object")
+        return cast("dict[str, object]", value)
+
+
+def as_number(name: str, value: object) -> int:
+    """An integer out of an address, where everything is text."""
+    text = str(value)
+    if not (text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= 18):
+        raise BadAskError(f"{name!r} must be an integer")
+    return int(text)
 
 
 def control_blueprint(exchange: Exchange) -> Blueprint:
@@ -142,3 +278,374 @@ async def _body() -> bytes:
 
 def _refused(status: int, reason: str) -> Response:
     return Response(encode_error(reason), status, content_type="application/json")
+
+
+SettingsT = TypeVar("SettingsT")
+
+
+@final
+class PlatformControl:
+    """What concerns the platform as a whole."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._world = exchange.world
+        self._skipping = trio.Lock()
+
+    def changes(self) -> Mapping[str, Callable[[Asked], Given]]:
+        return {
+            "users": self._make_user,
+            "groups": self._make_group,
+            "faults": self._plan_fault,
+            "faults/clear": self._clear_faults,
+            "outage": self._outage,
+            "clock": self._clock,
+            "switches": self._switches,
+            "forget-uploads": self._forget_uploads,
+            "bot/kill": lambda asked: self._do_to_bot(lambda bot: bot.kill(), asked),
+            "bot/restart": lambda asked: self._do_to_bot(lambda bot: bot.restart(), asked),
+        }
+
+    def looks(self) -> Mapping[str, Callable[[Asked], Given]]:
+        return {
+            "users": lambda asked: [view_user(user) for user in self._world.people],
+            "payments": self._payments,
+            "faults": lambda asked: [_plain(fault) for fault in self._exchange.plan.pending()],
+            "requests": lambda asked: [_plain(entry) for entry in self._exchange.requests],
+            "calls": self._calls,
+            "history": self._history,
+            "script": self._script,
+            "bot": self._bot,
+            "bot/journal": self._journal,
+            "deliveries": lambda asked: [_plain(entry) for entry in self._exchange.pusher.deliveries],
+        }
+
+    def _make_user(self, asked: Asked) -> JsonValue:
+        asked.only(("name", "username", "phone", "wallet"))
+        wallet = asked.inner("wallet")
+        wallet.only(("IRR", "coin"))
+        user = self._world.add_user(
+            asked.text("name"),
+            username=asked.optional_text("username"),
+            phone=asked.optional_text("phone"),
+            irr=wallet.integer("IRR", 0),
+            coin=wallet.integer("coin", 0),
+        )
+        return view_user(user)
+
+    def _make_group(self, asked: Asked) -> JsonValue:
+        asked.only(("name", "members"))
+        members = [self._world.people.get(SenderId(member)) for member in asked.integers("members")]
+        self._exchange.pusher.check_room()
+        chat = self._world.add_group(asked.text("name"))
+        for user in members:
+            self._exchange.act(partial(acts.join, self._world, user, chat=chat.id))
+        return {"chat_id": chat.id, "name": chat.name, "seq": self._world.seq}
+
+    def _payments(self, asked: Asked) -> JsonValue:
+        now = self._exchange.clock.now()
+        self._world.catch_up(now)
+        return [view_bill(bill, now) for bill in self._world.till]
+
+    def _plan_fault(self, asked: Asked) -> JsonValue:
+        given = asked.values()
+        try:
+            if "type" in given:
+                self._exchange.plan.add(_settings(EventFault, given))
+            else:
+                self._exchange.plan.add(_settings(Fault, given))
+        except ValueError as error:
+            raise BadAskError(str(error)) from None
+        return {}
+
+    def _clear_faults(self, asked: Asked) -> JsonValue:
+        self._exchange.plan.clear()
+        return {}
+
+    def _outage(self, asked: Asked) -> JsonValue:
+        asked.only(("seconds",))
+        self._exchange.outage.begin(asked.seconds("seconds"))
+        return {}
+
+    async def _clock(self, asked: Asked) -> JsonValue:
+        asked.only(("seconds",))
+        exchange, milliseconds = self._exchange, round(asked.seconds("seconds") * 1_000)
+        async with self._skipping:  # whoever asks twice gets both, one after the other
+            if exchange.bot is None:
+                exchange.pass_time(milliseconds)
+            else:
+                await skip(milliseconds, there=exchange.bot.pass_time, here=exchange.pass_time)
+        return {"now": exchange.clock.now()}
+
+    def _switches(self, asked: Asked) -> JsonValue:
+        given = _plain(self._world.switches)
+        asked.only(given.keys())
+        self._world.switches = _settings(type(self._world.switches), {**given, **asked.values()})
+        return _plain(self._world.switches)
+
+    def _calls(self, asked: Asked) -> JsonValue:
+        asked.only(("before", "count"))
+        given = {name: as_number(name, value) for name, value in asked.values().items()}
+        count = min(max(given.get("count", NEWEST_CALLS), 1), _MOST_CALLS)
+        traffic = self._exchange.traffic
+        return view_calls(traffic.newest(count, before=given.get("before")), traffic)
+
+    def _history(self, asked: Asked) -> JsonValue:
+        asked.only(("chat", "before", "count"))
+        given = {name: as_number(name, value) for name, value in asked.values().items()}
+        chat = self._world.chat(ChatId(given.get("chat", 0)))
+        return view_history(chat, given.get("before"), min(max(given.get("count", NEWEST), 1), HISTORY))
+
+    def _script(self, asked: Asked) -> JsonValue:
+        asked.only(("chat",))
+        chat = self._world.chat(ChatId(as_number("chat", asked.values().get("chat"))))
+        target = str(self._exchange.bot.view()["target"]) if self._exchange.bot is not None else ""
+        return {"text": write_test(self._world, list(self._exchange.diary), chat, target)}
+
+    def _bot(self, asked: Asked) -> JsonValue:
+        return self._exchange.bot.view() if self._exchange.bot is not None else None
+
+    async def _journal(self, asked: Asked) -> JsonValue:
+        asked.only(("conversation",))
+        number = as_number("conversation", asked.values().get("conversation"))
+        if self._exchange.bot is None:
+            raise ImpossibleActError(_NOT_OURS)
+        return list[JsonValue](await self._exchange.bot.journal(number))
+
+    def _do_to_bot(self, what: Callable[[BotProcess], None], asked: Asked) -> JsonValue:
+        asked.only(())
+        if self._exchange.bot is None:
+            raise ImpossibleActError(_NOT_OURS)
+        what(self._exchange.bot)
+        return {}
+
+    def _forget_uploads(self, asked: Asked) -> JsonValue:
+        self._world.uploads.forget()
+        return {}
+
+
+def _plain(value: attrs.AttrsInstance) -> JsonObject:
+    return cast("JsonObject", attrs.asdict(value))
+
+
+def _settings(kind: Callable[..., SettingsT], given: Mapping[str, object]) -> SettingsT:
+    try:
+        return kind(**given)
+    except (TypeError, ValueError) as error:
+        # attrs names the argument; its validators name the rule.
+        raise BadAskError(str(error.args[0])) from None
+
+
+def _chat_of(asked: Asked) -> ChatId | None:
+    value = asked.optional_integer("chat")
+    return ChatId(value) if value is not None else None
+
+
+def _message_of(asked: Asked) -> MessageId | None:
+    value = asked.optional_integer("message")
+    return MessageId(value) if value is not None else None
+
+
+def _place_of(asked: Asked) -> Location:
+    if asked.optional_text("lat") is None and asked.optional_text("long") is None:
+        return acts.HOME
+    return Location(asked.text("lat"), asked.text("long"), asked.optional_text("desc") or "")
+
+
+def _button(chat: Chat, asked: Asked) -> tuple[Entry, InlineButton] | None:
+    """The button of this label; with an index, that one of the message, where two have the same label."""
+    label, message = asked.optional_text("label") or "", _message_of(asked)
+    index = asked.optional_integer("index")
+    if index is None or message is None:
+        return chat.button(label, message)
+    entry = chat.entries.get(message)
+    buttons = list(entry.buttons()) if entry is not None else []
+    if entry is None or not 0 <= index < len(buttons) or buttons[index].text != label:
+        return None
+    return entry, buttons[index]
+
+
+@final
+class PersonControl:
+    """What one person does."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._world = exchange.world
+
+    def routes(self) -> Mapping[str, Callable[[User, Asked], Given]]:
+        return {
+            "join": self._join,
+            "leave": self._leave,
+            "say": self._say,
+            "media": self._media,
+            "share-contact": self._share_contact,
+            "share-location": self._share_location,
+            "press": self._press,
+            "tap": self._tap,
+            "submit": self._submit,
+            "pay": self._pay,
+            "top-up": self._top_up,
+        }
+
+    def _do(self, what: Callable[[int], tuple[Event, ...]]) -> JsonObject:
+        events = self._exchange.act(what)
+        kinds: list[JsonValue] = [encode_event_data(event)[0] for event in events]
+        presses: list[JsonValue] = [event.callback_id for event in events if isinstance(event, Press)]
+        return {"seq": self._world.seq, "events": kinds, "callback_ids": presses}
+
+    def _join(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("chat",))
+        return self._do(lambda now: acts.join(self._world, user, now, chat=_chat_of(asked)))
+
+    def _leave(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("chat",))
+        return self._do(lambda now: acts.leave(self._world, user, now, chat=_chat_of(asked)))
+
+    def _say(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("text", "chat"))
+        text = asked.text("text")
+        if not text:
+            raise BadAskError("'text' must not be empty")
+        return self._do(lambda now: acts.say(self._world, user, text, now, chat=_chat_of(asked)))
+
+    async def _media(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("kind", "filename", "base64", "caption", "duration", "chat"))
+        kind = cast("MediaKind", asked.text("kind"))
+        if kind not in MEDIA:
+            raise BadAskError(f"'kind' must be one of {', '.join(MEDIA)}")
+        try:
+            data = base64.b64decode(asked.text("base64"), validate=True)
+        except (binascii.Error, ValueError):
+            raise BadAskError("'base64' must be base64") from None
+        chat, caption = _chat_of(asked), asked.optional_text("caption") or ""
+        acts.chat_of(self._world, user, chat)
+        duration = asked.seconds("duration") if "duration" in asked.values() else 0
+        descriptor = await self._exchange.upload(kind, asked.text("filename"), io.BytesIO(data), duration)
+        content = MEDIA[kind](descriptor, caption)
+        return self._do(lambda now: acts.say(self._world, user, content, now, chat=chat))
+
+    def _share_contact(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("phone", "name", "chat"))
+        phone = asked.optional_text("phone")
+        contact = Contact(phone or user.phone, asked.optional_text("name") or ("" if phone else user.name))
+        return self._do(lambda now: acts.say(self._world, user, contact, now, chat=_chat_of(asked)))
+
+    def _share_location(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("lat", "long", "desc", "chat"))
+        place = _place_of(asked)
+        return self._do(lambda now: acts.say(self._world, user, place, now, chat=_chat_of(asked)))
+
+    def _press(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("label", "message", "index", "times", "chat"))
+        label, times = asked.text("label"), asked.integer("times", 1)
+        if not 1 <= times <= _MOST_PRESSES:
+            raise BadAskError(f"'times' must be from 1 to {_MOST_PRESSES}")
+
+        def press(now: int) -> tuple[Event, ...]:
+            chat = acts.chat_of(self._world, user, _chat_of(asked))
+            found = _button(chat, asked)
+            by_index = asked.optional_integer("index") is not None
+            if found is None and not by_index and (key := chat.key(label)) is not None:
+                return tuple(
+                    event
+                    for _ in range(times)
+                    for event in acts.tap(self._world, user, key, now, chat=chat.id)
+                )
+            if found is None:
+                _nothing(label, chat)
+            entry, button = found
+            return tuple(
+                event
+                for _ in range(times)
+                for event in acts.press(self._world, user, entry.id, button, now, chat=chat.id)
+            )
+
+        return self._do(press)
+
+    def _tap(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("label", "value", "lat", "long", "desc", "chat"))
+        key, place = Key(asked.text("value"), asked.text("label")), _place_of(asked)
+        return self._do(lambda now: acts.tap(self._world, user, key, now, chat=_chat_of(asked), place=place))
+
+    def _submit(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("values", "message", "chat"))
+        values, message = asked.texts("values"), _message_of(asked)
+        return self._do(
+            lambda now: acts.submit(self._world, user, values, now, message_id=message, chat=_chat_of(asked))
+        )
+
+    def _pay(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("label", "message", "invoice", "newest_invoice", "index", *_ENDS, "chat"))
+        code, amount = asked.optional_integer("code"), asked.optional_integer("amount")
+        taken, invoice = asked.flag("taken"), asked.optional_text("invoice")
+
+        def pay(now: int) -> tuple[Event, ...]:
+            world, chat = self._world, _chat_of(asked)
+            if invoice is not None or asked.flag("newest_invoice"):
+                bill = InvoiceId(invoice) if invoice is not None else paying.newest_invoice(world, user, now)
+                return paying.pay_invoice(world, user, bill, now, code=code, taken=taken, amount=amount)
+            message, button = self._pay_button(user, asked)
+            return paying.pay(
+                world, user, message, button, now, chat=chat, code=code, taken=taken, amount=amount
+            )
+
+        return self._do(pay)
+
+    def _pay_button(self, user: User, asked: Asked) -> tuple[MessageId, PayButton]:
+        chat, label = _chat_of(asked), asked.optional_text("label")
+        if label is None:
+            return paying.newest_pay_button(self._world, user, chat=chat, message_id=_message_of(asked))
+        there = acts.chat_of(self._world, user, chat)
+        found = _button(there, asked)
+        if found is None:
+            _nothing(label, there)
+        entry, button = found
+        if not isinstance(button, PayButton):
+            raise ImpossibleActError("this button is not paid")
+        return entry.id, button
+
+    def _top_up(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("IRR", "coin"))
+        irr, coin = asked.integer("IRR", 0), asked.integer("coin", 0)
+        return self._do(lambda now: acts.top_up(self._world, user, now, irr=irr, coin=coin))
+
+    async def chat(self, user: User, asked: Asked) -> JsonValue:
+        asked.only(("chat", "after", "wait"))
+        given = {name: as_number(name, value) for name, value in asked.values().items()}
+        chat = self._world.chat(ChatId(given.get("chat", user.chat_id)))
+        if user.id not in chat.members and chat.id != user.chat_id:
+            raise ImpossibleActError("not a member of this chat")
+        after = seen = given.get("after", self._world.seq)
+        with trio.move_on_after(min(given.get("wait", 0), LONGEST_WAIT)):
+            while not any(change.what.chat_id == chat.id for change in self._world.changes(seen)):
+                seen = max(seen, self._world.seq)
+                await self._exchange.wait_change(seen)
+        return view_chat(self._world, chat, self._exchange.clock.now(), after=after)
+
+
+def _nothing(label: str, chat: Chat) -> NoReturn:
+    there = [repr(one) for one in islice(dict.fromkeys(chat.labels()), _MOST_NAMED)]
+    what = f"what there is to press: {', '.join(there)}" if there else "there is nothing to press"
+    raise ImpossibleActError(f"there is no button {label!r}; {what}")
+
+
+def strides(milliseconds: int) -> list[int]:
+    """The parts in which a time passes: at most `STRIDES`, none shorter than needed."""
+    stride = max(SHORTEST, -(-milliseconds // STRIDES))
+    whole, rest = divmod(milliseconds, stride)
+    return [stride] * whole + ([rest] if rest else [])
+
+
+async def skip(
+    milliseconds: int, *, there: Callable[[int], Awaitable[None]], here: Callable[[int], None]
+) -> None:
+    """Let time pass, stride by stride.
+
+    Args:
+        there: lets it pass in the bot's process, and returns once that has done what was due.
+        here: lets it pass on the platform.
+    """
+    for stride in strides(milliseconds):
+        await there(stride)
+        here(stride)

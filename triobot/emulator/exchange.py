@@ -16,8 +16,7 @@ from ..wire.events import Event
 from ..wire.operations import Operation
 from .blobs import Blobs
 from .bot_process import BotProcess
-from .faults import FaultPlan
-from .outage import Outage
+from .faults import FaultPlan, Outage
 from .page.script import KEPT, Done
 from .performing import Refusal, Result, perform
 from .pusher import Pusher

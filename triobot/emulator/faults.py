@@ -1,4 +1,4 @@
-"""What goes wrong on demand: in answering operations, and in posting events.
+"""What goes wrong on demand: in answering operations, in posting events, and while nobody answers at all.
 
 Frozen descriptions, taken one after another from a `FaultPlan`. The first that fits is used; one with
 `times` is used that often and then gone.
@@ -11,8 +11,16 @@ from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
+import trio
 
 from ..wire import operations, undocumented
+
+_PATHS: Final = frozenset(
+    path
+    for module in (operations, undocumented)
+    for operation in vars(module).values()
+    if isinstance(operation, type) and isinstance(path := getattr(operation, "path", None), str)
+)
 
 
 def _is_seconds(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -28,14 +36,6 @@ def _is_times(instance: object, attribute: attrs.Attribute[int | None], value: i
 def _is_status(instance: object, attribute: attrs.Attribute[int | None], value: int | None) -> None:
     if value is not None and (type(value) is not int or not 300 <= value <= 599):
         raise ValueError(f"{attribute.name} must be from 300 to 599")
-
-
-_PATHS: Final = frozenset(
-    path
-    for module in (operations, undocumented)
-    for operation in vars(module).values()
-    if isinstance(operation, type) and isinstance(path := getattr(operation, "path", None), str)
-)
 
 
 def _is_operation(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
@@ -177,3 +177,26 @@ def _use(faults: list[FaultT], name: str) -> FaultT | None:
                 faults[index] = attrs.evolve(fault, times=fault.times - 1)
             return fault
     return None
+
+
+@final
+class Outage:
+    """Asks whoever listens to stop for a while."""
+
+    def __init__(self) -> None:
+        self._begin = trio.Event()
+        self._seconds = 0.0
+
+    def begin(self, seconds: float) -> None:
+        """Refuse connections for this long, from now on; open ones are closed."""
+        self._seconds = seconds
+        self._begin.set()
+
+    async def wait_begin(self) -> None:
+        """Wait until connections are to be refused."""
+        await self._begin.wait()
+
+    def take(self) -> float:
+        """How long; the outage is then under way, and another may be asked for."""
+        self._begin = trio.Event()
+        return self._seconds

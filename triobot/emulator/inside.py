@@ -17,13 +17,11 @@ import trio
 from ..errors import LocalProtocolError
 from ..wire.ids import SenderId
 from ..wire.rules import JsonValue
-from .asked import Asked, BadAskError, Given
 from .blobs import TooLargeError
-from .control_person import PersonControl
-from .control_platform import PlatformControl
+from .control import Asked, BadAskError, Given, PersonControl, PlatformControl
 from .door import AsgiApp, Message, Receive, Send
 from .exchange import Exchange
-from .outage import Outage
+from .faults import Outage
 from .people import ImpossibleActError
 from .person import AppError
 from .pusher import PushQueueFullError

@@ -24,7 +24,7 @@ from ..errors import TriobotError
 from ..wire.content import Blob, Contact, Content, Location, Media
 from ..wire.ids import ChatId, SenderId
 from ..wire.rules import JsonValue
-from .control_person import LONGEST_WAIT
+from .control import LONGEST_WAIT
 from .door import CONTROL_HEADER
 
 FoundT = TypeVar("FoundT")

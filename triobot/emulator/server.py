@@ -28,8 +28,7 @@ from .blobs import Blobs
 from .control import LONGEST_BODY, control_blueprint
 from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Door
 from .exchange import Exchange, ShiftedClock
-from .faults import FaultPlan
-from .outage import Outage
+from .faults import FaultPlan, Outage
 from .page.serving import page_blueprint
 from .page.stream import stream_blueprint
 from .pusher import HttpPost, Post, Pusher, PushSettings
