@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from triobot.cli.hurrying import HurriedClock, HurriedWallClock
+from triobot.cli.dev_bot import HurriedClock, HurriedWallClock
 from triobot.clock import Steady, SystemClock, Timepiece
 from triobot.testing.virtual import VirtualWallClock
 

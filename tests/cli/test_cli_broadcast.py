@@ -10,8 +10,8 @@ import pytest
 import trio
 from cli_rig import Command
 
-from triobot.cli.bar import progress_line
 from triobot.cli.broadcast import converse
+from triobot.cli.terminal import progress_line
 from triobot.clock import SystemClock
 from triobot.jobs import (
     AddReceivers,

@@ -18,8 +18,8 @@ import trio
 from cli_rig import Command, child_environment
 
 from tests.loopback import PATIENCE
+from triobot.cli.dev import can_reload, folder_of
 from triobot.cli.dev import child_environment as environment_of_bot
-from triobot.cli.reloading import can_reload, folder_of
 from triobot.emulator.person import App, connect
 
 # What a bot's file says is for production: none of it may be used here.

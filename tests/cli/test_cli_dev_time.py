@@ -16,10 +16,10 @@ import trio.testing
 from test_cli_dev import Dev, developing
 
 from tests.loopback import PATIENCE
-from triobot.cli.hurrying import HurriedClock, HurriedWallClock
-from triobot.cli.skipped import keep_skipped, read_skipped
+from triobot.cli.dev_bot import HurriedClock, HurriedWallClock
+from triobot.cli.lasting import keep_skipped, read_skipped
+from triobot.emulator.control import SHORTEST, STRIDES, strides
 from triobot.emulator.person import AppError
-from triobot.emulator.skipping import SHORTEST, STRIDES, strides
 from triobot.errors import ConfigError
 from triobot.wire.content import Image
 

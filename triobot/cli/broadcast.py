@@ -82,7 +82,7 @@ async def converse(ask: Ask, action: str, key: str | None, *, live: Callable[[],
     Raises:
         ConfigError: the question was refused.
     """
-    from .bar import progress_line
+    from .terminal import progress_line
 
     at_terminal = sys.stdout.isatty()
     if action == "list":

@@ -53,7 +53,7 @@ def demo(arguments: argparse.Namespace) -> None:
     """Run the demo; fails if anything in it isn't so."""
     import trio
 
-    from .signals import until_signal
+    from .terminal import until_signal
 
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     if trio.run(until_signal, partial(_demo, arguments.port, arguments.quiet)):

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import logging
 import os
 import secrets
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from .arguments import Commands, add_command, port
+from .loading import parse_target
 from .terminal import harmless, set_up_logging
 
 if TYPE_CHECKING:
@@ -87,10 +93,8 @@ async def _dev(arguments: argparse.Namespace) -> None:
     from ..emulator.exchange import ShiftedClock
     from ..emulator.pusher import PushSettings
     from ..emulator.server import serve_emulator
-    from .inquiring import keep_asking, read_journal
-    from .keeper import Keeper
-    from .lasting import Lasting
-    from .skipped import keep_skipped, read_skipped
+    from .keeper import Keeper, keep_asking, read_journal
+    from .lasting import Lasting, keep_skipped, read_skipped
 
     token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     platform_port = 0
@@ -187,8 +191,6 @@ def _greet(arguments: argparse.Namespace, platform: Emulator) -> None:
 
 
 async def _reload(target: str, keeper: Keeper) -> None:
-    from .reloading import can_reload, folder_of, watch
-
     if not can_reload():
         print("triobot: files are not watched: pip install 'triobot[dev]'", file=sys.stderr)
         return
@@ -204,3 +206,33 @@ async def _kill_on_next(signals: AsyncIterator[int], keeper: Keeper) -> None:
     """Who presses Ctrl-C twice doesn't want to wait for the bot's rest."""
     async for _ in signals:
         keeper.kill()
+
+
+def can_reload() -> bool:
+    """Whether files can be watched here."""
+    return importlib.util.find_spec("watchfiles") is not None
+
+
+def folder_of(target: str) -> Path:
+    """Where the files of a bot are: beside its own file, or under the working directory for a module."""
+    place, _, is_file = parse_target(target)
+    return Path(place).resolve().parent if is_file else Path.cwd()
+
+
+async def watch(folder: Path, changed: Callable[[str], None]) -> None:
+    """Call `changed` with the names of Python files that were saved, once for those saved together."""
+    from watchfiles import PythonFilter, awatch
+
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_set_at_end, stop)
+        async for found in awatch(folder, watch_filter=PythonFilter(), stop_event=stop):
+            changed(", ".join(sorted({Path(path).name for _, path in found})))
+
+
+async def _set_at_end(stop: trio.Event) -> None:
+    # The watching thread looks at this event every few milliseconds, and not at a cancellation.
+    try:
+        await trio.sleep_forever()
+    finally:
+        stop.set()

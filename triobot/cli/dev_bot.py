@@ -14,17 +14,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 import trio
 
+from ..clock import steady_time
 from ..errors import ConfigError, TriobotError
 from ..settings import read_environment
 from .failures import report
-from .hurrying import HurriedClock, HurriedWallClock
 from .loading import load_bot
 from .terminal import set_up_logging, set_up_streams
 
@@ -137,6 +138,54 @@ def _is_sending(bot: Bot) -> bool:
         return bot.statistics().outbox.in_flight > 0
     except ConfigError:
         return False  # it doesn't run yet, or not any more
+
+
+@final
+class HurriedClock(trio.abc.Clock):
+    """Trio's clock, ahead of the real one: deadlines and sleeps see the same hours pass as the time of day.
+
+    Args:
+        ahead: how far it is ahead from the start, in milliseconds.
+    """
+
+    def __init__(self, ahead: int = 0) -> None:
+        self._ahead = ahead
+
+    @property
+    def ahead(self) -> int:
+        """How far it is ahead, in milliseconds."""
+        return self._ahead
+
+    def hurry(self, milliseconds: int) -> None:
+        """Go forward. To be called by a task of this clock's loop, which then looks who is due."""
+        self._ahead += milliseconds
+
+    def start_clock(self) -> None:
+        """Nothing has to be started."""
+
+    def current_time(self) -> float:
+        """Seconds since some moment."""
+        return time.perf_counter() + self._ahead / 1000
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """How long the loop may sleep for a deadline."""
+        return deadline - self.current_time()
+
+
+@final
+class HurriedWallClock:
+    """The time of day that goes with it."""
+
+    def __init__(self, clock: HurriedClock) -> None:
+        self._clock = clock
+
+    def now(self) -> int:
+        """Wall milliseconds."""
+        return time.time_ns() // 1_000_000 + self._clock.ahead
+
+    def steady(self) -> int:
+        """Milliseconds since some moment: time that was put forward has passed."""
+        return steady_time() + self._clock.ahead
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def emulate(arguments: argparse.Namespace) -> None:
     import trio
 
     set_up_logging(debug=arguments.debug)
-    from .signals import until_signal
+    from .terminal import until_signal
 
     trio.run(until_signal, partial(_emulate, arguments))
 

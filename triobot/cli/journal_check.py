@@ -28,8 +28,7 @@ from ..conversations.data.slots import Key, declared_keys
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..journal.faults import leaves
-from .bar import drawn
-from .terminal import harmless
+from .terminal import drawn, harmless
 
 if TYPE_CHECKING:
     from ..bot import Bot

@@ -6,6 +6,7 @@ a file: a loop of failing starts would bury the first error.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -14,10 +15,17 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Literal, TypeAlias, final
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, cast, final
 
 import trio
 
+from ..emulator.exchange import Exchange
+from ..emulator.people import ImpossibleActError
+from ..errors import TriobotError
+from ..journals import ConversationId
+from ..operator import AboutPayments, ListChats, Request, ShowJournal, Status, ask, socket_path
+from ..operator.wording import worded
 from ..wire.rules import JsonValue
 from .dev_bot import GRACE
 from .terminal import harmless
@@ -33,6 +41,15 @@ _TELLING: Final = 40
 _STRIDE: Final = 5.0
 # After a polite word the process gets its own grace and a little more; then it is killed.
 _PATIENCE: Final = GRACE + 2.0
+log: Final = logging.getLogger("triobot")
+EACH: Final = 1.0
+_SOONEST: Final = 0.2
+_ANSWERS_WITHIN: Final = 2.0
+# A screen shows a dozen; who plays with more reads the newest.
+_CHATS: Final = 40
+_PAYMENTS: Final = 100
+# A journal of thousands is read from its end.
+_RECORDS: Final = 300
 
 
 @final
@@ -312,3 +329,67 @@ async def _then_cancel(wait: Callable[[], Awaitable[object]], scope: trio.Cancel
 
 def _nothing() -> None:
     return
+
+
+JsonObject = dict[str, JsonValue]
+
+
+async def keep_asking(keeper: Keeper, store: str, exchange: Exchange) -> None:
+    """Keep the keeper's knowledge of its process fresh, until cancelled."""
+    path = socket_path(store)
+    if path is None:
+        return
+    while True:
+        await keeper.wait_up()
+        seen = exchange.traffic.version
+        try:
+            with trio.move_on_after(_ANSWERS_WITHIN):
+                await _ask_all(keeper, path)
+        except (TriobotError, OSError) as error:
+            # It may be ending right now; the next one will say more.
+            log.debug("the bot said nothing of itself: %s", type(error).__name__)
+        await trio.sleep(_SOONEST)
+        with trio.move_on_after(EACH - _SOONEST):
+            heard = 0
+            while exchange.traffic.version == seen:
+                heard = await exchange.wait_news(heard)
+
+
+async def _ask_all(keeper: Keeper, path: Path) -> None:
+    told = await _lines(path, Status())
+    chats = await _lines(path, ListChats(_CHATS))
+    [listed] = await _lines(path, AboutPayments({"ask": "payments.list", "limit": _PAYMENTS})) or [{}]
+    for status in told:
+        status.pop("at", None)  # else it would be new each time
+        keeper.learn(status)
+    keeper.see_inside(chats, cast("list[JsonValue]", listed.get("payments", [])))
+
+
+async def read_journal(store: str, conversation: int) -> Sequence[JsonObject]:
+    """A conversation's journal in words: first its row, then the newest records.
+
+    Raises:
+        ImpossibleActError: the bot doesn't run, or knows no such conversation.
+    """
+    path = socket_path(store)
+    if path is None:
+        raise ImpossibleActError("a store in memory can't be asked")
+    try:
+        row, *records = await _lines(path, ShowJournal(ConversationId(conversation))) or [{}]
+    except (TriobotError, OSError) as error:
+        raise ImpossibleActError(str(error)) from None
+    if not row:
+        raise ImpossibleActError("the bot doesn't run")
+    return [row, *(cast("JsonObject", worded(record)) for record in records[-_RECORDS:])]
+
+
+async def _lines(path: Path, request: Request) -> list[JsonObject]:
+    """The lines of an answer; none if nobody answers."""
+    lines: list[JsonObject] = []
+
+    async def tell(told: object) -> None:
+        await trio.lowlevel.checkpoint()
+        lines.append(cast("JsonObject", told))
+
+    await ask(path, request, tell)
+    return lines

@@ -16,7 +16,6 @@ import trio
 
 from ..emulator.remembering import UnreadableWorldError, dump_world, load_world
 from ..errors import ConfigError
-from .skipped import lasting_path
 
 if TYPE_CHECKING:
     from ..emulator.exchange import Exchange
@@ -26,6 +25,36 @@ if TYPE_CHECKING:
 _EVERY: Final = 2.0
 _SHARE: Final = 20
 _BEFORE: Final = "before_its_store"
+
+
+def lasting_path(store: str, suffix: str) -> Path | None:
+    """The file of this kind beside this store (its address); None for a store that is beside nothing."""
+    engine, _, place = store.partition(":")
+    if engine != "sqlite" or not place:
+        return None
+    path = Path(place).resolve()
+    return path.with_name(f"{path.name}.{suffix}")
+
+
+def read_skipped(store: str) -> int:
+    """How many milliseconds were skipped in the runs before; 0 for a store that is made only now.
+
+    Raises:
+        ConfigError: the file holds something else.
+    """
+    path = lasting_path(store, "ahead")
+    if path is None or not path.exists() or not path.with_suffix("").exists():
+        return 0
+    text = path.read_text(errors="replace").strip()
+    if not (text.isascii() and text.isdecimal() and len(text) <= 15):
+        raise ConfigError(f"{path} should hold the milliseconds that were skipped; delete it, or mend it")
+    return int(text)
+
+
+def keep_skipped(store: str, milliseconds: int) -> None:
+    """Remember how many milliseconds were skipped."""
+    if (path := lasting_path(store, "ahead")) is not None:
+        path.write_text(f"{milliseconds}\n")
 
 
 @final

@@ -58,7 +58,7 @@ def talk(arguments: argparse.Namespace) -> None:
     """Run the bot on a platform of its own until the input ends."""
     import trio
 
-    from .signals import until_signal
+    from .terminal import until_signal
 
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     bot = load_bot(arguments.bot)

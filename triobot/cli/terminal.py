@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import io
 import logging
+import signal
 import sys
 import unicodedata
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, TextIO, TypeAlias, final
+
+import trio
+
+from ..jobs import BroadcastStatus
 
 # Cc: controls; Cs: lone surrogates; Zl and Zp: line ends to some readers.
 _ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -20,6 +26,8 @@ _ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _REORDERING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+_WIDTH: Final = 30
 
 
 def harmless(text: str) -> str:
@@ -92,3 +100,56 @@ def set_up_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def drawn(share: float) -> str:
+    """A bar, of which this share is full.
+
+    Example:
+        >>> drawn(0.5)
+        '[###############---------------] '
+    """
+    full = int(share * _WIDTH)
+    return f"[{'#' * full}{'-' * (_WIDTH - full)}] "
+
+
+def progress_line(key: str, status: BroadcastStatus, *, bar: bool = True) -> str:
+    """A broadcast's line; without the bar where nobody watches.
+
+    Example:
+        >>> progress_line("news", BroadcastStatus("sending", 200, sent=90, gone=10), bar=False)
+        'news: sending, 100 of 200 (50 %), 90 sent, 10 gone, 0 failed, 0 unknown'
+    """
+    if status.state == "none":
+        return f"{harmless(key)}: never started"
+    behind = status.total - status.left
+    share = behind / status.total if status.total else float(status.over)
+    line = ""
+    if bar:
+        line = drawn(share)
+    return (
+        f"{harmless(key)}: {line}{status.state}, {behind:,} of {status.total:,} ({int(share * 100)} %),"
+        f" {status.sent:,} sent, {status.gone:,} gone, {status.failed:,} failed, {status.unknown:,} unknown"
+    )
+
+
+async def until_signal(work: Callable[[], Awaitable[None]]) -> bool:
+    """Run `work` to its end, or until SIGINT or SIGTERM cancels it.
+
+    Returns: whether a signal did.
+    """
+    interrupted = False
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                nonlocal interrupted
+                async for _ in signals:
+                    interrupted = True
+                    nursery.cancel_scope.cancel()
+                    return
+
+            nursery.start_soon(watch)
+            await work()
+            nursery.cancel_scope.cancel()
+    return interrupted
