@@ -2,14 +2,15 @@
 
 Read it in this order. Shared: `links` (bytes over a connection) and `malformed`. The client's side:
 `outgoing` and `response` (pure), `pool` (pure), `dialing`, `client_connection`, `connections`, `sending`,
-`response_body`, `transport`. The server's side: `request` (pure), `answer_head` (pure), `talk` (one request),
-`server_connection`, `limits`, `binding`, `certificates`, `listener`; and for applications `forwarded` (pure),
-`asgi`, `lifespan`, `serving`.
+`response_body`, `transport`. The server's side: `request` (pure), `talk` (one request),
+`server_connection`, `limits`, `binding`, `certificates`, `listener`; and for applications `forwarded` (pure)
+and `asgi`.
 """
 
 from __future__ import annotations
 
 from .asgi import AsgiApp as AsgiApp
+from .asgi import serve_asgi as serve_asgi
 from .binding import Bind as Bind
 from .binding import FdBind as FdBind
 from .binding import TcpBind as TcpBind
@@ -20,7 +21,6 @@ from .certificates import server_context as server_context
 from .forwarded import Proxies as Proxies
 from .limits import ServingLimits as ServingLimits
 from .pool import Origin as Origin
-from .serving import serve_asgi as serve_asgi
 from .transport import Attempt as Attempt
 from .transport import Reply as Reply
 from .transport import TrioTransport as TrioTransport

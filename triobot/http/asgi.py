@@ -6,13 +6,20 @@ fast as the application takes its body.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, MutableMapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias, cast, final
 from urllib.parse import unquote_to_bytes
 
 import trio
 
+from ..errors import ConfigError
+from .binding import Bind, address_of, open_listeners
+from .certificates import Tls
 from .forwarded import Proxies
+from .limits import ServingLimits
+from .listener import serve_listeners
 from .talk import Handler, SenderLeftError, Talk
 
 # The shapes that ASGI itself gives: the messages are open dictionaries.
@@ -23,6 +30,7 @@ AsgiApp: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitab
 
 # What is read ahead while an application waits for its sender to leave.
 _READ_AHEAD: Final = 64 * 1024
+_FAILED: Final = "the application could not {}{}"
 
 
 def asgi_handler(
@@ -164,3 +172,122 @@ def _own(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 def _length(headers: list[tuple[bytes, bytes]]) -> bytes | None:
     return next((value for name, value in headers if name == b"content-length"), None)
+
+
+@asynccontextmanager
+async def open_lifespan(app: AsgiApp) -> AsyncGenerator[dict[str, Any]]:
+    """Start an application, and stop it at the end of the block; yields its state.
+
+    An application that knows nothing of lifespans is served without one.
+
+    Raises:
+        ConfigError: it said that it could not start, or could not stop.
+    """
+    state: dict[str, Any] = {}
+    # Two messages: there are no others.
+    to_app, app_receives = trio.open_memory_channel[Message](2)
+    started, stopped = trio.Event(), trio.Event()
+    failures: list[str] = []
+    supported = True
+
+    async def send(message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        match message["type"]:
+            case "lifespan.startup.complete":
+                started.set()
+            case "lifespan.shutdown.complete":
+                stopped.set()
+            case "lifespan.startup.failed" | "lifespan.shutdown.failed":
+                text = str(message.get("message", ""))
+                failures.append(f": {text}" if text else "")
+                started.set()
+                stopped.set()
+            case kind:
+                raise RuntimeError(f"nothing is known of {kind!r}")
+
+    async def live() -> None:
+        nonlocal supported
+        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": state}
+        try:
+            await app(scope, app_receives.receive, send)
+        except Exception:
+            # The specification: an application that raises before it has started knows no lifespans.
+            if started.is_set():
+                raise
+            supported = False
+        finally:
+            started.set()
+            stopped.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(live)
+        await to_app.send({"type": "lifespan.startup"})
+        await started.wait()
+        if failures:
+            raise ConfigError(_FAILED.format("start", failures[0]))
+        yield state
+        if supported and not stopped.is_set():
+            await to_app.send({"type": "lifespan.shutdown"})
+            await stopped.wait()
+            if failures:
+                raise ConfigError(_FAILED.format("stop", failures[0]))
+        nursery.cancel_scope.cancel()
+
+
+_BACKLOG = 4096
+
+
+async def serve_asgi(
+    app: AsgiApp,
+    binds: Sequence[Bind],
+    *,
+    shutdown: trio.Event,
+    limits: ServingLimits | None = None,
+    tls: Tls | None = None,
+    proxies: Proxies | None = None,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve an ASGI application over HTTP/1.1 until told to stop; its lifespan is run around it.
+
+    The application runs on Trio, as a quart-trio application does. WebSockets and HTTP/2 are not offered.
+    What a stop does is told at `triobot.http.listener.serve_listeners`.
+
+    Args:
+        app: the application.
+        binds: where to listen; on all of them or on none.
+        shutdown: set it to stop.
+        limits: of connections and time; the defaults if None.
+        tls: the server's certificate, see `triobot.http.server_context` and, for one that is renewed while
+            this runs, `triobot.http.RenewedCertificate`; None: plain.
+        proxies: whose word on who sent a request is believed; None: nobody's.
+        task_status: is given the addresses, with the ports that the system chose.
+
+    Raises:
+        ConfigError: an address can't be listened on, or the application could not start.
+
+    Cancellation: *forceful*: closes listeners and connections at once; requests in hand get no answer.
+
+    Example:
+        >>> stop = trio.Event()
+        >>> addresses = await nursery.start(
+        ...     partial(serve_asgi, app, [parse_bind("127.0.0.1:8080")], shutdown=stop)
+        ... )
+    """
+    listeners = await open_listeners(binds, backlog=_BACKLOG)
+    addresses = [address_of(listener, secured=tls is not None) for listener in listeners]
+    try:
+        async with open_lifespan(app) as state, trio.open_nursery() as nursery:
+            await nursery.start(
+                partial(
+                    serve_listeners,
+                    asgi_handler(app, proxies=proxies, state=state),
+                    listeners,
+                    shutdown=shutdown,
+                    limits=limits or ServingLimits(),
+                    tls=tls,
+                )
+            )
+            task_status.started(addresses)
+    finally:
+        for listener in listeners:
+            listener.socket.close()

@@ -26,9 +26,8 @@ from ..http.request import Incoming
 from ..http.talk import Talk
 from . import answers
 from .answers import Answer, Readiness, readiness_answer
-from .direct import DirectExchange, framing_of, path_of
+from .direct import DirectExchange, Framing, framing_of, path_of, read_framing
 from .exchange import AsgiExchange, Broken, Complete, Exchange, TooLong, TooSlow, Truncated
-from .framing import Framing, read_framing
 from .inbox import Inbox, NoRoom, Outcome, Taken, Unread, Unstorable, Unwritable
 from .limits import Limits
 from .secrets import Secrets
