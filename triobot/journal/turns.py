@@ -441,15 +441,19 @@ class Turns:
 
     def hand_over(self) -> None:
         """Everything rests, or nearly: what was recorded since the last time goes to the store, as one."""
-        if self._resumes:
-            self._resumes = False
-            self.draft.add(Resumed(self.time, self._began_with))
+        self._resume()
         if self.draft.empty:
             return
         wake = next_due(self.scopes.values(), self.parked.values(), -1)
         # Who has the turn still has something to do, whatever comes or doesn't.
         unfinished = self._under_way or self.holder is not None
         self.draft.hand_over(unfinished=unfinished, wake=wake)
+
+    def _resume(self) -> None:
+        """A turn that was not known to have ended has run again."""
+        if self._resumes:
+            self._resumes = False
+            self.draft.add(Resumed(self.time, self._began_with))
 
     def end(self, main: Branch, record: Ended | Continued) -> None:
         """The coroutine itself is over."""
@@ -458,6 +462,7 @@ class Turns:
         expected = self.history.next
         if expected is None:
             self.over = True
+            self._resume()  # if it was this very turn: the end is the last record
             self.draft.add(record)
             self.hand_over()
             self.world.wake_at(None)
