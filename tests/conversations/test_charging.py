@@ -29,7 +29,7 @@ from triobot.errors import (
 )
 from triobot.money import Charge, MovePayment
 from triobot.payments import cashier
-from triobot.payments.facts import Plain
+from triobot.payments.facts import Answer, Plain
 from triobot.payments.references import new_ref_id
 from triobot.seams import OnUnknown, Urgency, Write
 from triobot.wire.ids import ChatId, RefId, as_ref_id
@@ -666,15 +666,36 @@ async def test_a_chat_that_left_memory_is_called_back_to_its_payment() -> None:
         assert shop.late == []
 
 
-async def test_what_an_operator_has_dealt_with_is_not_granted() -> None:
-    """A conversation that still waits is told."""
+@pytest.mark.parametrize("evicted", [False, True])
+async def test_what_an_operator_has_to_deal_with_is_not_granted(evicted: bool) -> None:
+    """A conversation that still waits is told at once, in memory or not."""
     shop = Shop()
     async with open_town(shop.bot) as town:
         await town.says("buy")
-        ref_id = town.pay_button().ref_id
-        await town.cashier.books.move(RefId(ref_id), Plain("restored"))
+        if evicted:
+            life = town.dispatcher.life(CHAT)
+            assert life is not None
+            town.dispatcher.evict(life)
+            await town.rest()
+        captured = Answer("verify", "verified", PRICE)
+        await town.cashier.books.move(RefId(town.pay_button().ref_id), Plain("restored"), captured)
         await town.rest()
         assert isinstance(shop.outcomes[0], PaymentHandedOverError)
+
+
+async def test_what_a_backup_says_is_unpaid_goes_on() -> None:
+    """Its button stays, and its conversation gets the money."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        asked, ref_id = town.sent(), town.pay_button().ref_id
+        await town.cashier.books.move(RefId(ref_id), Plain("restored"))
+        await town.rest()
+        assert (town.sent(), shop.outcomes) == (asked, [])
+        assert town.pay_button().ref_id == ref_id
+        town.outbox.reply(YES, verifies)
+        await town.pays()
+        assert isinstance(shop.outcomes[0], Paid)
 
 
 # --- invoices

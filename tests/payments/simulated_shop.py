@@ -319,7 +319,10 @@ class Shop:
             self._spawn(self._sends(entry))
             await Pause(self.chance.randrange(0, 15 * SECOND))
             return await self._gives_up(id_, over)
-        if entry.state == "prepared" or (entry.state == "unsure" and plan.resends and plan.kind == "button"):
+        named = entry.message_id is not None or entry.invoice_id is not None or entry.hinted_at is not None
+        asked = entry.uncertain and entry.state == "verifying" and not named
+        unsure = entry.state == "unsure" or asked
+        if entry.state == "prepared" or (unsure and plan.resends and plan.kind == "button"):
             if not await self._mine("conversation", id_, "send_begun"):
                 return await self.store.commit(*over)
             if await self._sends(entry):

@@ -316,16 +316,34 @@ async def test_a_long_gap_is_told_by_name(autojump_clock: MockClock) -> None:
             assert "1 payments were open" in alarm.text
 
 
-async def test_what_was_not_captured_before_a_restored_backup_is_granted(autojump_clock: MockClock) -> None:
-    """To the aside, never to a conversation."""
+async def test_what_was_not_captured_before_a_restored_backup_goes_on(autojump_clock: MockClock) -> None:
+    """Its button stays, and its conversation gets the money as if nothing had been."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        till.aside = settles
+        async with again(till, epoch=1) as cashier:
+            back = await cashier.again(ticket.id)
+            assert back is not None
+            await trio.sleep(1)
+            assert till.line.asked[-1] == "payment/inquiry"
+            await trio.sleep(HOUR)
+            await till.posts(till.pays())
+            with trio.fail_after(1):
+                while await back.wait_decided() != PaymentNotice("paid", captured=PRICE):
+                    await back.wait_notice()
+            taken = await till.takes(back)
+            assert taken is not None
+            assert (taken.redelivered, taken.uncertain) == (False, False)
+            assert (till.delivered, await till.alarms()) == ([], set())
+
+
+async def test_whose_conversation_is_not_in_a_restored_backup(autojump_clock: MockClock) -> None:
+    """Its button goes, and what is paid before that is the aside's."""
     async with open_till() as till:
         ticket = await till.charges()
         till.aside = settles
         till.line.fault = fails(EditMessage)
-        async with again(till, epoch=1) as cashier:
-            back = await cashier.again(ticket.id)
-            assert back is not None
-            assert await back.wait_notice() == PaymentNotice("handed_over")
+        async with again(till, epoch=1, alive=lambda owner: False):
             await trio.sleep(1)
             assert "payment/inquiry" in till.line.asked
             assert "payment/verify" not in till.line.asked
@@ -334,6 +352,39 @@ async def test_what_was_not_captured_before_a_restored_backup_is_granted(autojum
             await trio.sleep(20 * MINUTE)
             assert [(paid.id, paid.uncertain) for paid in till.delivered] == [(ticket.id, False)]
             assert await till.alarms() == set()
+            assert not any(entry.inline_keyboard for entry in till.world.chat(till.user.chat_id).in_sight())
+
+
+async def test_who_waits_for_what_was_captured_before_a_restored_backup(autojump_clock: MockClock) -> None:
+    """Hears at once that it is an operator's now; whose conversation is not in memory is brought back."""
+    async with open_till() as till:
+        tickets = []
+        for number in range(2):
+            tickets.append(await till.charges(str(number)))
+            till.pays()
+            # Whoever captured and granted it is not in the backup.
+            await till.line.perform(VerifyPayment(till.user.chat_id, tickets[-1].id))
+        till.crash()
+        recalled: list[ChatId] = []
+        cashier = till.new_cashier(1)
+        cashier._recall = recalled.append
+        async with trio.open_nursery() as nursery:
+
+            async def alive(chat_id: object, owner: str) -> bool:
+                return True
+
+            await cashier.start(alive)
+            back = await cashier.again(tickets[0].id)
+            assert back is not None
+            assert recalled == []
+            await nursery.start(cashier.run)
+            with trio.fail_after(MINUTE):
+                handed_over = await back.wait_decided()
+            assert handed_over is not None
+            assert (handed_over.outcome, handed_over.captured) == ("handed_over", PRICE)
+            await trio.sleep(MINUTE)
+            assert recalled == [till.user.chat_id]
+            nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("late", ["handler", "nobody"])

@@ -361,13 +361,41 @@ def test_callbacks_keep_no_verify_from_its_turn() -> None:
 
 
 def test_a_restored_backup_grants_nothing_in_silence() -> None:
-    """What was open in it goes to the aside, marked; its conversation is told that somebody else has it."""
+    """What was captured before is for an operator; its conversation is told that somebody else has it."""
     entry = after(button(), "send_begun", "send_ok", "callback")
     restored = told(entry, "restored")
+    assert (restored.due, restored.notice, restored.entry.ask) == (("inquire",), None, "inquire")
+    assert told(restored.entry, "restored").due == ("inquire",)
 
-    assert (restored.entry.taker, restored.entry.uncertain) == ("handler", True)
-    assert restored.notice == Notice("handed_over")
-    assert told(restored.entry, "restored").entry.taker == "handler"
+    seen = after(restored.entry, "inquire_ok", "verify_begun")
+    for how in (told(seen, "verify_ok"), told(after(seen, "verify_error"), "inquire_ok")):
+        assert (how.fact, how.alarms) == ("captured_before", ("granted_before_maybe",))
+        assert how.notice == Notice("handed_over", captured=PRICE, revision=how.entry.revision)
+        assert (how.entry.taker, how.entry.held, how.entry.deliver_at) == ("handler", True, None)
+        assert (how.entry.uncertain, "deliver" in how.due) == (True, False)
+
+
+def test_what_was_not_paid_before_a_restored_backup_goes_on() -> None:
+    """Nobody has given anything for it: its button stays, and its conversation waits for it."""
+    entry = after(button(), "send_begun", "send_ok", "restored", "inquire_error")
+    assert (entry.taker, entry.uncertain, entry.remove_at) == ("conversation", False, None)
+    paid = told(after(entry, "callback", "verify_begun"), "verify_ok")
+    assert (paid.entry.taker, paid.entry.held, paid.alarms) == ("conversation", False, ())
+    assert paid.notice == Notice("paid", captured=PRICE, revision=paid.entry.revision)
+    # Whoever sent it then may be forgotten, so another button of it may be there.
+    assert after(button(), "send_begun", "restored").lost
+    # Of whose conversation nothing is left, the button goes.
+    gone = told(after(button(late="nobody"), "send_begun", "send_ok", "restored"), "taker_gone")
+    assert gone.due == ("remove",)
+    assert told(after(gone.entry, "removed"), "restored").due == ("inquire",)
+
+
+def test_an_invoice_that_a_backup_can_t_name() -> None:
+    """It may have been sent after the backup was made: its conversation hears that nobody knows."""
+    restored = told(after(invoice(), "send_begun"), "restored")
+    assert (restored.fact, restored.entry.state) == ("restored_unnamed", "unsure")
+    assert restored.notice == Notice("unknown", revision=restored.entry.revision)
+    assert (restored.entry.taker, restored.entry.lost) == ("conversation", True)
 
 
 def test_what_never_left_is_not_asked_about() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import attrs
 import trio
@@ -24,7 +25,7 @@ from tests.processes.process import (
     listen,
     start_process,
 )
-from triobot.emulator.person import App, connect
+from triobot.emulator.person import App, Person, connect
 from triobot.operator import Request, Status, ask, socket_path
 from triobot.operator.requests import AboutPayments, Told
 
@@ -76,6 +77,7 @@ class Market:
     Attributes:
         app: the people, and the machine room of the platform.
         oven: where the bot writes which payment it gave the goods for.
+        environ: the variables of the bot, and of its operator's commands.
     """
 
     app: App
@@ -83,6 +85,7 @@ class Market:
     users: Users
     store: Path
     oven: Path
+    environ: Mapping[str, str]
     start: Callable[[], Awaitable[BotProcess]]
     process: BotProcess | None = None
 
@@ -100,6 +103,37 @@ class Market:
     async def waiting(self) -> object:
         """Events that nobody has dealt with yet."""
         return (await self._asked(Status()))["inbox"]
+
+    async def bills(self) -> list[Mapping[str, object]]:
+        """Every payment that the platform knows of."""
+        bills = await self.app.get("payments")
+        assert isinstance(bills, list)
+        return [cast("Mapping[str, object]", bill) for bill in bills]
+
+    async def number(self, person: Person) -> str:
+        """Under which the only payment of this person goes."""
+        (bill,) = [bill for bill in await self.bills() if bill["chat_id"] == person.chat_id]
+        return str(bill["id"])
+
+    async def alarms(self) -> dict[str, str]:
+        """What is alarmed, and about what."""
+        alarms = (await self._asked(AboutPayments({"ask": "payments.alarms"})))["alarms"]
+        assert isinstance(alarms, list)
+        return {alarm["key"]: alarm["kind"] for alarm in cast("list[dict[str, str]]", alarms)}
+
+    async def command(self, *words: str) -> str:
+        """What a command says to this bot's operator; it has to end well."""
+        ended = await trio.run_process(
+            [sys.executable, "-m", "triobot.cli", *words],
+            cwd=ROOT,
+            env=self.environ,
+            capture_stdout=True,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        said = ended.stdout.decode()
+        assert ended.returncode == 0, said
+        return said
 
     async def _asked(self, request: Request) -> Told:
         answers: list[Told] = []
@@ -147,16 +181,15 @@ async def open_market(folder: Path, stack: Stack = "ours") -> AsyncGenerator[Mar
             own = listeners[0].socket.getsockname()[1]
             wire = Wire(own, int(told["base_url"].rpartition(":")[2]))
             store, oven = folder / "bot.db", folder / "oven"
+            environ = environment(
+                TRIOBOT_BASE_URL=f"http://127.0.0.1:{own}", TRIOBOT_STORE=f"sqlite:{store}", OVEN=str(oven)
+            )
 
             async def start() -> BotProcess:
                 market.process = await start_process(
                     command_for("shop" if stack == "stock" else "bot", bot_socket, stack, SELLING),
                     sock=bot_socket,
-                    environ=environment(
-                        TRIOBOT_BASE_URL=f"http://127.0.0.1:{own}",
-                        TRIOBOT_STORE=f"sqlite:{store}",
-                        OVEN=str(oven),
-                    ),
+                    environ=environ,
                     log=folder / "log",
                 )
                 return market.process
@@ -166,7 +199,7 @@ async def open_market(folder: Path, stack: Stack = "ours") -> AsyncGenerator[Mar
                 trio.open_nursery() as nursery,
             ):
                 nursery.start_soon(trio.serve_listeners, wire.serve, listeners)
-                market = Market(app, wire, Users(port, f"/{SECRET}"), store, oven, start)
+                market = Market(app, wire, Users(port, f"/{SECRET}"), store, oven, environ, start)
                 try:
                     await start()
                     yield market
@@ -179,3 +212,17 @@ async def open_market(folder: Path, stack: Stack = "ours") -> AsyncGenerator[Mar
             platform.kill()
             platform.wait()
             platform.stdout.close()
+
+
+async def buys(market: Market, name: str = "Ali") -> Person:
+    """A person joins, and is shown a button."""
+    person = await market.app.user(name, irr=500_000)
+    await person.joins()
+    await person.says("buy")
+    await person.sees("Pizza", within=PATIENCE)
+    return person
+
+
+async def are(market: Market, *states: str) -> bool:
+    """Whether these are the payments' states, in the order of the alphabet."""
+    return await market.states() == list(states)

@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from triobot import Bot, Chat, Paid
+from triobot.errors import PaymentHandedOverError
 from triobot.filters import command, paid, text
 
 OVEN = Path(os.environ.get("OVEN", "oven"))
@@ -30,7 +31,11 @@ async def bake(key: str, *, hangs: bool = False) -> None:
 
 @bot.conversation(text("buy"))
 async def buy(chat: Chat) -> None:
-    money = await chat.charge(200_000, "Pizza", item=Pizza())
+    try:
+        money = await chat.charge(200_000, "Pizza", item=Pizza())
+    except PaymentHandedOverError:
+        await chat.send("Ask at the counter.")
+        return
     await chat.step(bake, money.key)
     await chat.send("Here it is.")
 

@@ -11,24 +11,10 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.loopback import PATIENCE
-from tests.processes.market import Market, open_market, until
+from tests.processes.market import Market, are, buys, open_market, until
 from tests.processes.process import Stack, on_both_stacks
-from triobot.emulator.person import Person
 
 pytestmark = pytest.mark.processes
-
-
-async def buys(market: Market) -> Person:
-    """Ali joins, and is shown a button."""
-    ali = await market.app.user("Ali", irr=500_000)
-    await ali.joins()
-    await ali.says("buy")
-    await ali.sees("Pizza")
-    return ali
-
-
-async def are(market: Market, *states: str) -> bool:
-    return await market.states() == list(states)
 
 
 async def held(market: Market, operation: str) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+import attrs
 import pytest
 from trio.testing import MockClock
 
 from triobot import Bot, Chat
+from triobot.errors import PaymentExpiredError
 from triobot.filters import join
 from triobot.testing import DrivenWorld, Person, drive
 from triobot.testing.virtual import MORNING
@@ -342,3 +344,45 @@ async def test_an_event_goes_to_the_newest_wait_by_any_clock(autojump_clock: Moc
         await sara.says("hi")
         await sara.sees("newer got it")
         told(world)
+
+
+@attrs.frozen
+class Pizza:
+    """What is sold."""
+
+
+@pytest.mark.parametrize("how", ["in memory", "in the store", "while it is down"])
+@pytest.mark.parametrize("hours", [30, -30])
+async def test_a_charge_goes_by_the_new_time(autojump_clock: MockClock, hours: int, how: str) -> None:
+    """Its button's life is over, and who waits for it hears that at once; or it goes on, and can be paid."""
+    bot = Bot()
+
+    @bot.conversation
+    async def sell(chat: Chat) -> None:
+        try:
+            await chat.charge(1_000, "Pizza", item=Pizza(), late="refund")
+        except PaymentExpiredError:
+            await chat.send("Too late.")
+        else:
+            await chat.send("Here it is.")
+
+    async with drive(bot) as world:
+        sara = world.user("Sara", wallet=5_000)
+        await sara.joins()
+        await sara.sees("Pizza")
+        await world.waits(hours=1)
+        if how == "in the store":
+            await world.restarts()
+            await world.waits(minutes=1)
+        await world.clock_jumps(hours=hours)
+        if how == "while it is down":
+            await world.crashes()
+        await world.waits(minutes=2)
+        if hours > 0:
+            assert (await heard(sara))[1:] == ["Too late."]
+        else:
+            assert await heard(sara) == ["Pizza"]
+            await sara.pays()
+            await sara.sees("Here it is.")
+        assert {alarm.kind for alarm in world.alarms} <= {"clock_jumped", "unwatched"}
+        world.alarms.clear()

@@ -26,7 +26,7 @@ from . import asking
 from .books import Books
 from .callbacks import Callbacks
 from .desk import Desk
-from .entry import UNPAID, Entry, State, Taker
+from .entry import CAPTURED, UNPAID, Entry, State, Taker
 from .examiner import work_on
 from .facts import WINDOW, Answer, Fact, Plain, SetForward
 from .later import claiming, moving, opening
@@ -251,7 +251,7 @@ class Cashier:
         """
         self._alive = alive
         self._seen = await self._watched_last()
-        # A backup's payments go to other hands: nobody may come back to one of them before.
+        # What is paid of a backup goes to other hands: nobody may come back to one of them before.
         self._started = self._clock.now()
         if int(await self._store.setting(_EPOCH) or 0) == self._epoch:
             await self._take_up(_URGENT)
@@ -269,7 +269,7 @@ class Cashier:
             moves: list[tuple[Entry, list[Plain]]] = []
             for entry in map(entry_of, page):
                 there = entry.taker == "conversation" and await self._alive(entry.chat_id, entry.owner)
-                facts = [Plain("restored")] if restored else _at_start(entry, alive=there)
+                facts = _at_start(entry, alive=there, restored=restored)
                 moves.append((entry, facts))
                 if there and (entry.state == "verified" or entry.said is not None):
                     self._recall(entry.chat_id)
@@ -456,7 +456,8 @@ class Cashier:
         ticket = self._tickets.get(moved.entry.id)
         if ticket is not None:
             ticket.heard(moved)
-        elif moved.notice is not None and moved.entry.taker == "conversation":
+        elif moved.notice is not None:
+            # Also if the payment is somebody else's now: whoever waited for it has to hear that.
             self._recall(moved.entry.chat_id)
         for kind in moved.alarms:
             self._noted(alarm_of(kind, moved.entry))
@@ -498,9 +499,10 @@ async def _nobody(chat_id: ChatId, owner: str) -> bool:
     return False
 
 
-def _at_start(entry: Entry, *, alive: bool) -> list[Plain]:
+def _at_start(entry: Entry, *, alive: bool, restored: bool) -> list[Plain]:
     """What a start of the program means for an entry."""
-    facts = [Plain("restart")]
-    if entry.taker == "conversation" and not alive:
+    facts = [Plain("restored" if restored else "restart")]
+    # What was captured before a backup was restored is nobody's any more.
+    if entry.taker == "conversation" and not alive and not (restored and entry.state in CAPTURED):
         facts.append(Plain("taker_gone"))
     return facts

@@ -39,6 +39,7 @@ FactName: TypeAlias = Literal[
     "inquire_unknown",
     "inquire_400",
     "inquire_403",
+    "captured_before",
     "removed",
     "remove_failed",
     "taker_gone",
@@ -90,6 +91,7 @@ FACTS: Final[dict[FactName, str]] = {
     "inquire_unknown": "inquiry: no answer that could be read",
     "inquire_400": "inquiry: status 400",
     "inquire_403": "inquiry: status 403",
+    "captured_before": "verify or inquiry: captured, and for all that is known before a backup was restored",
     "removed": "the button is gone from the user's screen",
     "remove_failed": "the button could not be removed",
     "taker_gone": "the conversation, or whoever had it, ended without settling it",
@@ -252,10 +254,10 @@ def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
             return "invoice_adopted"
         case Hint(code=code):
             return "declined_retry" if code in RETRY else "declined_final" if code in FINAL else "callback"
-        case Answer(to="verify"):
-            return _verified(entry, fact)
         case Answer():
-            return _inquired(entry, fact, now)
+            said = _verified(entry, fact) if fact.to == "verify" else _inquired(entry, fact, now)
+            found = entry.uncertain and said in ("verify_ok", "inquire_ok")
+            return "captured_before" if found else said
         case _:
             assert_never(fact)
 

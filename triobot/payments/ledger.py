@@ -180,7 +180,7 @@ def _answered(entry: Entry, answer: Answer, name: FactName, now: int) -> Entry:
         entry = attrs.evolve(entry, verify_said=said, doubt_at=entry.asked_at if lost else entry.doubt_at)
     elif name == "inquire_seen":
         entry = attrs.evolve(entry, seen_at=now if _anew(entry) else entry.seen_at, verify_said=None)
-    if name in ("verify_ok", "verify_wrong", "inquire_ok", "inquire_wrong"):
+    if name in ("verify_ok", "verify_wrong", "inquire_ok", "inquire_wrong", "captured_before"):
         return attrs.evolve(entry, captured=answer.amount)
     return entry
 
@@ -220,6 +220,7 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
             return attrs.evolve(
                 entry,
                 uncertain=True,
+                lost=entry.lost or entry.state in ("prepared", "sending"),
                 sent_at=entry.sent_at or entry.made_at,
                 seen_at=None,
                 verify_said=None,
@@ -255,7 +256,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
         after = attrs.evolve(after, seen_at=None, clean_at=after.asked_at if certain else after.clean_at)
     if before.uncertain and before.state == "verifying" and name in _CLEARS:
         after = attrs.evolve(after, uncertain=False)
-    if after.uncertain and after.state == "verified" and (before.state == "verifying" or name == "restored"):
+    if after.state == "verified" and name in ("captured_before", "restored"):
         after = attrs.evolve(after, held=True, deliver_at=None)
     if name in _EXAMINED:
         certain = after.verify_said == "error"
@@ -414,8 +415,6 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
         case "not_again":
             again = isinstance(fact, Hint) and fact.code == USED
             return not (again and before.claimed_at is not None)
-        case "captured_before":
-            return after.held
         case "orphan_found":
             return after.taker != "conversation" and before.message_id != after.message_id
         case _:

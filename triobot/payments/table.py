@@ -35,7 +35,6 @@ When: TypeAlias = Literal[
     "orphan",
     "not_again",
     "orphan_found",
-    "captured_before",
 ]
 
 WHEN: Final[dict[When, str]] = {
@@ -51,7 +50,6 @@ WHEN: Final[dict[When, str]] = {
     "perhaps_twice": "if said to be paid twice, and an earlier verify may have captured the first",
     "orphan": "of a button whose message nobody knows",
     "not_again": "unless it is 1003 after a callback that claimed it was paid: who pays twice hears it",
-    "captured_before": "if it was captured before a backup was restored, for all that is known",
     "orphan_found": "if nobody waits, and the callback is the first to name this message of it",
 }
 
@@ -62,7 +60,7 @@ OUTCOMES: Final[dict[Outcome, str]] = {
     "declined": "PaymentDeclinedError, or once a fresh button after 1003",
     "mismatch": "AmountMismatchError",
     "paid": "Paid",
-    "handed_over": "PaymentHandedOverError: the aside for the item has it",
+    "handed_over": "PaymentHandedOverError: the aside for the item, or an operator, has it",
 }
 
 
@@ -205,7 +203,6 @@ TABLE: Final[tuple[Row, ...]] = (
         taker="late",
         tell=(Tell("button_still_live", "orphan"),),
     ),
-    Row(("closing",), ("taker_gone",)),
     Row(_WATCHED, ("hint_age_30min",), due=_VERIFY, tell=(Tell("paid_maybe_unverified"),)),
     Row(_WATCHED, ("unchecked_20min",), due=_VERIFY, tell=(Tell("sweep_blind"),)),
     Row(
@@ -235,7 +232,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "verified",
         due=(Due("deliver"), Due("remove")),
         outcome="paid",
-        tell=(Tell("maybe_paid_again", "perhaps_twice"), Tell("granted_before_maybe", "captured_before")),
+        tell=(Tell("maybe_paid_again", "perhaps_twice"),),
     ),
     Row(
         ("verifying",),
@@ -255,7 +252,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "verified",
         due=(Due("deliver"), Due("remove")),
         outcome="paid",
-        tell=(Tell("maybe_paid_again", "perhaps_twice"), Tell("granted_before_maybe", "captured_before")),
+        tell=(Tell("maybe_paid_again", "perhaps_twice"),),
     ),
     Row(
         ("verifying",),
@@ -317,18 +314,20 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(("settled", "mismatch"), ("taker_gone",)),
     Row(("settled", "mismatch", *ENDED), ("restart", "restored")),
     # --- a backup was restored: what was open in it may have been captured and granted since. So the inquiry
-    # goes first; what it says is paid was captured before, for all that is known, and an operator looks.
+    # goes first; what it says is paid was captured before, for all that is known, and an operator looks. What
+    # isn't paid goes on: nobody has given anything for it.
+    Row(UNPAID, ("restored",), "verifying", due=(*_INQUIRE, Due("remove", "ended_or_captured"))),
     Row(
-        UNPAID,
-        ("restored",),
-        "verifying",
-        due=(*_INQUIRE, Due("remove")),
-        taker="late",
+        ("verifying",),
+        ("captured_before",),
+        "verified",
+        due=(Due("remove"),),
+        taker="heir",
         outcome="handed_over",
+        tell=(Tell("granted_before_maybe"), Tell("maybe_paid_again", "perhaps_twice")),
     ),
-    Row(("prepared", "sending"), ("restored_unnamed",), "unsure", taker="late", outcome="handed_over"),
-    Row(("unsure", "check"), ("restored_unnamed",), "closing", taker="late", outcome="handed_over"),
-    Row(("closing",), ("restored_unnamed",), taker="late"),
+    Row(("prepared", "sending"), ("restored_unnamed",), "unsure", outcome="unknown"),
+    Row(("unsure", "check", "closing"), ("restored_unnamed",)),
     Row(
         ("verified", "delivered"),
         ("restored",),
