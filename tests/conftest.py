@@ -33,8 +33,27 @@ _TESTS = Path(__file__).parent
 _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that are marked ``virtual_time`` its clock; the nearest mark counts, False is real time."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--long``."""
+    parser.addoption("--long", action="store_true", help="run whole what runs in part by default")
+
+
+@pytest.fixture(scope="session")
+def long(request: pytest.FixtureRequest) -> bool:
+    """Whether a test that goes through many cases itself takes all of them."""
+    return bool(request.config.getoption("--long"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only ``--long`` asks for, and give tests that are marked ``virtual_time`` its clock.
+
+    Of several such marks the nearest counts; with False it asks for real time.
+    """
+    if not config.getoption("--long"):
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
     for item in items:
         mark = item.get_closest_marker("virtual_time")
         if mark is not None and mark.args != (False,) and iscoroutinefunction(getattr(item, "obj", None)):

@@ -10,6 +10,7 @@ from doubles import FakeOutbox, FakeStore
 from town import CHAT, open_town
 from trio.testing import MockClock
 
+from tests.samples import sample
 from triobot.conversations import dispatcher, life
 from triobot.conversations.chat import Chat
 from triobot.conversations.inbox import catching_up
@@ -17,7 +18,7 @@ from triobot.conversations.routes.filters import command, leave
 from triobot.conversations.routes.router import Router
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", sample(range(120)))
 async def test_nothing_is_lost_behind_the_last_interrupt(
     seed: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

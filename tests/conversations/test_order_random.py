@@ -10,6 +10,7 @@ from doubles import FakeOutbox, FakeStore
 from town import TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
+from tests.samples import sample
 from triobot.conversations import dispatcher
 from triobot.conversations.chat import Chat
 from triobot.conversations.inbox import catching_up
@@ -65,7 +66,7 @@ class Log:
                     nursery.cancel()
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", sample(range(120)))
 async def test_each_message_is_seen_once_and_in_order(
     seed: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +104,7 @@ async def test_each_message_is_seen_once_and_in_order(
             await town.dispatcher.drain()
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", sample(range(50)))
 async def test_a_clean_stop_loses_and_repeats_nothing_that_was_at_rest(
     seed: int, autojump_clock: MockClock
 ) -> None:

@@ -16,6 +16,7 @@ import attrs
 import pytest
 import trio
 
+from tests.samples import EVERY
 from triobot import Location
 from triobot.emulator.person import Person, Seen
 from triobot.errors import ConfigError, StoreFullError
@@ -328,11 +329,11 @@ async def undisturbed(example: Example, name: str) -> tuple[int, Sequence[str]]:
 
 @pytest.mark.parametrize("name", PLAYS)
 async def test_a_kill_after_any_act_changes_nothing(
-    example: Example, name: str, autojump_clock: object
+    example: Example, name: str, autojump_clock: object, long: bool
 ) -> None:
     """Right after it, before the bot knows, or a little later, in the middle of the bot's work."""
     acts, expected = await undisturbed(example, name)
-    for number in range(acts):
+    for number in range(0, acts, 1 if long else EVERY):
         later = LATER[number % len(LATER)]
         scene, shown = await played(example(name), PLAYS[name], frozenset((number,)), later=later)
         assert scene.killed == 1
@@ -354,7 +355,12 @@ async def test_kills_after_every_act_change_nothing(
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("name", PLAYS)
 async def test_a_kill_at_any_write_changes_nothing(
-    example: Example, name: str, durable: bool, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+    example: Example,
+    name: str,
+    durable: bool,
+    autojump_clock: object,
+    monkeypatch: pytest.MonkeyPatch,
+    long: bool,
 ) -> None:
     """Just before a write is durable, and just after, when nobody has been told."""
     _, expected = await undisturbed(example, name)
@@ -366,6 +372,6 @@ async def test_a_kill_at_any_write_changes_nothing(
         if not deaths.happened:
             break
         check(shown, expected, 1, scene.heard)
-        number += 1
+        number += 1 if long else EVERY
 
     assert number > 10

@@ -8,6 +8,7 @@ import pytest
 import trio
 from crash_scenes import PRICE, Pizza, Pizzeria, play
 
+from tests.samples import sample
 from triobot import Bot, Chat
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.emulator.faults import Fault
@@ -71,7 +72,7 @@ async def is_a_duplicate(world: DrivenWorld, ali: Any) -> None:
     await world.waits(seconds=60)
 
 
-@pytest.mark.parametrize("at", range(1, 25))
+@pytest.mark.parametrize("at", sample(range(1, 25)))
 async def test_what_is_bought_is_given_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
@@ -83,7 +84,7 @@ async def test_what_is_bought_is_given_whenever_the_process_is_killed(
     assert pizzeria.late == []
 
 
-@pytest.mark.parametrize("at", range(1, 52))
+@pytest.mark.parametrize("at", sample(range(1, 52)))
 async def test_money_that_comes_late_is_given_by_the_aside_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
@@ -97,7 +98,7 @@ async def test_money_that_comes_late_is_given_by_the_aside_whenever_the_process_
     assert len(pizzeria.baked) + pizzeria.given <= 3
 
 
-@pytest.mark.parametrize("at", range(1, 20))
+@pytest.mark.parametrize("at", sample(range(1, 20)))
 async def test_another_button_ends_the_charge_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
@@ -108,7 +109,7 @@ async def test_another_button_ends_the_charge_whenever_the_process_is_killed(
     assert states == ["lapsed"]
 
 
-@pytest.mark.parametrize("at", range(1, 34))
+@pytest.mark.parametrize("at", sample(range(1, 34)))
 async def test_a_top_up_on_the_way_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
@@ -121,7 +122,7 @@ async def test_a_top_up_on_the_way_whenever_the_process_is_killed(
     assert pizzeria.late == []
 
 
-@pytest.mark.parametrize("at", range(1, 24))
+@pytest.mark.parametrize("at", sample(range(1, 24)))
 async def test_a_decline_is_told_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
@@ -133,7 +134,7 @@ async def test_a_decline_is_told_whenever_the_process_is_killed(
     assert states == ["lapsed"]
 
 
-@pytest.mark.parametrize("at", range(1, 46))
+@pytest.mark.parametrize("at", sample(range(1, 46)))
 async def test_a_duplicate_number_is_exchanged_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
