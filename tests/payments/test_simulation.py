@@ -1,39 +1,41 @@
-"""Hundreds of worlds in which everything goes wrong, and the mistakes that they must find."""
+"""Worlds in which everything goes wrong, and the mistakes that they must find; hundreds with ``--long``."""
 
 from __future__ import annotations
+
+from itertools import chain
 
 import pytest
 
 from tests.payments.planted_faults import FAULTS, Fault
-from tests.payments.simulation import Seen, run, run_all, unreached
+from tests.payments.simulation import run, run_all, unreached
 
 AGAIN = "again with: python -m tests.payments.simulation --history --seed "
-# The last one pays again after a refund, while nobody can be asked.
-SEEDS = (*range(250), 4_009_269)
-# Further ones, as long as there is a row that nothing has come through.
-RARE = range(250, 2_000)
+# Most rows of the table are reached in any few worlds; behind them are those that reach the others.
+FEW = (*range(60), 61, 68, 119, 164, 171, 194, 251, 267, 294, 601, 636, 894)
+# Pays again after a refund, while nobody can be asked.
+AGAIN_AFTER_A_REFUND = 4_009_269
+ALL = range(1_000)
+# Where a fault shows that few worlds find.
+SHOWN_BY: dict[Fault, int] = {"no_intent": 467}
 
 
-@pytest.fixture(scope="module")
-def seen() -> Seen:
-    return run_all(SEEDS)
+def test_no_money_is_lost_whatever_row_it_goes_through(long: bool) -> None:
+    """Verified in its hour or alarmed; settled once; no goods for nothing; right to the rial.
 
-
-def test_no_money_is_lost(seen: Seen) -> None:
-    """Verified in its hour or alarmed; settled once; no goods for nothing; right to the rial."""
-    assert seen.wrong == [], AGAIN + seen.wrong[0].split()[1].rstrip(":")
-    assert seen.captured > 200
-    assert seen.refunded > 50
-    assert min(seen.crashes, seen.restored, seen.exchanged, seen.outages) > 0
-
-
-def test_every_row_of_the_table_is_reached(seen: Seen) -> None:
-    """A row that nothing comes through may say anything."""
-    further = iter(RARE)
+    Each row of the table is reached: one that nothing comes through may say anything.
+    """
+    seen = run_all([*(ALL if long else FEW), AGAIN_AFTER_A_REFUND])
+    # When the worlds have changed, others reach what these did.
+    further = iter(ALL[0 if long else 60 :])
     while missing := unreached(seen.reached):
         seed = next(further, None)
         assert seed is not None, missing
         seen.add(run(seed))
+
+    assert seen.wrong == [], AGAIN + seen.wrong[0].split()[1].rstrip(":")
+    assert seen.captured > 60
+    assert seen.refunded > 15
+    assert min(seen.crashes, seen.restored, seen.exchanged, seen.outages) > 0
 
 
 def test_a_seed_is_the_same_world_every_time() -> None:
@@ -46,4 +48,5 @@ def test_a_seed_is_the_same_world_every_time() -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: Fault) -> None:
     """Each of these is a plausible ledger."""
-    assert any(run(seed, plant=fault).wrong for seed in (*SEEDS, *RARE))
+    seeds = chain([SHOWN_BY[fault]] if fault in SHOWN_BY else [], FEW, [AGAIN_AFTER_A_REFUND], ALL)
+    assert any(run(seed, plant=fault).wrong for seed in seeds)
