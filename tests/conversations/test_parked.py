@@ -128,6 +128,72 @@ async def test_a_command_that_starts_shows_the_way_out(autojump_clock: MockClock
         assert world.store.rows == {}
 
 
+async def offered(world: World) -> None:
+    """Ali was offered to begin anew, and the process ended."""
+    await ordered(world)
+    async with world.run(broken=True) as town:
+        await town.says("2")
+        await town.says("/order")
+        await trio.sleep(5)
+        assert town.sent()[-1] == TEXTS.afresh.replace("{command}", "/order")
+
+
+async def test_an_offer_outlives_the_process(autojump_clock: MockClock) -> None:
+    """What was typed before it stays for the parked conversation; a command behind it begins anew."""
+    world = World()
+    await offered(world)
+    async with world.run(broken=True) as town:
+        await trio.sleep(5)
+        before = len(town.sent())
+        await town.says("hello?")
+        assert len(town.sent()) == before  # it has just been said
+        await town.says("/order")
+        await trio.sleep(5)
+        assert town.sent()[before:] == ["Order of what?"]
+        assert [row.parked_because for row in world.rows()] == [None]
+        assert (world.store.rows, world.store.kept) == ({}, {})
+
+
+async def test_an_offer_whose_words_were_not_said_is_said_at_the_next_start(
+    autojump_clock: MockClock,
+) -> None:
+    """A kill between the command and the words about it leaves nobody without a word."""
+    world = World()
+    await ordered(world)
+    async with world.run(broken=True) as town:
+        await town.says("2")
+        await trio.sleep(5)
+        before = len(town.sent())
+        held = world.outbox.hold()
+        await town.says("/order")
+    world.outbox.forget(held)
+    async with world.run(broken=True) as town:
+        await trio.sleep(5)
+        assert town.sent()[before:] == [TEXTS.afresh.replace("{command}", "/order")] * 2
+        await town.says("/order")
+        await trio.sleep(5)
+        assert town.sent()[before + 2 :] == ["Order of what?"]
+
+
+async def test_an_offer_is_over_once_the_conversation_goes_on(autojump_clock: MockClock) -> None:
+    """The command is an answer like any other then; and after another deploy it is offered anew."""
+    world = World()
+    await offered(world)
+    async with world.run() as town:
+        await town.says("Hey")
+        await trio.sleep(5)
+        assert town.sent()[-1] == "Which street?"
+        assert world.store.kept == {}
+    async with world.run(broken=True) as town:
+        await town.says("Valiasr")
+        await trio.sleep(5)
+        await town.says("/order")
+        await trio.sleep(5)
+        assert town.sent()[-1] == TEXTS.afresh.replace("{command}", "/order")
+        (row,) = world.rows()
+        assert row.parked_because
+
+
 async def test_more_than_a_mailbox_is_typed(autojump_clock: MockClock) -> None:
     """What waits in the inbox is let go like what waits in memory, and the way out is shown there, too."""
     world = World()

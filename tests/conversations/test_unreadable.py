@@ -93,6 +93,7 @@ async def test_a_key_whose_type_changed(
         assert "test_unreadable.py:" in alarm.text
     assert len(story.parked) == 1
     assert why in story.parked[0]
+    await trio.sleep(61)  # it is said once a minute, whichever process says it
     async with story.runs(telling(key, at_once=at_once)) as town:
         await town.says("hello?")
         assert len(town.alarms) == 1

@@ -284,7 +284,7 @@ class Conversation:
             if self.stuck:
                 self.life.write_end(self, self.end_with())
                 abandon(self.house, self.services, self.life.chat_id, self.id, self.key)
-                self.house.care.parked_no_more(self)
+                self.life.parked_no_more(self)
                 self.life.ended(self)
             elif self._incarnation is not None:
                 self.stirred()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final, final
 
 import trio
 
-from ..seams import Write
+from ..seams import PutData, Write
 from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending
@@ -108,7 +108,6 @@ class ChatLife:
         self._heirs: dict[SenderId | None, Conversation] = {}
         self._refusals = Refusals(house, chat_id, self.kept, services)
         self._born = services.clock.now()
-        self._offered: tuple[Conversation, str, int] | None = None
         self._passed: set[int] = set()
         self._typed_until: dict[SenderId | None, int] = {}
 
@@ -191,8 +190,8 @@ class ChatLife:
         decision = self.decide_on(delivery, jumped=jumped)
         if isinstance(decision, Queue) and self._meets_parked(delivery):
             return True
-        if isinstance(decision, Queue) and self.places.kept_for(delivery.event):
-            self._refusals.keep(delivery)
+        if isinstance(decision, Queue) and (waiting := self.places.kept_for(delivery.event)):
+            self._refusals.keep(delivery, waiting[0].seq)
         if isinstance(decision, Queue) and is_signal(delivery.event):
             if None not in self.places.live:
                 self.house.count("signal_kept")
@@ -219,8 +218,8 @@ class ChatLife:
         elif (decision := self._jump(delivery)) is not None:
             self._act(decision, delivery)
         elif not self._meets_parked(delivery):
-            if self.places.kept_for(event):
-                self._refusals.keep(delivery)
+            if waiting := self.places.kept_for(event):
+                self._refusals.keep(delivery, waiting[0].seq)
             return
         self.jumped.add(delivery.seq)
         self._made_room()
@@ -376,17 +375,16 @@ class ChatLife:
         there = self.places.live.get(self.places.owner_of(event))
         if there is None or not there.stuck or not isinstance(event, Message):
             return False
-        if delivery.at < self._services.store.opening().at:
-            return False  # it was answered by the run before
         start = afresh(event, self.setting(delivery), self._table, self._filter_failed)
-        if start is None:
-            self._refusals.regret()
+        offered = None if start is None else self._refusals.offered(there.seq, start.route.name)
+        # What came before the offer, or before this run without one, was for the conversation itself.
+        since = self._services.store.opening().at if offered is None else offered
+        if start is None or delivery.at < since:
+            self._refusals.regret(delivery, there.seq)
             return False
-        offered = self._offered
-        if offered is None or offered[:2] != (there, start.route.name):
-            self._offered = there, start.route.name, delivery.at
-            self._refusals.offer_afresh(delivery)
-        elif delivery.at < offered[2] + READ_IN:
+        if offered is None:
+            self._refusals.offer_afresh(delivery, there.seq, start.route.name)
+        elif delivery.at < offered + READ_IN:
             self._drop(delivery, "offered_afresh")
         else:
             self._drop_earlier(delivery, there.owner)
@@ -394,9 +392,19 @@ class ChatLife:
             there.end(Ending.INTERRUPTED, delivery.at)
         return True
 
-    def regretted(self) -> None:
-        """The chat has just heard that a conversation of it can't go on."""
-        self._refusals.regretted()
+    def recall_told(self, stored: Mapping[str, str]) -> None:
+        """The store holds this of the chat: what its people were told of conversations that can't go on."""
+        self._refusals.recall(stored)
+
+    def regretted(self) -> PutData:
+        """The chat has just heard that a conversation of it can't go on; this is to be written with it."""
+        return self._refusals.regretted()
+
+    def parked_no_more(self, conversation: Conversation) -> None:
+        """A conversation that couldn't go on does, or has ended."""
+        self.house.care.parked_no_more(conversation)
+        others = any(there.stuck for there in self.places.all() if there is not conversation)
+        self._refusals.over(conversation.seq, last=not others)
 
     def _drop_typed(self, conversation: Conversation, seq: int) -> None:
         """A parked conversation ends with this row: what people said to it before begins nothing."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from math import inf
-from typing import TYPE_CHECKING, Final, final
-
-import trio
+from typing import TYPE_CHECKING, Final, cast, final
 
 from ..errors import StoreError
-from ..seams import Alarm
+from ..seams import Alarm, PutData
+from ..values import decode_value, encode_value
 from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
+from .data.slots import OURS
 from .routes.routing import token_of
 from .running.waits import Delivery, is_payment
 from .services import Services
@@ -25,8 +24,10 @@ if TYPE_CHECKING:
     from .data.keeping import Kept
     from .house import House
 
-AGAIN: Final = 60.0
-"""Seconds in which a chat hears at most once that its conversation can't go on."""
+AGAIN: Final = 60_000
+"""Milliseconds in which a chat hears at most once that its conversation can't go on."""
+TOLD: Final = f"{OURS}parked"
+"""Under this a chat keeps what its people were told of conversations that can't go on."""
 _LONGEST_COMMAND: Final = 64
 
 
@@ -39,8 +40,9 @@ class Refusals:
         self._chat_id = chat_id
         self._kept = kept
         self._services = services
-        self._regretted = -inf
         self._kept_back: set[int] = set()
+        self._told_at: int | None = None
+        self._offers: dict[int, tuple[str, int]] = {}
 
     def drop(self, delivery: Delivery, why: str) -> None:
         """Forget an event, and count it under this word."""
@@ -61,43 +63,76 @@ class Refusals:
 
     # --- while a conversation is parked
 
-    def regret(self) -> None:
-        """Say that what was begun can't go on just now, unless that was said within the minute."""
-        if (now := trio.current_time()) >= self._regretted + AGAIN:
-            self._regretted = now
-            self._say(lambda texts: texts.parked)
+    def recall(self, stored: Mapping[str, str]) -> None:
+        """The chat comes back from the store, which holds this of it: know what was told before."""
+        if (text := stored.get(TOLD)) is not None:
+            self._told_at, self._offers = cast(
+                "tuple[int | None, dict[int, tuple[str, int]]]", decode_value(text)
+            )
 
-    def regretted(self) -> None:
-        """That has just been said."""
-        self._regretted = trio.current_time()
+    def regret(self, delivery: Delivery, conversation: int) -> None:
+        """Say that what was begun can't go on just now, unless that was said less than a minute before."""
+        told_at, now = self._told_at, self._services.clock.now()
+        # Of a clock that was set back nothing is known.
+        if told_at is None or told_at > now or delivery.at >= told_at + AGAIN:
+            self._told_at = now
+            self._say(lambda texts: texts.parked, conversation)
 
-    def offer_afresh(self, delivery: Delivery) -> None:
-        """Say how to leave what can't go on."""
-        event, house = delivery.event, self._house
+    def regretted(self) -> PutData:
+        """That has just been said; what this returns is to be written with it."""
+        self._told_at = self._services.clock.now()
+        return self._record()
+
+    def offered(self, conversation: int, route: str) -> int | None:
+        """When it was said how to leave this conversation for this route, if it was."""
+        name, at = self._offers.get(conversation, ("", 0))
+        return at if name == route else None
+
+    def offer_afresh(self, delivery: Delivery, conversation: int, route: str) -> None:
+        """Say how to leave what can't go on; the offer holds until it goes on, or ends."""
+        event = delivery.event
         assert isinstance(event, Message)
         command = str(event.content).split(maxsplit=1)[0][:_LONGEST_COMMAND]
-        house.count("offered_afresh")
-        house.consumed([delivery.seq])
-        self._regretted = trio.current_time()
-        self._say(lambda texts: texts.afresh.replace("{command}", command))
+        self._house.count("offered_afresh")
+        self._told_at = self._services.clock.now()
+        self._offers[conversation] = route, delivery.at
+        self._say(lambda texts: texts.afresh.replace("{command}", command), conversation, [delivery.seq])
 
-    def _say(self, words: Callable[[Texts], str]) -> None:
+    def over(self, conversation: int, *, last: bool) -> None:
+        """A conversation that couldn't go on does, or has ended; `last`: so have all others of the chat."""
+        had = self._offers.pop(conversation, None) is not None
+        if last and self._told_at is not None:
+            self._told_at = None
+            self._offers.clear()
+            had = True
+        if had:
+            self._house.consumed((), [self._record()])
+
+    def _record(self) -> PutData:
+        told = self._told_at, self._offers
+        return PutData(self._chat_id, TOLD, None if self._told_at is None else encode_value(told))
+
+    def _say(self, words: Callable[[Texts], str], conversation: int, answered: Sequence[int] = ()) -> None:
+        """Say this of a conversation, now or at the next start; that it was said goes with it, as one."""
+
         def say(said: str) -> None:
-            if said:
-                self._house.tidy(self._chat_id, SendMessage(self._chat_id, said))
+            told = self._house.tidying.tell(self._chat_id, conversation, said) if said else ()
+            self._house.consumed(answered, [self._record(), *told])
 
         self._choose(words, say)
 
-    def keep(self, delivery: Delivery) -> None:
+    def keep(self, delivery: Delivery, conversation: int) -> None:
         """Say of a press or a form, once, that it waits until its conversation can go on."""
-        if delivery.seq in self._kept_back or delivery.at < self._services.store.opening().at:
+        if delivery.seq in self._kept_back:
             return
         self._kept_back.add(delivery.seq)
+        if isinstance(delivery.event, Submission):
+            self.regret(delivery, conversation)
+        if delivery.at < self._services.store.opening().at:
+            return  # a press is answered once
         self._house.count("kept_while_parked")
         if isinstance(delivery.event, Press):
             self._choose(lambda texts: texts.parked, partial(self._tell, delivery.event))
-        else:
-            self.regret()
 
     # --- buttons and forms
 

@@ -144,7 +144,7 @@ class Tidying:
         if (owed := self._owed.get(chat_id, {}).get(debt)) is not None:
             self._settle(chat_id, debt, owed)
 
-    def tell(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
+    def tell(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[PutData]:
         """Say this of a conversation; what this returns is to be written with what it tells of."""
         self._begin(chat_id, f"{_SAY}{conversation}", _Owed(words, kept=True))
         return [self._all(chat_id)]

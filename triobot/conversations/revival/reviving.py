@@ -48,7 +48,10 @@ HANGS: Final = 60.0
 async def revive(services: Services, table: Table, life: ChatLife) -> None:
     """Bring back whatever is stored of a chat's conversations."""
     store, care = services.store, life.house.care
-    for row in await store.conversations(life.chat_id):
+    rows = await store.conversations(life.chat_id)
+    if any(row.parked_because is not None for row in rows):
+        life.recall_told(await store.data(life.chat_id))
+    for row in rows:
         route = table.named(row.route)
         journal = await store.journal(row.id)
         if journal is None:
@@ -97,7 +100,7 @@ async def _is_to_end(store: Store, row: ConversationRow) -> bool:
 async def _heal(store: Store, life: ChatLife, there: Conversation) -> None:
     """It goes on: what was typed meanwhile, and answers no question that its user has seen, is let go."""
     assert there.stored is not None
-    life.house.care.parked_no_more(there)
+    life.parked_no_more(there)
     waiting = await _waiting(store, life.chat_id)
     if not there.beside:
         life.heals(there, waiting)
@@ -218,8 +221,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
         return
     new = stored is None or stored.row.parked_because is None
     if (said := life.kept.texts.parked) and new and not there.beside:
-        writes += life.house.tidying.tell(life.chat_id, there.seq, said)
-        life.regretted()
+        writes += [*life.house.tidying.tell(life.chat_id, there.seq, said), life.regretted()]
     life.house.write(writes)
 
 
