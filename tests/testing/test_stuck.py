@@ -53,6 +53,78 @@ async def test_nothing_is_due(autojump_clock: object) -> None:
     assert "hangs at" in str(found.value)
 
 
+def add_heartbeat(bot: Bot) -> Bot:
+    """A task of the bot's wakes every second, and wakes another one."""
+
+    @bot.resource
+    @asynccontextmanager
+    async def beat() -> AsyncGenerator[None]:
+        sender, receiver = trio.open_memory_channel[None](0)
+
+        async def listen() -> None:
+            async for _ in receiver:
+                pass
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(beats, sender)
+            nursery.start_soon(listen)
+            yield None
+            nursery.cancel_scope.cancel()
+
+    return bot
+
+
+async def beats(sender: trio.MemorySendChannel[None] | None = None) -> None:
+    """Wake every second, for ever."""
+    while True:
+        await trio.sleep(1)
+        if sender is not None:
+            await sender.send(None)
+
+
+@pytest.mark.parametrize("whose", ["bot", "test", "both"])
+async def test_a_heartbeat_hides_nothing(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    monkeypatch.setattr(virtual, "WAKE_UPS", 1_000)
+    bot = bot_that_waits()
+    with pytest.raises(AssertionError, match="time has jumped 1000 times") as found:
+        async with drive(bot if whose == "test" else add_heartbeat(bot), replay_check="here") as world:
+            ali = world.user("Ali")
+            await ali.joins()
+            async with trio.open_nursery() as nursery:
+                if whose != "bot":
+                    nursery.start_soon(beats)
+                await ali.says("x")
+                await trio.Event().wait()  # beside a heartbeat
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    line = next(n for n, words in enumerate(lines, 1) if words.endswith("# beside a heartbeat"))
+    assert re.search(rf"at {re.escape(__file__)}:{line} waits for Event.wait", str(found.value))
+
+
+async def test_beside_a_heartbeat_what_has_a_deadline_comes(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test's own, that of a task of its own, and what the bot still has to say to it."""
+    monkeypatch.setattr(virtual, "WAKE_UPS", 1_000)
+    bot, said = add_heartbeat(Bot()), trio.Event()
+
+    @bot.conversation
+    async def slow(chat: Chat) -> None:
+        for _ in range(10):
+            await chat.sleep(600)
+            await chat.send("still here")
+        said.set()
+
+    async with drive(bot, replay_check="here") as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await said.wait()
+        await world.waits(hours=1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 3_000)
+
+
 async def test_what_is_due_or_in_a_thread_comes(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

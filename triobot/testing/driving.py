@@ -199,8 +199,10 @@ async def drive(
     Raises:
         ConfigError: time isn't virtual; or the bot can't start.
         NondeterminismError: a conversation doesn't repeat itself: the replay-check; names the line.
-        AssertionError: alarms were left; or every task waits and nothing is due: says which task waits
-            where, and for what.
+        AssertionError: alarms were left; or what the test waits for can't come: every task waits and nothing
+            is due, or time has jumped a hundred thousand times while the test's own task waited without a
+            deadline, and no request went to or from the platform. Says which task waits where, and for what.
+            A test that polls, or a bot that goes on sending, keeps that from being found out.
 
     Example:
         >>> async def test_hello(autojump_clock: object) -> None:
@@ -258,7 +260,7 @@ async def drive(
                 )
                 late.append(process)
                 world = DrivenWorld(exchange, alarms, process)
-                nursery.start_soon(until_stuck)
+                nursery.start_soon(until_stuck, lambda: exchange.traffic.version)
                 nursery.start_soon(exchange.pusher.run)
                 nursery.start_soon(transport.keep_refusing)
                 await process.start()

@@ -1,7 +1,8 @@
 """Virtual time: Trio's own mock clock, a time of day that goes with it, and threads that it waits for.
 
 Where every task waits and nothing is due, time has nowhere to jump to, and Trio turns on the spot for ever:
-that is found out, and is an error.
+that is found out, and is an error. A heartbeat, of the bot or of its test, is always due; so where the test's
+own task waits without a deadline, time that jumps very often and brings it nothing is the same error.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Final, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 import trio
 from trio.testing import MockClock, active_thread_count
@@ -60,14 +61,24 @@ STUCK_AFTER: Final = 2.0
 """Real seconds in which no task goes on and none is due: a thread of somebody else's may still come."""
 
 
+WAKE_UPS: Final = 100_000
+"""How often time may jump while a test waits without a deadline: a heartbeat each second takes a day."""
+
+
 @contextmanager
-def virtual_time() -> Generator[Callable[[], Awaitable[None]]]:
+def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
     """Make sure that time is virtual, and let it stand still while a thread works.
 
     Trio's mock clock jumps as soon as every task waits, even for a thread: a question's timeout would be
     over before a file was read.
 
-    Yields what is to run as a task: it raises AssertionError once every task waits and nothing is due.
+    Yields what is to run as a task of a nursery that stands between the bot and its test: it raises
+    AssertionError once what the test waits for can't come. It is told by what number to see that a request
+    went to the platform or came from there.
+
+    What it doesn't find out: a bot or a test that asks the platform for something again and again; a task of
+    the test that waits for a deadline of its own, such as ``world.waits(days=10_000)``; one that never lets
+    time pass, as ``while not done: await trio.lowlevel.checkpoint()``; what waits for a real socket.
 
     Raises:
         ConfigError: the clock is a real one.
@@ -91,34 +102,94 @@ def virtual_time() -> Generator[Callable[[], Awaitable[None]]]:
 
 @final
 class _Stuck(trio.abc.Instrument):
-    """Finds out that every task waits, and nothing is due."""
+    """Finds out that a test waits for what can't come: nothing is due, or only what wakes again and again."""
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._found = trio.Event()
+        self._what = ""
+        self._own: trio.Nursery | None = None
+        self._traffic: Callable[[], int] = int
+        # Since it was looked last: the test's tasks, those of them that did something, how often time jumped.
+        self._tests: set[trio.lowlevel.Task] = set()
+        self._moved: set[trio.lowlevel.Task] = set()
+        self._jumps = 0
+        self._at = 0.0
+        self._looked_at = 0.0
+        self._requests = 0
 
-    async def watch(self) -> None:
+    async def watch(self, traffic: Callable[[], int]) -> None:
         """Raise then, with what each task waits for."""
+        self._own, self._traffic = trio.lowlevel.current_task().parent_nursery, traffic
+        self._look_anew()
         await self._found.wait()
         lines = list(_waiting(trio.lowlevel.current_root_task()))
         raise AssertionError(
-            "in virtual time every task waits, and nothing is due: this would last for ever\n"
+            f"in virtual time {self._what}: this would last for ever\n"
             + "\n".join(lines or ["no task has code outside of the libraries"])
         )
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         self._since = None
+        if task in self._tests:
+            self._moved.add(task)
 
     def after_io_wait(self, timeout: float) -> None:
         now = time.monotonic()
         if self._since is None:
             self._since = now
-        elif now - self._since >= STUCK_AFTER and _nothing_comes():
+        elif now - self._since >= STUCK_AFTER and _nothing_comes(due=False):
+            self._what = "every task waits, and nothing is due"
             self._found.set()
+        if self._own is None or (at := trio.current_time()) == self._at:
+            return
+        self._at = at
+        self._jumps += 1
+        if self._jumps >= WAKE_UPS and now - self._looked_at >= STUCK_AFTER:
+            if self._is_in_vain():
+                self._what = (
+                    f"the test waits without a deadline, and time has jumped {self._jumps} times without a "
+                    "request to the platform or from there"
+                )
+                self._found.set()
+            self._look_anew()
+
+    def _look_anew(self) -> None:
+        assert self._own is not None
+        self._tests, self._moved = set(_of_the_test(self._own)), set()
+        self._jumps, self._looked_at, self._requests = 0, time.monotonic(), self._traffic()
+
+    def _is_in_vain(self) -> bool:
+        """Whether the test's own task waits without a deadline, and all that happened was wake-ups."""
+        own = self._own
+        assert own is not None
+        if self._tests != set(_of_the_test(own)) or own.parent_task in self._moved:
+            return False
+        if any(_deadline(task) < math.inf for task in self._tests - self._moved):
+            return False
+        return self._traffic() == self._requests and _nothing_comes(due=True)
 
 
-def _nothing_comes() -> bool:
-    """Whether neither time, nor a thread, nor a socket can wake a task."""
+def _of_the_test(own: trio.Nursery) -> Iterator[trio.lowlevel.Task]:
+    """The task that drives the bot, and those below it that aren't the bot's or the platform's."""
+    tasks = [own.parent_task]
+    while tasks:
+        task = tasks.pop()
+        yield task
+        tasks += [
+            child for nursery in task.child_nurseries if nursery is not own for child in nursery.child_tasks
+        ]
+
+
+def _deadline(task: trio.lowlevel.Task) -> float:
+    """By when a task is woken at the latest."""
+    # Trio tells it of the current task only; where it changes, nothing is found out.
+    status: Any = getattr(task, "_cancel_status", None)
+    return -math.inf if status is None else float(status.effective_deadline())
+
+
+def _nothing_comes(*, due: bool) -> bool:
+    """Whether neither a thread nor a socket can wake a task, nor time unless something is `due`."""
     found = trio.lowlevel.current_statistics()
     io = found.io_statistics
     if io.backend == "epoll":
@@ -126,8 +197,9 @@ def _nothing_comes() -> bool:
     else:
         reading, writing = getattr(io, "tasks_waiting", 1), 0
     alone = reading <= 1 and not writing  # one is Trio's own, which hears of threads
-    due = found.seconds_to_next_deadline < math.inf or found.tasks_runnable
-    return alone and not due and not found.run_sync_soon_queue_size and not active_thread_count()
+    comes = found.seconds_to_next_deadline < math.inf or found.tasks_runnable
+    thread = found.run_sync_soon_queue_size or active_thread_count()
+    return alone and (due or not comes) and not thread
 
 
 def _waiting(root: trio.lowlevel.Task | None) -> Iterator[str]:
