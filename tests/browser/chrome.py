@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # Where Playwright has a patience of its own, it ends before this, and says more.
-GIVEN_UP = PATIENCE + 5
+GIVEN_UP = 1.2 * PATIENCE
 SCREEN: Final = (1280, 800)
 
 # Besides those that Playwright gives.
@@ -106,7 +106,7 @@ class Page:
         """What somebody has to know for whom the page does not do what it should."""
         shown = "nothing that could be read"
         with suppress(async_api.Error):
-            shown = await self._tab.inner_text("body", timeout=1_000)
+            shown = await self._tab.inner_text("body", timeout=100 * PATIENCE)
         return f"the page shows:\n{shown}\nits errors: {self.errors}"
 
     @_in_its_thread

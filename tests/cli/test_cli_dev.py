@@ -118,7 +118,7 @@ async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> No
         await sara.joins()
         await sara.sees("Your name?", within=PATIENCE)
         await sara.says("Lena")
-        await sara.sees("Hello, Lena.")
+        await sara.sees("Hello, Lena.", within=PATIENCE)
 
         await dev.app.post("bot/kill", {})
         killed = await dev.wait_phase("killed")

@@ -111,10 +111,10 @@ async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> Non
         await skip(dev, 44 * 60)
         await lena.sees_nothing(within=0.5)
         await skip(dev, 90)
-        await lena.sees("Too slow.")
+        await lena.sees("Too slow.", within=PATIENCE)
 
         await lena.says("remind me")
-        await lena.sees("I will.")
+        await lena.sees("I will.", within=PATIENCE)
         await skip(dev, 23 * HOUR)
         await dev.app.post("bot/kill", {})
         await dev.wait_phase("killed")
@@ -124,21 +124,21 @@ async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> Non
         await lena.sees("A day has passed.", within=PATIENCE)
 
         await lena.says("/buy")
-        await lena.sees("Tea")
+        await lena.sees("Tea", within=PATIENCE)
         await skip(dev, 31 * 60)
-        await lena.sees("Not paid in time.")
+        await lena.sees("Not paid in time.", within=PATIENCE)
 
         said = await dev.app.get("faults")
         assert said == []
         await lena.says("/buy")
-        await lena.sees("Tea")
+        await lena.sees("Tea", within=PATIENCE)
         # Nobody can verify what nobody can reach: the money goes back when the platform's hour is over.
         await dev.app.post("faults", {"operation": "payment/verify", "status": 500, "times": 1_000})
         await lena.pays()
         await skip(dev, HOUR)
         payments = cast("list[dict[str, object]]", await dev.app.get("payments"))
         assert [bill["state"] for bill in payments][-1] == "refunded"
-        await lena.sees("Not paid in time.")
+        await lena.sees("Not paid in time.", within=PATIENCE)
 
 
 @pytest.mark.processes

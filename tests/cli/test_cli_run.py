@@ -173,7 +173,7 @@ def test_only_a_terminal_is_shown_the_address(hello: Path) -> None:
                 logged = bot.stderr.readline()
                 bot.terminate()
                 logged += bot.stderr.read()
-                bot.wait(20)
+                bot.wait(PATIENCE)
         finally:
             bot.kill()
 

@@ -8,6 +8,7 @@ import pytest
 import trio
 from loopback_http import Peer, answer_all, serving
 
+from tests.loopback import PATIENCE
 from tests.steps import cancelled_at
 from triobot.client import PlatformClient
 from triobot.errors import DeliveryUnknownError, NotDeliveredError
@@ -46,7 +47,7 @@ async def test_a_cancellation_at_any_step_leaves_every_place_free(operation: Sen
             if over and step % 2:
                 break
         assert 3 < step < 299
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             assert await platform.perform(HELLO) == Sent(7, 7)
 
 

@@ -16,6 +16,7 @@ import trio
 from loopback_http import Peer, Server, answer_all, serving
 from trio.testing import MockClock
 
+from tests.loopback import PATIENCE
 from triobot.client import PlatformClient
 from triobot.errors import (
     BadRequestError,
@@ -525,7 +526,7 @@ async def test_a_cancellation_at_any_step_leaves_the_pool_usable(step: str) -> N
                 await platform.perform(HELLO)
             assert scope.cancel_called
         transport._event = ""
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             assert await platform.perform(HELLO) == Sent(7, 7)
 
 
@@ -536,7 +537,7 @@ async def test_patience_that_ends_at_a_step_knows_whether_anything_left(step: st
         with pytest.raises((NotDeliveredError, DeliveryUnknownError)) as caught:
             await platform.perform(HELLO)
         transport._event = ""
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             assert await platform.perform(HELLO) == Sent(7, 7)
 
     assert isinstance(caught.value, DeliveryUnknownError) == step.startswith("http11")
@@ -594,7 +595,7 @@ async def test_closing_in_a_cancelled_program_closes_the_connections() -> None:
             async with client(server) as platform:
                 await platform.perform(HELLO)
                 scope.cancel()
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             await gone.wait()
 
 

@@ -16,6 +16,7 @@ import trio
 from loopback_http import Peer, Received, serving
 from trio.testing import MockClock
 
+from tests.loopback import PATIENCE
 from triobot.client import PlatformClient, Uploaded
 from triobot.client.upload import PIECE
 from triobot.errors import DeliveryUnknownError, LocalProtocolError, NotDeliveredError, RefusedError
@@ -194,7 +195,7 @@ async def test_what_is_no_readable_file_is_the_programs_fault(tmp_path: Path, wh
         place.touch(mode=0)
 
     async with serving(keep) as server, PlatformClient(server.url, TOKEN) as platform:
-        with pytest.raises(LocalProtocolError) as caught, trio.fail_after(5):
+        with pytest.raises(LocalProtocolError) as caught, trio.fail_after(PATIENCE):
             await platform.perform(Upload("file", LocalFile(place, "x")))
 
     assert "swordfish" not in str(caught.value)
@@ -284,7 +285,7 @@ async def test_a_cancelled_upload_closes_its_file_and_frees_its_place(tmp_path: 
 
             await platform.upload(Upload("video", LocalFile(place, "film.mp4")), on_progress)
         assert scope.cancelled_caught
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             await platform.perform(Upload("video", LocalFile(place, "film.mp4")))
 
     assert open_files() <= open_before

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import trio
 
+from tests.loopback import PATIENCE
 from triobot.emulator.person import AppError, NotSeenError, connect
 from triobot.emulator.server import Emulator, serve_emulator
 from triobot.emulator.switches import Switches
@@ -198,7 +199,7 @@ async def try_one(
             elif not node:
                 await ali.leaves()
                 await ali.joins()
-                await ali.sees("welcome")
+                await ali.sees("welcome", within=PATIENCE)
                 await tried("payment, verify", partial(ali.pays, "Buy"), partial(ali.sees, "paid verified"))
         refused = [(entry.path, entry.status) for entry in emulator.exchange.requests if entry.status != 200]
         print(f"  refused requests: {refused or 'none'}")
@@ -208,7 +209,7 @@ async def try_one(
 
 async def wait_for_port(port: int) -> None:
     """Wait until somebody listens."""
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE):
         while True:
             try:
                 stream = await trio.open_tcp_stream("127.0.0.1", port)

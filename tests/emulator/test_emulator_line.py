@@ -13,6 +13,7 @@ import trio
 import wsproto
 from wsproto.events import AcceptConnection, Event, RejectConnection, Request, TextMessage
 
+from tests.loopback import PATIENCE
 from triobot.emulator.door import PROTOCOL
 from triobot.emulator.server import Emulator, serve_emulator
 
@@ -47,7 +48,7 @@ async def opened(
     part = ""
     port = urlsplit(platform.base_url).port
     assert port is not None
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE):
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             request = Request(
                 host=host or authority, target=path, subprotocols=protocols, extra_headers=headers

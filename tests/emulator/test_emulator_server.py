@@ -17,6 +17,7 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
 
+from tests.loopback import PATIENCE
 from triobot.client import PlatformClient
 from triobot.emulator import acts, paying
 from triobot.emulator.person import connect
@@ -226,11 +227,12 @@ async def test_a_lost_answer_is_an_effect_that_nobody_knows_of() -> None:
         await client.perform(SendMessage(ali.chat_id, "hi"))
 
 
+@pytest.mark.virtual_time
 async def test_connections_are_refused_for_a_while() -> None:
     async with running() as (emulator, client), connect(emulator.control_url, "c") as app:
         await app.post("outage", {"seconds": 0.4})
         refused = False
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             while not refused:
                 try:
                     await client.perform(DeleteMessage(1, MessageId(1)))
@@ -315,7 +317,7 @@ async def test_every_event_is_decoded_to_itself(as_json: bool, lower_case: bool,
         posted += exchange.act(partial(paying.pay_invoice, world, ali, invoice.id))
         posted += exchange.act(partial(acts.leave, world, ali))
 
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE):
             got = [await received.receive() for _ in posted]
 
         assert got == posted
@@ -323,6 +325,7 @@ async def test_every_event_is_decoded_to_itself(as_json: bool, lower_case: bool,
         assert all((event.sender is not None) is senders for event in got)
 
 
+@pytest.mark.virtual_time
 async def test_a_bot_that_is_away_for_a_moment_misses_nothing() -> None:
     quick = PushSettings(attempts=100, interval=0.01)
     async with receiving() as (url, received), running(push=quick) as (emulator, _):
@@ -334,5 +337,5 @@ async def test_a_bot_that_is_away_for_a_moment_misses_nothing() -> None:
         await trio.sleep(0.05)
         assert exchange.pusher.waiting == 0 and not exchange.pusher.deliveries
         post.url = url
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE):
             assert isinstance(await received.receive(), Join)

@@ -17,6 +17,7 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
 
+from tests.loopback import PATIENCE
 from triobot.emulator.person import App, connect
 from triobot.emulator.server import Emulator, serve_emulator
 
@@ -109,7 +110,7 @@ async def test_a_site_has_its_pages_and_its_bot_on_one_port(
         await sara.sees("We are looking for it.")
         lost = list(program.bot.use(program.orders).lost)
         stop.set()
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             await stopped.wait()
 
         assert "follows 1 orders" in page.text

@@ -6,6 +6,8 @@ import pytest
 
 from tests.benchmarks.faults import at_random, carry
 
+pytestmark = pytest.mark.virtual_time
+
 
 @pytest.mark.parametrize("mixed", [False, True])
 async def test_random_faults_leave_the_pace_alone(mixed: bool) -> None:

@@ -75,7 +75,7 @@ async def test_hypercorn_serves_drains_and_keeps_the_secret(tmp_path: Path) -> N
                 async with answering_later(platform, 1):
                     async with users.connect() as line:
                         assert await users.say(line, 7, "slow") == 200
-                    await trio.sleep(0.3)
+                    await platform.wait_held()
                     assert await process.stop() == 0
             finally:
                 process.popen.kill()
@@ -100,7 +100,7 @@ async def test_a_site_that_gets_sigterm_in_the_middle_of_a_send_finishes_it(tmp_
                 async with answering_later(platform, 1):
                     async with users.connect() as line:
                         assert await users.say(line, 7, "slow") == 200
-                    await trio.sleep(0.3)
+                    await platform.wait_held()
                     assert await process.stop() == 0
             finally:
                 process.popen.kill()

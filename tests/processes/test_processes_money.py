@@ -65,7 +65,7 @@ async def test_killed_inside_the_aside(tmp_path: Path) -> None:
         await market.app.post("faults", {"operation": "editMessage", "status": 500})
         ali = await buys(market)
         await ali.says("/cancel")
-        await ali.sees("Cancelled.")
+        await ali.sees("Cancelled.", within=PATIENCE)
         await ali.pays()
         await until(lambda: baked(market, 1))
         assert await market.states() == ["delivered"]

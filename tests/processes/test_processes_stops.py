@@ -125,7 +125,7 @@ async def test_ctrl_c_ends_a_program_that_runs_its_bot_itself(tmp_path: Path) ->
                             await trio.sleep(0.05)
                 await platform.wait_until(lambda: platform.texts[1] == ["Hello."])
                 popen.send_signal(signal.SIGINT)
-                assert await trio.to_thread.run_sync(lambda: popen.wait(20)) == 0
+                assert await trio.to_thread.run_sync(lambda: popen.wait(PATIENCE)) == 0
             finally:
                 popen.kill()
                 popen.wait()

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 from sqlite_rig import opened
 
+from tests.loopback import PATIENCE
 from triobot.seams import Consume, PutSetting
 from triobot.store.writer import MOST_IN_A_BATCH
 from triobot.testing.stores.contract import accepted, arrival
@@ -33,7 +34,7 @@ async def test_a_crowd_that_comes_to_the_one_who_waits_is_served(lazy: int, tmp_
             served += 1
 
         crowd = 2 * MOST_IN_A_BATCH
-        with trio.move_on_after(5):
+        with trio.move_on_after(PATIENCE):
             async with trio.open_nursery() as nursery:
                 for _ in range(lazy):
                     nursery.start_soon(consume)

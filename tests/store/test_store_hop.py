@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.loopback import PATIENCE
 from triobot.store.hop import Hop
 
 
@@ -37,5 +38,5 @@ async def test_the_thread_ends_when_it_is_closed() -> None:
     hop = Hop("a test's")
     thread = await hop.run(threading.current_thread)
     hop.close()
-    thread.join(5)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
