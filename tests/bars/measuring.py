@@ -1,0 +1,102 @@
+"""Measures every row of the table. What profiles a process gets one of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from .calls import Kind, count_calls
+from .circles import circles, import_graph
+from .recording import Way
+from .sources import ROOT, code_lines, names_used_twice, read_modules, share_without_verb
+from .ways import record
+
+Figures: TypeAlias = dict[str, float]
+
+EVENTS: Final = 3_072
+RUNS: Final = 5
+
+Middle: TypeAlias = Callable[[Sequence[int]], float]
+
+
+def measure_sources() -> Figures:
+    """Count what reading the files is enough for."""
+    modules = read_modules()
+    return {
+        "modules": len(modules),
+        "code lines": sum(map(code_lines, modules)),
+        "files in import circles": sum(map(len, circles(import_graph(modules)))),
+        "class names used twice": len(names_used_twice(modules)),
+        "docstrings that begin with no verb, %": round(share_without_verb(modules), 1),
+    }
+
+
+def measure_ways(runs: int = RUNS, middle: Middle = statistics.median) -> Figures:
+    """Count the modules and classes that an answer enters.
+
+    Args:
+        runs: how often each way is taken.
+        middle: makes one count of those of all runs. Work that is due by the clock meanwhile adds to a run,
+            and nothing takes away from it.
+    """
+    figures: Figures = {}
+    taken = take_ways(("answer", "restart"), runs=runs)
+    for name, event in (("answer", "an answer"), ("restart", "an answer after a restart")):
+        upto = ", up to a charge" if name == "restart" else ""
+        for what in ("modules", "classes"):
+            figures[f"{what} that {event} enters{upto}"] = middle(
+                [len(getattr(way, what)) for way in taken[name]]
+            )
+    return figures
+
+
+def measure_calls(events: int = EVENTS) -> Figures:
+    """Count the calls of an echo and of a turn of `ask`."""
+    return {
+        "calls of an echo": round(_apart("calls", "echo", events)),
+        "calls of a turn of `ask`": round(_apart("calls", "ask", events)),
+    }
+
+
+def take_ways(names: Sequence[str], *, runs: int = 1) -> dict[str, list[Way]]:
+    """Record ways in a process of its own."""
+    return {
+        name: [_way(told) for told in ways] for name, ways in _apart("ways", ",".join(names), runs).items()
+    }
+
+
+def perform_part(part: str, what: str, number: int) -> object:
+    """Measure in this process what another one has asked for."""
+    if part == "calls":
+        kind: Kind = "ask" if what == "ask" else "echo"
+        return count_calls(kind, number)
+    ways = record(what.split(","), runs=number)
+    return {
+        name: [attrs.asdict(way, value_serializer=_plain) for way in taken] for name, taken in ways.items()
+    }
+
+
+def _apart(part: str, what: str, number: int) -> Any:
+    command = [sys.executable, "-m", "tests.bars", "--part", part, what, str(number)]
+    # The order of sets is the same in each run.
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+
+
+def _plain(instance: type, field: attrs.Attribute[Any], value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def _way(told: Mapping[str, Any]) -> Way:
+    functions, classes = (
+        frozenset((module, name) for module, name in told[of]) for of in ("functions", "classes")
+    )
+    return Way(tuple(told["modules"]), functions, classes, told["calls"])

@@ -1,0 +1,123 @@
+"""What can be counted by reading the package's files: modules, code lines, names, docstrings."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import attrs
+
+from .verbs import VERBS
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGE: Final = ROOT / "triobot"
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+_LAYOUT: Final = frozenset(
+    {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+        tokenize.ENCODING,
+    }
+)
+
+
+@attrs.frozen
+class Module:
+    """A file of the package.
+
+    Attributes:
+        name: its path below the package, without the suffix: ``outbox/lanes``.
+    """
+
+    name: str
+    text: str = attrs.field(repr=False)
+    tree: ast.Module = attrs.field(repr=False)
+
+
+def name_of(file: Path, package: Path = PACKAGE) -> str:
+    """Return a file's path below the package, without the suffix."""
+    return file.relative_to(package).with_suffix("").as_posix()
+
+
+def read_modules(package: Path = PACKAGE) -> list[Module]:
+    """Parse every module of a package, in the order of their names."""
+    return [
+        Module(
+            name_of(file, package),
+            text := file.read_text(encoding="utf-8"),
+            ast.parse(text),
+        )
+        for file in sorted(package.rglob("*.py"))
+    ]
+
+
+def code_lines(module: Module) -> int:
+    """Count the lines that hold code: no docstrings, no comments, nothing blank."""
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
+        if token.type not in _LAYOUT:
+            code.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(module.tree):
+        # A text that stands alone is a docstring, also that of an attribute.
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                code.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            case _:
+                pass
+    return len(code)
+
+
+def classes_by_name(modules: Sequence[Module]) -> Mapping[str, list[str]]:
+    """Map each class name to the modules that define it; a leading underscore makes no other name of it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for module in modules:
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name.lstrip("_")].append(module.name)
+    return found
+
+
+def names_used_twice(modules: Sequence[Module]) -> dict[str, list[str]]:
+    """Map the class names that mean several classes to the modules that define them."""
+    return {name: where for name, where in sorted(classes_by_name(modules).items()) if len(where) > 1}
+
+
+def function_docstrings(modules: Sequence[Module]) -> Iterator[tuple[str, int, str]]:
+    """Yield module, line and docstring of each function and method that has one."""
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, Function) and (text := ast.get_docstring(node)):
+                yield module.name, node.lineno, text
+
+
+def begins_with_a_verb(docstring: str) -> bool:
+    """Tell whether the first word is one of `VERBS`."""
+    word = re.match(r"\W*([A-Za-z']+)", docstring)
+    return word is not None and word[1].lower() in VERBS
+
+
+def verbless(modules: Sequence[Module]) -> list[tuple[str, int, str]]:
+    """List the functions' docstrings whose first word is no verb: module, line, first line."""
+    return [
+        (module, line, text.partition("\n")[0])
+        for module, line, text in function_docstrings(modules)
+        if not begins_with_a_verb(text)
+    ]
+
+
+def share_without_verb(modules: Sequence[Module]) -> float:
+    """Return how many in a hundred of the functions' docstrings begin with no verb."""
+    texts = [text for _, _, text in function_docstrings(modules)]
+    return 100 * sum(not begins_with_a_verb(text) for text in texts) / max(1, len(texts))
