@@ -21,7 +21,7 @@ from triobot.conversations.routes.router import table_of
 from triobot.testing import DrivenWorld, run
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = sorted((ROOT / "docs").glob("*.md"))
+PAGES: Final = sorted((ROOT / "docs").rglob("*.md"))
 
 # Attributes of instances, files, and what grammY has.
 OTHERS: Final = {"alarms", "py", "hears", "catch"}
@@ -88,7 +88,7 @@ def test_the_code_fits_its_types(folder: Path) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for page in PAGES:
+    for page in (*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
         text = page.read_text(encoding="utf-8")
         headings = {
             re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -98,6 +98,24 @@ def test_links_lead_somewhere() -> None:
             path, _, anchor = link.partition("#")
             assert (page.parent / path).exists(), (page.name, link)
             assert path or anchor in headings, (page.name, link)
+
+
+def test_what_pages_name_of_the_tests_and_the_package_exists() -> None:
+    """Such as `tests/store` or `outbox/lanes`, and each single test."""
+    tests = {
+        name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"def (test_\w+)", file.read_text(encoding="utf-8"))
+    }
+    packages = "|".join(folder.name for folder in (ROOT / "triobot").iterdir() if folder.is_dir())
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
+        text = page.read_text(encoding="utf-8")
+        assert set(re.findall(r"`(test_\w+)`", text)) <= tests, page.name
+        for path in re.findall(r"`(tests/[\w/.]+)`", text):
+            assert (ROOT / path).exists(), (page.name, path)
+        for path in re.findall(rf"`((?:{packages})/[\w/]+)`", text):
+            module = ROOT / "triobot" / path
+            assert module.is_dir() or module.with_suffix(".py").exists(), (page.name, path)
 
 
 def test_what_is_named_in_passing_exists() -> None:
