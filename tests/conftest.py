@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import samples
 from tests.clocks import run_in_virtual_time
 from triobot import Key
 from triobot.conversations.data import slots
@@ -36,6 +37,12 @@ _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--long``."""
     parser.addoption("--long", action="store_true", help="run whole what runs in part by default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell the modules that are loaded next."""
+    if config.getoption("--long"):
+        samples.take_all()
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,18 @@ import pytest
 
 EVERY: Final = 3
 """By default, one case of so many is run."""
+_whole = False
+
+
+def take_all() -> None:
+    """Have the tests that are loaded from now on draw all their examples."""
+    global _whole
+    _whole = True
+
+
+def examples(most: int) -> int:
+    """Return how many examples Hypothesis draws: a quarter of `most`, and all with ``--long``."""
+    return most if _whole else most // 4
 
 
 def sample(cases: Iterable[Any], *, every: int = EVERY) -> list[Any]:

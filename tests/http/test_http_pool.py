@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.samples import examples
 from triobot.http.pool import Origin, Pool, Waiter
 
 ORIGINS = [Origin("http", "a", 1), Origin("http", "b", 1), Origin("https", "a", 1, "name")]
@@ -115,7 +116,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert not any(fake.closed for fake, _ in self.idle)
 
 
-PoolMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+PoolMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestPool = PoolMachine.TestCase
 
 

@@ -16,6 +16,7 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.errors import JournalConflictError
 from triobot.journals import (
     AppendRecords,
@@ -253,7 +254,7 @@ class Engines:
         return True
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.lists(writes, min_size=1, max_size=4), max_size=25))
 def test_both_engines_do_what_is_promised(history: list[list[JournalWrite]]) -> None:
     model, engines = Model(), Engines()

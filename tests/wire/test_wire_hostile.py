@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.errors import RefusedError, RemoteProtocolError
 from triobot.testing.strategies import events, exchanges, form_operations
 from triobot.wire.decode import decode_event, decode_operation, decode_result, shape_of
@@ -73,7 +74,7 @@ def mutations(draw: Any) -> tuple[str, bytes]:
 
 
 @given(mutations())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_damaged_event_is_an_event_or_refused(damaged: tuple[str, bytes]) -> None:
     """Nothing but RemoteProtocolError leaves decode_event, and what it returns is sound."""
     read(*damaged)
@@ -140,7 +141,7 @@ def test_odd_number_elsewhere_does_not_cost_the_event(number: str) -> None:
 
 
 @given(exchanges(), st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_damaged_answer_is_a_result_or_one_of_our_errors(
     exchange: tuple[Operation[Any], Any], data: st.DataObject
 ) -> None:
