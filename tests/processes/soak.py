@@ -209,7 +209,7 @@ async def soak(folder: Path, seconds: float, seed: int) -> Soaked:
                 said = dict(users.accepted)
                 ended = time.monotonic()
                 with contextlib.suppress(trio.TooSlowError):
-                    await platform.wait_until(partial(_all_said, platform, said), within=60)
+                    await platform.wait_until(partial(_all_said, platform, said))
                 drain = time.monotonic() - ended
                 await trio.sleep(QUIET)
                 late = sample(process)
