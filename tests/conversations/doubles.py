@@ -1,52 +1,41 @@
-"""Stand-ins for the packages around the conversations: an outbox that is scripted, a store in a dictionary.
+"""Stand-ins for the packages around the conversations: an outbox that is scripted, a store whose disk is.
 
-Both keep their protocol's promises (places in the lane, order of acceptance), and nothing else.
+The outbox keeps its protocol's promises (places in the lane), and nothing else. The store is the one in
+memory; only what a disk can do to it is made up.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+import inspect
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager
-from functools import partial
+from typing import Any
 
 import attrs
+import outcome
 import trio
 
 from triobot.errors import ForbiddenError, StoreFullError
-from triobot.journals import (
-    ConversationId,
-    ConversationRow,
-    Journal,
-    JournalWrite,
-    Lease,
-    Opening,
-)
-from triobot.money import AcknowledgeAlarms, AlarmTold, PutPayment, RaiseAlarm
+from triobot.journals import Opening
 from triobot.seams import (
     Acceptance,
     Accepted,
     Arrival,
-    Beginning,
-    ChatAtArrival,
     Consume,
     InboxRow,
     OnUnknown,
-    OverQuota,
     PutData,
-    PutSetting,
-    Quota,
-    Redelivered,
-    StoreStatistics,
     Urgency,
     Write,
 )
-from triobot.store.memory_money import MemoryMoney
-from triobot.store.memory_rows import MemoryRows
-from triobot.store.moves import all_decided, tell_moved
+from triobot.store import MemoryRows
+from triobot.store.journal_tables import JournalTables
+from triobot.store.payment_rows import MoneyTables
 from triobot.store.reading import ReadAlarms, ReadPayments
-from triobot.store.retention import RETENTION
+from triobot.store.statements import Tables
 from triobot.wire.events import Press
-from triobot.wire.ids import ChatId, InvoiceId, SenderId
+from triobot.wire.ids import ChatId, InvoiceId
 from triobot.wire.operations import (
     CreateInvoice,
     InquireInvoice,
@@ -213,205 +202,212 @@ class FakeOutbox:
 
 
 class FakeStore:
-    """An inbox in a dictionary, with settings.
+    """The store in memory, with switches for what a disk can do, and a view of what it holds.
 
     Attributes:
         consumed: the rows that were consumed, in that order; a row may come twice.
         latency: virtual seconds that reads and commits take.
         commit_lag: virtual seconds between a row's commit, when others can read it, and `on_commit`.
         full: this many commits fail before one succeeds.
+        reads: how often the inbox or what a chat keeps was read.
     """
 
     def __init__(self, *, latency: float = 0.0, commit_lag: float = 0.0) -> None:
-        self.rows: dict[int, InboxRow] = {}
+        self.memory = MemoryRows()
+        self.store = self.memory.open(FakeClock())
+        self.began = self.store.opening()
         self.consumed: list[int] = []
         self.latency = latency
         self.commit_lag = commit_lag
         self.full = 0
         self.reads = 0
-        self._seq = 0
-        self._first_sender: dict[ChatId, SenderId] = {}
-        self._groups: set[ChatId] = set()
-        self._settings: dict[str, str] = {}
-        self.kept: dict[tuple[ChatId, str], str] = {}
-        self.money = MemoryMoney()
         self.payments = ReadPayments(self._ask_money)
         self.alarms = ReadAlarms(self._ask_money)
-        self._writer = trio.StrictFIFOLock()
-        # Journals are the memory engine's own: a double of them would be a second engine.
-        self._memory = MemoryRows()
-        self._opening = self._memory.open(EPOCH, RETENTION)
-        self.journals = self._memory.journals
-        self._once: set[str] = set()
+        self._accepts, self._commits = Behind(), Behind()
+
+    def reopen(self, *, cleanly: bool) -> None:
+        """As the next process finds it."""
+        self.memory.close(FakeClock().now())
+        if not cleanly:
+            self.memory.crashed()
+        self.store = self.memory.open(FakeClock())
+        self.began = self.store.opening()
+
+    # --- what it holds
+
+    @property
+    def rows(self) -> Inbox:
+        return Inbox(self.memory.tables)
+
+    @property
+    def kept(self) -> KeptData:
+        return KeptData(self.memory.tables)
+
+    @property
+    def journals(self) -> JournalTables:
+        return self.memory.tables.journals
+
+    @property
+    def money(self) -> MoneyTables:
+        return self.memory.tables.money
+
+    def put(self, *writes: Write) -> None:
+        """Store these, without any fault and at once."""
+        for write in writes:
+            self.memory.tables.apply(write, FakeClock().now())
+        self.memory.tables.tally.settle()
+
+    # --- the protocol
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.store, name)
+        if not inspect.iscoroutinefunction(method):
+            return method
+
+        async def read(*args: object, **how: object) -> object:
+            """Show what was there when it was asked for, and take its time."""
+            self.reads += name in ("pending", "backlog", "data")
+            answer = await method(*args, **how)
+            await trio.sleep(self.disk_seconds())
+            return answer
+
+        return read
+
+    def disk_seconds(self) -> float:
+        """How long the disk takes now."""
+        return self.latency
+
+    def opening(self) -> Opening:
+        return self.began
 
     async def accept(
         self,
         arrival: Arrival,
         *,
-        quota: Quota,
-        also: Sequence[Write] = (),
-        taking: Callable[[InboxRow], Sequence[Write]] | None = None,
-        beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
+        **how: Any,
     ) -> Acceptance:
-        async with self._writer:
-            if arrival.once and arrival.key in self._once:
-                return Redelivered()
-            waiting = sum(1 for row in self.rows.values() if row.chat_id == arrival.chat_id)
-            if waiting >= quota.events_per_chat:
-                return OverQuota(whole=False)
-            if arrival.sender_id is not None:
-                first = self._first_sender.setdefault(arrival.chat_id, arrival.sender_id)
-                if first != arrival.sender_id:
-                    self._groups.add(arrival.chat_id)
-            self._seq += 1
-            if arrival.once and arrival.key is not None:
-                self._once.add(arrival.key)
-            self._apply(also)
-            group = arrival.chat_id in self._groups
-            parked = bool(self.journals.conversations(arrival.chat_id))
-            data = partial(self._of, arrival.chat_id)
-            chat = ChatAtArrival(waiting, parked, group, data, self.journals.position)
-            row = InboxRow(
-                self._seq,
-                arrival.chat_id,
-                arrival.at,
-                arrival.content_type,
-                arrival.body,
-                group,
-                parked,
-                None if beginning is None else beginning(chat),
-            )
-            self.rows[row.seq] = row
-            if taking is not None:
-                self._apply(taking(row))
-            if self.commit_lag:
-                with trio.CancelScope(shield=True):  # it takes effect whether or not anyone waits
-                    await trio.sleep(self.commit_lag)
-            if on_commit is not None:
-                on_commit(row)
-            return Accepted(row)
+        if not self.commit_lag and not self._accepts.busy:
+            return await self.store.accept(arrival, on_commit=on_commit, **how)
+
+        async def work() -> Acceptance:
+            lag, accepted = self.commit_lag, await self.store.accept(arrival, **how)
+            await trio.sleep(lag)
+            if on_commit is not None and isinstance(accepted, Accepted):
+                on_commit(accepted.row)
+            return accepted
+
+        return await self._accepts.do(work)
 
     async def commit(self, *writes: Write) -> None:
-        await self._turn()
-        if self.full:
-            self.full -= 1
-            raise StoreFullError("the disk is full")
-        self._apply(writes)
+        async def work() -> None:
+            if self.full:
+                self.full -= 1
+                await trio.lowlevel.checkpoint()
+                raise StoreFullError("the disk is full")
+            await self.store.commit(*writes)
+            for write in writes:
+                if isinstance(write, Consume):
+                    self.consumed.extend(write.seqs)
 
-    def _apply(self, asked: Sequence[Write]) -> None:
-        writes = all_decided(asked, self.money.get)
-        self.money.check(writes)
-        journal = [write for write in writes if isinstance(write, JournalWrite)]
-        if journal:
-            self._memory.commit(journal, EPOCH + int(trio.current_time() * 1000))
-        for write in writes:
-            match write:
-                case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
-                    self.money.apply(write)
-                case Consume(seqs):
-                    self.consumed.extend(seqs)
-                    for seq in seqs:
-                        self.rows.pop(seq, None)
-                case PutSetting(name, value):
-                    self._settings[name] = value
-                case PutData(chat_id, key, None):
-                    self.kept.pop((chat_id, key), None)
-                case PutData(chat_id, key, value):
-                    self.kept[chat_id, key] = value
-                case _:
-                    pass
-        tell_moved(asked)
+        seconds = self.disk_seconds()
+        await (self._commits.do(work, seconds) if seconds or self._commits.busy else work())
 
-    async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
-        rows = [row for seq, row in self.rows.items() if row.chat_id == chat_id and seq > after][:limit]
-        self.reads += 1
-        await self._turn()
-        return rows
+    async def _ask_money(self, work: Callable[[MoneyTables], object]) -> object:
+        answer = work(self.money)
+        await trio.sleep(self.disk_seconds())
+        return answer
 
-    def _as_read(self, row: InboxRow) -> InboxRow:
-        return attrs.evolve(row, parked=bool(self.journals.conversations(row.chat_id)))
 
-    async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
-        rows = [self._as_read(row) for seq, row in self.rows.items() if seq > after][:limit]
-        self.reads += 1
-        await self._turn()
-        return rows
+class Behind:
+    """Does what it is given, one after another; and does it, whether or not its caller goes on waiting."""
 
-    def opening(self) -> Opening:
-        return self._opening
+    def __init__(self) -> None:
+        self._jobs = deque[tuple[float, Callable[[], Awaitable[object]], trio.Event, list[Any]]]()
+        self.busy = False
 
-    def note_at_work(self, slot: int, number: int) -> None:
-        self._memory.at_work[slot] = number
+    async def do(self, work: Callable[[], Awaitable[object]], seconds: float = 0.0) -> Any:
+        """Have this done, not before so many seconds have passed; *atomic* until it was handed over."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        done, came = trio.Event(), list[outcome.Outcome[Any]]()
+        self._jobs.append((trio.current_time() + seconds, work, done, came))
+        if not self.busy:
+            self.busy = True
+            trio.lowlevel.spawn_system_task(self._run)
+        await done.wait()
+        return came[0].unwrap()
 
-    def statistics(self) -> StoreStatistics:
-        return self._memory.statistics()
+    async def _run(self) -> None:
+        while self._jobs:
+            at, work, done, came = self._jobs.popleft()
+            await trio.sleep_until(at)
+            try:
+                came.append(outcome.Value(await work()))
+            except Exception as error:
+                came.append(outcome.Error(error))
+            done.set()
+        self.busy = False
 
-    def lease(self, chat_id: ChatId) -> Lease | None:
-        return Lease(0, self._opening.boot)
 
-    async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
-        await self._turn()
-        return self.journals.conversations(chat_id)
+class Inbox(MutableMapping[int, InboxRow]):
+    """The rows that wait, by their number; a test may put others there."""
 
-    async def journal(self, conversation: ConversationId) -> Journal | None:
-        await self._turn()
-        return self.journals.journal(conversation)
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
-    async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        await self._turn()
-        return self.journals.unfinished(after, limit)
+    def __getitem__(self, seq: int) -> InboxRow:
+        for row in self._tables.backlog(seq - 1, 1):
+            if row.seq == seq:
+                return row
+        raise KeyError(seq)
 
-    async def due(
-        self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
-    ) -> Sequence[ConversationRow]:
-        await self._turn()
-        return self.journals.due(now, after, limit)
+    def __setitem__(self, seq: int, row: InboxRow) -> None:
+        self.pop(seq, None)
+        self._tables._sql.execute(
+            "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)",
+            (seq, row.chat_id, row.at, row.content_type, row.body, row.begun),
+        )
+        self._tables.tally.count_event(row.chat_id, len(row.body), sign=1)
+        self._tables.tally.settle()
 
-    async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        await self._turn()
-        return self.journals.parked(after, limit)
+    def __delitem__(self, seq: int) -> None:
+        self._tables.apply(Consume((seq,)), EPOCH)
+        self._tables.tally.settle()
 
-    async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        await self._turn()
-        return self.journals.every(after, limit)
+    def __iter__(self) -> Iterator[int]:
+        return iter([row.seq for row in self._tables.backlog(-1, -1)])
 
-    async def next_wake(self, *, after: int = -1) -> int | None:
-        await self._turn()
-        return self.journals.next_wake(after)
+    def __len__(self) -> int:
+        return self._tables.tally["inbox"]
 
-    def _of(self, chat_id: ChatId) -> dict[str, str]:
-        return {key: value for (chat, key), value in self.kept.items() if chat == chat_id}
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
-    async def data(self, chat_id: ChatId) -> dict[str, str]:
-        kept = self._of(chat_id)
-        self.reads += 1
-        await self._turn()
-        return kept
 
-    async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
-        found = [(chat, value) for (chat, name), value in sorted(self.kept.items()) if name == key]
-        await self._turn()
-        return [one for one in found if after is None or one[0] > after][:limit]
+class KeptData(MutableMapping[tuple[ChatId, str], str]):
+    """What the chats keep, by chat and key; a test may change it as others do."""
 
-    async def unknown_effects(self) -> int:
-        await self._turn()
-        return self._memory.journals.unknown_effects()
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
-    async def setting(self, name: str) -> str | None:
-        await self._turn()
-        return self._settings.get(name)
+    def __getitem__(self, key: tuple[ChatId, str]) -> str:
+        chat_id, name = key
+        return self._tables.data(chat_id)[name]
 
-    async def _ask_money(self, work: Callable[[MemoryMoney], object]) -> object:
-        await self._turn()
-        return work(self.money)
+    def __setitem__(self, key: tuple[ChatId, str], value: str) -> None:
+        self._tables.apply(PutData(*key, value), EPOCH)
 
-    async def _turn(self) -> None:
-        """A read shows what was there when it was asked for, and takes its time."""
-        if self.latency:
-            await trio.sleep(self.latency)
-        else:
-            await trio.lowlevel.checkpoint()
+    def __delitem__(self, key: tuple[ChatId, str]) -> None:
+        self._tables.apply(PutData(*key, None), EPOCH)
+
+    def __iter__(self) -> Iterator[tuple[ChatId, str]]:
+        return iter(self._tables._sql.execute("SELECT chat_id, key FROM data").fetchall())
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 def forbidden(path: str = "sendMessage") -> ForbiddenError:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import pytest
 import trio
-from doubles import EPOCH, FakeOutbox, FakeStore
+from doubles import FakeOutbox, FakeStore
 from town import TEXTS, Town, start
 from trio.testing import MockClock, active_thread_count
 
@@ -22,7 +22,6 @@ from triobot.conversations.routes.filters import command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.journals import ConversationRow, TakeInHand
 from triobot.seams import KeepRaw, Write
-from triobot.store.retention import RETENTION
 from triobot.wire.events import Event, Message
 from triobot.wire.ids import ChatId
 
@@ -47,15 +46,11 @@ class DyingStore(FakeStore):
 
     def note_at_work(self, slot: int, number: int) -> None:
         if not self.dead:
-            super().note_at_work(slot, number)
+            self.store.note_at_work(slot, number)
 
     def reopen(self, *, cleanly: bool = False) -> None:
         """As the next process finds it."""
-        if cleanly:
-            self._memory.close()
-        else:
-            self._memory.crashed()
-        self._opening = self._memory.open(EPOCH + int(trio.current_time() * 1000), RETENTION)
+        super().reopen(cleanly=cleanly)
         self.dead = False
 
     def rows_of(self, chat: int) -> Sequence[ConversationRow]:
@@ -85,7 +80,7 @@ class Processes:
     def dies(self) -> None:
         """The process is no more: called by a bot's code in place of what would really kill it."""
         self.store.dead = True
-        self.noted = tuple(self.store._memory.at_work)
+        self.noted = self.store.memory.at_work.left()
         self._dies.set()
         self.deaths += 1
 
@@ -203,7 +198,7 @@ World: TypeAlias = tuple[Processes, dict[int, list[str]]]
 
 
 @pytest.fixture
-def processes() -> World:
+async def processes() -> World:
     made: list[Processes] = []
     bot, heard = two_bots_in_one(lambda: made[0].dies())
     made.append(Processes(bot))

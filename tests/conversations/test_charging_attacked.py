@@ -12,6 +12,7 @@ from test_charging import PRICE, YES, Pizza, Shop, alarms, inquires, state, veri
 from town import CHAT, TEXTS, Town, open_town
 from trio.testing import MockClock
 
+from tests.payments.plain_money import all_decided
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.charges.top_up import is_trusted
 from triobot.conversations.chat import Chat
@@ -22,7 +23,6 @@ from triobot.errors import BadRequestError, StoreFullError
 from triobot.money import PutPayment
 from triobot.runtime import own_hosts
 from triobot.seams import Write
-from triobot.store.moves import all_decided
 from triobot.wire.operations import EditMessage, InquirePayment, Operation, VerifyPayment
 from triobot.wire.results import PaymentState
 

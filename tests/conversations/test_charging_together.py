@@ -11,13 +11,13 @@ from test_charging import Shop, verifies
 from town import Town, open_town
 from trio.testing import MockClock
 
+from tests.payments.plain_money import all_decided
 from triobot.conversations.chat import Chat
 from triobot.conversations.inbox.consumption import Consumption, Writer
 from triobot.conversations.routes.filters import text
 from triobot.journals import AppendRecords, EndConversation, KeepResult
 from triobot.money import PutPayment
 from triobot.seams import Acceptance, Arrival, Consume, InboxRow, Quota, Write
-from triobot.store.moves import all_decided
 from triobot.wire.results import PaymentState
 
 PRICE = 250_000

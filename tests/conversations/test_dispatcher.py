@@ -58,8 +58,8 @@ class UnevenStore(FakeStore):
         super().__init__()
         self._dice = dice
 
-    async def _turn(self) -> None:
-        await trio.sleep(self._dice.choice((0, 0, 0.001, 0.01, 0.1)))
+    def disk_seconds(self) -> float:
+        return self._dice.choice((0, 0, 0.001, 0.01, 0.1))
 
     async def accept(self, *args: object, **kwargs: object) -> object:
         self.commit_lag = self._dice.choice((0, 0, 0.001, 0.02))

@@ -69,7 +69,7 @@ class World:
         bot = shop(broken=broken, beside=self.beside)
         # What came before belongs to the run before.
         await trio.sleep(1)
-        self.store._opening = attrs.evolve(self.store._opening, at=FakeClock().now())
+        self.store.began = attrs.evolve(self.store.began, at=FakeClock().now())
         async with open_town(bot, store=self.store, outbox=self.outbox) as town:
             yield town
             await town.rest()

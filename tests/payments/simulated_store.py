@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import attrs
 
+from tests.payments.plain_money import PlainMoney, all_decided
 from tests.payments.simulated_platform import Callback
 from tests.payments.simulated_time import Pause, Simulator
 from triobot.money import PutPayment, RaiseAlarm
 from triobot.seams import Consume
-from triobot.store.memory_money import MemoryMoney
-from triobot.store.moves import all_decided, tell_moved
+from triobot.store.moves import tell_moved
 from triobot.store.reading import ReadAlarms, ReadPayments
 from triobot.wire.ids import ChatId, RefId
 
@@ -59,7 +59,7 @@ class Store:
     def __init__(self, simulator: Simulator, chance: random.Random) -> None:
         self._simulator = simulator
         self._chance = chance
-        self.money = MemoryMoney()
+        self.money = PlainMoney()
         self.inbox: dict[int, Callback] = {}
         self.talks: dict[str, Talk] = {}
         self.alarms: list[RaiseAlarm] = []

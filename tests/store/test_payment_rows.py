@@ -1,4 +1,4 @@
-"""Both engines keep payments and alarms as the contract says."""
+"""Payments and alarms in a file outlive the process that wrote them."""
 
 from __future__ import annotations
 

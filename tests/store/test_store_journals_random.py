@@ -1,7 +1,7 @@
-"""Random histories of conversations: both engines do what a model of the promises does.
+"""Random histories of conversations: the tables do what a model of the promises does.
 
 The model is written from `triobot.journals` alone, as plainly as possible, and each batch is checked to be
-all or nothing in it and in both engines.
+all or nothing in it and in the tables.
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ from triobot.journals import (
     TakeInHand,
     WakeEarlier,
 )
-from triobot.store.memory_journals import MemoryJournals
 from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
-from triobot.store.tally import Tally
 from triobot.testing.stores.contract import NOON
 from triobot.wire.ids import ChatId
 
@@ -214,21 +212,16 @@ def seen(journal: Journal | None) -> dict[str, Any] | None:
     }
 
 
-class Engines:
-    """SQLite's tables and the dictionaries, without what lies above them."""
+class Engine:
+    """The store's tables, without what lies above them."""
 
     def __init__(self) -> None:
         self.sql = sqlite3.connect(":memory:", isolation_level=None)
         for migration in MIGRATIONS:
             run_migration(self.sql, migration, MIGRATIONS)
         self.tables = Tables(self.sql)
-        self.tally = Tally()
-        self.memory = MemoryJournals(self.tally)
 
-    def batch(self, batch: Sequence[JournalWrite]) -> list[bool]:
-        return [self._in_sqlite(batch), self._in_memory(batch)]
-
-    def _in_sqlite(self, batch: Sequence[JournalWrite]) -> bool:
+    def batch(self, batch: Sequence[JournalWrite]) -> bool:
         self.sql.execute("BEGIN")
         try:
             for write in batch:
@@ -241,49 +234,34 @@ class Engines:
         self.tables.tally.settle()
         return True
 
-    def _in_memory(self, batch: Sequence[JournalWrite]) -> bool:
-        try:
-            for write in batch:
-                self.memory.apply(write)
-        except JournalConflictError:
-            self.memory.undo()
-            self.tally.undo()
-            return False
-        self.memory.settle()
-        self.tally.settle()
-        return True
-
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.lists(writes, min_size=1, max_size=4), max_size=25))
-def test_both_engines_do_what_is_promised(history: list[list[JournalWrite]]) -> None:
-    model, engines = Model(), Engines()
+def test_the_tables_do_what_is_promised(history: list[list[JournalWrite]]) -> None:
+    model, engine = Model(), Engine()
+    journals, tally = engine.tables.journals, engine.tables.tally
     for batch in history:
-        assert engines.batch(batch) == [model.batch(batch)] * 2
+        assert engine.batch(batch) == model.batch(batch)
 
-        for journals, tally in (
-            (engines.tables.journals, engines.tables.tally),
-            (engines.memory, engines.tally),
-        ):
-            for id_ in IDS:
-                assert seen(journals.journal(id_)) == model.view(id_)
-            running = model.ids_of(lambda one: one["parked"] is None)
-            assert [row.id for row in journals.unfinished(0, 9)] == [
-                id_ for id_ in running if model.all[id_]["unfinished"]
-            ]
-            waking = [
-                (model.all[id_]["wake_at"], id_) for id_ in running if model.all[id_]["wake_at"] is not None
-            ]
-            assert [(row.wake_at, row.id) for row in journals.due(3, (-1, -1), 9)] == sorted(
-                pair for pair in waking if pair[0] <= 3
+        for id_ in IDS:
+            assert seen(journals.journal(id_)) == model.view(id_)
+        running = model.ids_of(lambda one: one["parked"] is None)
+        assert [row.id for row in journals.unfinished(0, 9)] == [
+            id_ for id_ in running if model.all[id_]["unfinished"]
+        ]
+        waking = [
+            (model.all[id_]["wake_at"], id_) for id_ in running if model.all[id_]["wake_at"] is not None
+        ]
+        assert [(row.wake_at, row.id) for row in journals.due(3, (-1, -1), 9)] == sorted(
+            pair for pair in waking if pair[0] <= 3
+        )
+        assert journals.next_wake(2) == min((at for at, _ in waking if at > 2), default=None)
+        parked = model.ids_of(lambda one: one["parked"] is not None)
+        assert [row.id for row in journals.parked(0, 9)] == parked
+        for chat in (0, 1):
+            assert [row.id for row in journals.conversations(ChatId(chat))] == model.ids_of(
+                lambda one, chat=chat: one["chat"] == chat
             )
-            assert journals.next_wake(2) == min((at for at, _ in waking if at > 2), default=None)
-            parked = model.ids_of(lambda one: one["parked"] is not None)
-            assert [row.id for row in journals.parked(0, 9)] == parked
-            for chat in (0, 1):
-                assert [row.id for row in journals.conversations(ChatId(chat))] == model.ids_of(
-                    lambda one, chat=chat: one["chat"] == chat
-                )
-            assert tally["parked"] == len(parked)
-            assert tally["conversations"] == len(model.ids_of(lambda one: True))
-    engines.sql.close()
+        assert tally["parked"] == len(parked)
+        assert tally["conversations"] == len(model.ids_of(lambda one: True))
+    engine.sql.close()

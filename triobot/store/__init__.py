@@ -1,8 +1,8 @@
-"""What outlives the process: engines behind `triobot.seams.Store`, and one contract for all of them.
+"""What outlives the process: what is behind `triobot.seams.Store`, and one contract for all of them.
 
-`open_store` picks the engine by its address. Each engine gives what the protocol promises; `memory:` gives
-everything but durability. The rules that decide (redelivery, quota, the ring of raw requests) are pure
-modules of their own, shared by all engines.
+`open_store` picks the store by its address. Both kinds are SQLite: one in a file, and one in memory, which
+gives everything but durability. The rules that decide (redelivery, quota, the ring of raw requests) are pure
+modules of their own.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 
 from ..errors import ConfigError
 from ..seams import Store, WallClock
+from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
-from .memory_rows import MemoryRows as MemoryRows
 from .retention import DAY as DAY
 from .retention import RETENTION
 from .retention import Retention as Retention

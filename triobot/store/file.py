@@ -25,6 +25,7 @@ from .backups import copy_store
 from .faults import for_the_opener
 from .identity import check_identity, check_original, put_stamp, stored_stamp
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
+from .notes import AnyAtWork, AnyNotes
 from .private_files import checked_path, make_private, remove_leftover
 from .retention import RETENTION, Retention
 from .schema import (
@@ -155,7 +156,9 @@ def open_file(
         file = StoreFile(path, lock, connection)
         _prepare(file, connection, stamp, migrations, now=now, rebind=rebind)
         file.visited = visit
-        file.opening = _take_over(connection, file, now=now, visit=visit)
+        file.opening = take_over(
+            connection, file.tables, lock.notes, lock.at_work, machine=machine_boot(), now=now, visit=visit
+        )
         file.tables.retention = retention
         file.tables.journals.lease = Lease(0, file.opening.boot)
         file.tables.journals.epoch = file.opening.epoch
@@ -227,7 +230,16 @@ def _migrate(
         connection.execute("COMMIT")
 
 
-def _take_over(connection: sqlite3.Connection, file: StoreFile, *, now: int, visit: bool) -> Opening:
+def take_over(
+    connection: sqlite3.Connection,
+    tables: Tables,
+    notes: AnyNotes,
+    at_work: AnyAtWork,
+    *,
+    machine: str | None,
+    now: int,
+    visit: bool = False,
+) -> Opening:
     """Count this run, and take the mark of a clean stop away until it has stopped cleanly itself.
 
     A visit leaves the mark as it is: how the bot stopped is for the bot's next run to know.
@@ -235,21 +247,23 @@ def _take_over(connection: sqlite3.Connection, file: StoreFile, *, now: int, vis
     An answer counts as given once the process had written it, if the machine has not been started since: the
     kernel sends what was written, however the process ends. After a crash of the machine, or where nobody
     knows of which boot the store is, the last of them are doubted.
+
+    Args:
+        machine: names this boot of the machine, if anything does.
     """
-    machine = machine_boot()
     connection.execute("BEGIN IMMEDIATE")
     names = ("boot", "unclean", "epoch", "epoch_at")
     boot, unclean, epoch, epoch_at = (int(get_meta(connection, name) or 0) for name in names)
     previous, restored = get_meta(connection, "opened_at"), get_meta(connection, "restored_at")
     clean = get_meta(connection, "clean") is not None
     if machine is not None and get_meta(connection, "machine") == machine:
-        file.tables.apply(Acknowledge(tuple(file.notes.left())), now)
+        tables.apply(Acknowledge(tuple(notes.left())), now)
     elif not clean:
-        file.tables.doubt_last_acknowledgements()
+        tables.doubt_last_acknowledgements()
     noted: tuple[int, ...] = ()
     if machine is not None and not clean and get_meta(connection, "machine") == machine:
         # A visit may have found it before, and has left it for the bot's next run.
-        noted = file.at_work.left() or tuple(map(int, (get_meta(connection, "at_work") or "").split()))
+        noted = at_work.left() or tuple(map(int, (get_meta(connection, "at_work") or "").split()))
     # Before the first run that counted, nothing was under way that could have been cut.
     unclean = unclean + 1 if boot and not clean else 0
     # Visits count, too: what one run has read, no other may write.
@@ -261,15 +275,15 @@ def _take_over(connection: sqlite3.Connection, file: StoreFile, *, now: int, vis
         put_meta(connection, "unclean", str(unclean))
         put_meta(connection, "machine", machine or "")
         drop_meta(connection, "at_work")
-        file.tables.note_alive(now)
+        tables.note_alive(now)
     elif not boot:
         put_meta(connection, "clean", str(now))
     elif noted:
         put_meta(connection, "at_work", " ".join(map(str, noted)))
     connection.execute("COMMIT")
-    file.notes.clear()
+    notes.clear()
     if not visit:
-        file.at_work.begin()
+        at_work.begin()
     return Opening(
         boot + 1,
         now,

@@ -3,22 +3,19 @@
 A lock file beside the real path is held with `flock` from before the database is opened until after it is
 closed. The kernel lets go of it when the process dies, however it dies. The file stays behind: deleting it
 would race with the next one to open it. Its first line tells people whom to look for; behind that are notes
-that must outlive the process and nothing more, see `Notes`.
+that must outlive the process and nothing more, see `notes`.
 """
 
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
-import struct
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
 from ..errors import ConfigError, StoreLockedError
-from ..seams import WORK_SLOTS
+from .notes import SLOT, AtWork, Notes
 
 OWNER_ONLY: Final = 0o600
 
@@ -26,122 +23,6 @@ OWNER_ONLY: Final = 0o600
 _FOREIGN: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "lustre", "9p", "fuse", "fuseblk"}
 )
-
-
-_SLOT: Final = 128
-"""Bytes of a line in a lock file: the first holds the process, each other one note."""
-
-_SLOTS: Final = 4_096
-"""More than are answered in a second, and the store knows of them after a quarter of one."""
-
-
-@final
-class Notes:
-    """The keys of deliveries that were answered and of which the database doesn't know yet.
-
-    Written without fsync, in a microsecond: the kernel keeps what a process wrote, however the process dies.
-    It doesn't survive the machine, and need not: whether the kernel sent the answer is unknown then as well.
-
-    When all slots are taken, the oldest note makes room. Used by one thread at a time.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self._fd: int | None = fd
-        self._slots: dict[str, int] = {}
-        self._free = list(range(_SLOTS, 0, -1))
-
-    def left(self) -> list[str]:
-        """The keys that are noted in the file, by whichever process."""
-        if self._fd is None:
-            return []
-        told = os.pread(self._fd, _SLOT * _SLOTS, _SLOT)
-        notes = (told[at : at + _SLOT].rstrip(b"\0") for at in range(0, len(told), _SLOT))
-        return [note.decode("utf-8", "replace") for note in notes if note]
-
-    def clear(self) -> None:
-        """Drop all notes."""
-        if self._fd is not None:
-            self._slots.clear()
-            self._free = list(range(_SLOTS, 0, -1))
-            with suppress(OSError):
-                os.ftruncate(self._fd, _SLOT)
-
-    def add(self, key: str) -> None:
-        """Note a key. Never raises: a note that can't be written is one that is missing after a kill."""
-        note = key.encode("utf-8", "replace")
-        if self._fd is None or len(note) > _SLOT:
-            return
-        slot = self._slots.pop(key, None)
-        if slot is None:
-            slot = self._free.pop() if self._free else self._slots.pop(next(iter(self._slots)))
-        self._slots[key] = slot
-        self._write(slot, note)
-
-    def drop(self, keys: Iterable[str]) -> None:
-        """Take notes back, before the same keys can stand for other deliveries."""
-        if self._fd is None:
-            return
-        for key in keys:
-            slot = self._slots.pop(key, None)
-            if slot is not None:
-                self._write(slot, b"")
-                self._free.append(slot)
-
-    def noted(self) -> Sequence[str]:
-        """What this process has noted, oldest first."""
-        return list(self._slots)
-
-    def close(self) -> None:
-        """Write nothing more; what was noted stays."""
-        self._fd = None
-
-    def _write(self, slot: int, note: bytes) -> None:
-        assert self._fd is not None
-        with suppress(OSError):
-            os.pwrite(self._fd, note.ljust(_SLOT, b"\0"), slot * _SLOT)
-
-
-_AT_WORK: Final = -(-_SLOT * (1 + _SLOTS) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-"""Where the numbers of what is at work begin: a page of their own, behind all notes."""
-_NUMBER: Final = struct.Struct("=q")
-
-
-@final
-class AtWork:
-    """Numbers of what is at work, each in a slot; a page of the lock file that the kernel keeps after a kill.
-
-    Written through memory, since that happens several times an event. The page is allotted before that: on a
-    full disk nothing is noted, and nothing is killed for writing where there is no room.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._page: mmap.mmap | None = None
-
-    def left(self) -> tuple[int, ...]:
-        """What is noted in the file, by whichever process; empty if nothing is."""
-        told = os.pread(self._fd, WORK_SLOTS * _NUMBER.size, _AT_WORK)
-        whole = len(told) // _NUMBER.size * _NUMBER.size
-        numbers = tuple(number for (number,) in _NUMBER.iter_unpack(told[:whole]))
-        return numbers if any(numbers) else ()
-
-    def begin(self) -> None:
-        """Take a page in which nothing is noted."""
-        with suppress(OSError, ValueError):
-            os.posix_fallocate(self._fd, _AT_WORK, mmap.PAGESIZE)
-            self._page = mmap.mmap(self._fd, mmap.PAGESIZE, offset=_AT_WORK)
-            self._page[:] = bytes(mmap.PAGESIZE)
-
-    def note(self, slot: int, number: int) -> None:
-        """Note a number in a slot. Never raises."""
-        if self._page is not None:
-            _NUMBER.pack_into(self._page, slot * _NUMBER.size, number)
-
-    def close(self) -> None:
-        """Write nothing more; what was noted stays."""
-        page, self._page = self._page, None
-        if page is not None:
-            page.close()
 
 
 @final
@@ -189,7 +70,7 @@ def take_lock(database: Path) -> FileLock:
         os.close(fd)
         raise ConfigError(f"the store's lock file {path} can't be used: {error.strerror}") from None
     with suppress(OSError):  # a full disk is no reason not to hold the lock
-        os.pwrite(fd, f"{os.getpid()}".ljust(_SLOT - 1).encode() + b"\n", 0)
+        os.pwrite(fd, f"{os.getpid()}".ljust(SLOT - 1).encode() + b"\n", 0)
     return FileLock(fd)
 
 

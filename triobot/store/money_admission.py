@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import assert_never
 
 from ..errors import LocalProtocolError
 from ..money import AcknowledgeAlarms, AlarmTold, MoneyWrite, PaymentRow, PutPayment, RaiseAlarm
 from ..seams import LARGEST_VALUE
 from ..wire.rules import check_integer
 from .columns import check_chat, check_column
-
-MONEY: Final = (PutPayment, RaiseAlarm, AcknowledgeAlarms, AlarmTold)
 
 
 def admit_money_write(write: MoneyWrite) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ..money import Decided, MovePayment, PaymentRow, PutPayment
-from ..seams import PlainWrite, Write
-from ..wire.ids import RefId
+from ..money import Decided, MovePayment, PaymentRow
+from ..seams import Write
 from .admission import admit_writes
 
 
@@ -20,28 +19,6 @@ def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:
     comes = write.move(row)
     admit_writes(comes)
     return comes
-
-
-def all_decided(
-    writes: Sequence[Write], row_of: Callable[[RefId], PaymentRow | None], before: Sequence[Write] = ()
-) -> list[PlainWrite]:
-    """The writes with what each move comes to in its place, for an engine that does nothing by halves.
-
-    Args:
-        row_of: a payment before this transaction.
-        before: what is stored before them in the same transaction.
-    """
-    rows = {write.row.id: write.row for write in before if isinstance(write, PutPayment)}
-    whole: list[PlainWrite] = []
-    for write in writes:
-        comes: Sequence[PlainWrite]
-        if isinstance(write, MovePayment):
-            comes = decided(write, rows.get(write.id) or row_of(write.id))
-        else:
-            comes = (write,)
-        rows |= {one.row.id: one.row for one in comes if isinstance(one, PutPayment)}
-        whole += comes
-    return whole
 
 
 def tell_moved(writes: Sequence[Write]) -> None:

@@ -1,4 +1,4 @@
-"""The reading side of payments and alarms, the same over any engine that can run a function on its rows."""
+"""The reading side of payments and alarms, over whatever can run a function on their rows."""
 
 from __future__ import annotations
 
@@ -9,42 +9,20 @@ from ..money import AlarmRow, PaymentMove, PaymentRow, PaymentTotal
 from ..wire.ids import ChatId, InvoiceId, RefId
 from ..wire.rules import check_integer
 from .columns import check_chat
+from .payment_rows import MoneyTables
 
 R = TypeVar("R")
 
 
-class Money(Protocol):
-    """An engine's rows, read at once."""
-
-    def get(self, id_: RefId, /) -> PaymentRow | None: ...
-    def of_invoice(self, invoice_id: InvoiceId, /) -> PaymentRow | None: ...
-    def due(self, now: int, limit: int, /) -> list[PaymentRow]: ...
-    def next_due(self) -> int | None: ...
-    def find(
-        self,
-        states: Sequence[str],
-        chat_id: ChatId | None,
-        before: int | None,
-        after: RefId | None,
-        limit: int,
-        /,
-    ) -> list[PaymentRow]: ...
-    def counts(self) -> dict[str, int]: ...
-    def history(self, id_: RefId, /) -> list[PaymentMove]: ...
-    def totals(self, since: int, until: int, /) -> list[PaymentTotal]: ...
-    def open_alarms(self, told_before: int | None, limit: int, /) -> list[AlarmRow]: ...
-    def all_alarms(self, limit: int, /) -> list[AlarmRow]: ...
-
-
 class Ask(Protocol):
-    """Has a function run on the engine's rows, and returns its result."""
+    """Has a function run on the rows, and returns its result."""
 
-    def __call__(self, work: Callable[[Money], R], /) -> Awaitable[R]: ...
+    def __call__(self, work: Callable[[MoneyTables], R], /) -> Awaitable[R]: ...
 
 
 @final
 class ReadPayments:
-    """`triobot.money.PaymentRows` over an engine."""
+    """`triobot.money.PaymentRows` over the tables."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -88,7 +66,7 @@ class ReadPayments:
 
 @final
 class ReadAlarms:
-    """`triobot.money.AlarmRows` over an engine."""
+    """`triobot.money.AlarmRows` over the tables."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from os import PathLike
@@ -55,12 +55,14 @@ from .deliveries import names_chat
 from .file import StoreFile, open_file
 from .journal_admission import admit_conversation
 from .moves import tell_moved
-from .reading import Money, ReadAlarms, ReadPayments
+from .notes import AnyAtWork, AnyNotes
+from .payment_rows import MoneyTables
+from .reading import ReadAlarms, ReadPayments
 from .retention import RETENTION, Retention
 from .schema import MIGRATIONS, Migration
 from .stamp import Stamp
 from .statements import Tables
-from .writer import Writer
+from .writer import AnyWriter, Writer
 
 R = TypeVar("R")
 
@@ -125,7 +127,14 @@ async def open_sqlite(
         # caller's errors to come back in a group.
         try:
             with body:
-                yield _SqliteStore(file, writer, clock)
+                yield SqliteStore(
+                    file.opening,
+                    writer,
+                    file.notes,
+                    file.at_work,
+                    clock,
+                    back_up=partial(_back_up_open, file, clock),
+                )
         except BaseException as error:
             raised = error
         finally:
@@ -213,20 +222,49 @@ def _let_others_write() -> None:
     time.sleep(0.002)
 
 
-@final
-class _SqliteStore:
-    """`triobot.seams.Store` over a writer."""
+async def _back_up_open(file: StoreFile, clock: WallClock, path: Path) -> None:
+    try:
+        await trio.to_thread.run_sync(partial(file.copy, path, clock.now(), between=_let_others_write))
+    except FileExistsError:
+        raise ConfigError(f"{path} is there already; name a new file") from None
+    except (OSError, sqlite3.Error) as error:
+        raise StoreFullError(f"the backup {path} could not be written: {error}") from error
 
-    def __init__(self, file: StoreFile, writer: Writer, clock: WallClock) -> None:
-        self._file = file
+
+@final
+class SqliteStore:
+    """`triobot.seams.Store` over a writer: of a file, or of a database in memory.
+
+    Args:
+        opening: what is known of this run.
+        writer: runs what is asked of the tables.
+        notes: which deliveries were answered.
+        at_work: what is at work.
+        clock: the time of day.
+        back_up: copies the store into a file.
+    """
+
+    def __init__(
+        self,
+        opening: Opening,
+        writer: AnyWriter,
+        notes: AnyNotes,
+        at_work: AnyAtWork,
+        clock: WallClock,
+        *,
+        back_up: Callable[[Path], Awaitable[None]],
+    ) -> None:
+        self._opening = opening
+        self._lease = Lease(0, opening.boot)
         self._writer = writer
-        self._opening = file.opening
-        self._lease = Lease(0, file.opening.boot)
+        self._notes = notes
+        self._at_work = at_work
         self._clock = clock
+        self._back_up = back_up
         self.payments = ReadPayments(self._ask_money)
         self.alarms = ReadAlarms(self._ask_money)
 
-    async def _ask_money(self, work: Callable[[Money], R]) -> R:
+    async def _ask_money(self, work: Callable[[MoneyTables], R]) -> R:
         return await self._writer.ask(lambda tables: work(tables.money), writes=False)
 
     async def accept(
@@ -271,12 +309,12 @@ class _SqliteStore:
             tell_moved(admitted)
             for write in admitted:
                 if isinstance(write, Acknowledge):
-                    self._file.notes.drop(write.keys)
+                    self._notes.drop(write.keys)
 
         await self._writer.ask(work, writes=True, size=size_of(admitted), lazy=lazy, announce=announce)
 
     def note_answered(self, key: str) -> None:
-        self._file.notes.add(key)
+        self._notes.add(key)
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)
@@ -327,19 +365,12 @@ class _SqliteStore:
     async def forget(self, chat_id: ChatId) -> Forgotten:
         check_chat(chat_id)
         told = await self._writer.ask(lambda tables: tables.forget(chat_id), writes=True)
-        self._file.notes.drop([key for key in self._file.notes.noted() if names_chat(key, chat_id)])
+        self._notes.drop([key for key in self._notes.noted() if names_chat(key, chat_id)])
         await self._writer.erase_log()
         return told
 
     async def backup(self, path: Path) -> None:
-        try:
-            await trio.to_thread.run_sync(
-                partial(self._file.copy, path, self._clock.now(), between=_let_others_write)
-            )
-        except FileExistsError:
-            raise ConfigError(f"{path} is there already; name a new file") from None
-        except (OSError, sqlite3.Error) as error:
-            raise StoreFullError(f"the backup {path} could not be written: {error}") from error
+        await self._back_up(path)
 
     # --- small things
 
@@ -382,4 +413,4 @@ class _SqliteStore:
         return self._writer.statistics
 
     def note_at_work(self, slot: int, number: int) -> None:
-        self._file.at_work.note(slot, number)
+        self._at_work.note(slot, number)

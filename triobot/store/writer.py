@@ -8,6 +8,8 @@ The task is shielded: a job that was handed over is finished although the progra
 its caller may have promised something on the strength of it, or another transaction may build on it. It
 ends when the channel has been closed and emptied, and gives up what is left when that has taken
 `GRACE` seconds of real time: the threads of a dying disk don't follow Trio's clock, nor a virtual one.
+
+A store in memory has no task, no thread and no batches: its `InlineWriter` runs each job where it is asked.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from typing import Final, TypeVar, final
+from typing import Final, TypeAlias, TypeVar, final
 
 import attrs
 import trio
@@ -28,6 +30,7 @@ from ..seams import StoreStatistics, WallClock
 from .file import StoreFile
 from .hop import Hop
 from .statements import Tables
+from .transactions import Transactions
 
 R = TypeVar("R")
 
@@ -222,3 +225,73 @@ class Writer:
             what = str(error) if isinstance(error, StoreCorruptError) else type(error).__name__
             _log.error("the store %s stops: %s", self._file.path, what)
             self._on_crash()
+
+
+@final
+class InlineWriter:
+    """Runs each job at once, in a transaction of its own, in its caller's task.
+
+    So virtual time and a seed decide everything that happens in a store in memory.
+
+    Args:
+        tables: the rows.
+        transactions: over the same rows.
+        clock: for what must be forgotten after a while.
+    """
+
+    def __init__(self, tables: Tables, transactions: Transactions, clock: WallClock) -> None:
+        self._tables = tables
+        self._transactions = transactions
+        self._clock = clock
+        self._swept_at = clock.now()
+        self._closed = False
+
+    @property
+    def statistics(self) -> StoreStatistics:
+        """Where the store stands."""
+        return self._tables.tally.statistics()
+
+    # A Ctrl-C in the middle would leave the transaction open, and its caller without its row.
+    @trio.lowlevel.enable_ki_protection
+    async def ask(
+        self,
+        work: Callable[[Tables], R],
+        *,
+        writes: bool,
+        size: int = 0,
+        announce: Callable[[R], None] | None = None,
+        lazy: bool = False,
+    ) -> R:
+        """Run `work`, announce its result and return it; as `Writer.ask`.
+
+        Cancellation: *atomic*: nothing has been done if it is raised; there is no checkpoint behind the work.
+        """
+        await trio.lowlevel.checkpoint()
+        if self._closed:
+            raise trio.ClosedResourceError("the store is closed")
+        answers: list[R] = []
+        (verdict,) = self._transactions.run([_Job(lambda tables: answers.append(work(tables)), writes)])
+        if verdict is not None:
+            raise verdict
+        if announce is not None:
+            announce(answers[0])
+        if writes:
+            self._sweep()
+        return answers[0]
+
+    async def erase_log(self) -> None:
+        """Checkpoint: there is no log."""
+        await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
+        """Take no more jobs."""
+        self._closed = True
+
+    def _sweep(self) -> None:
+        now = self._clock.now()
+        if abs(now - self._swept_at) >= _SWEEP_EVERY:
+            self._swept_at = now
+            self._transactions.run([_Job(lambda tables: tables.sweep(now), writes=True)])
+
+
+AnyWriter: TypeAlias = Writer | InlineWriter

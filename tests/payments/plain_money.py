@@ -1,38 +1,43 @@
-"""Payments and alarms in dictionaries: the memory engine's part of them."""
+"""Payments and alarms in dictionaries: a plain model of the store's tables, and what is compared with them.
+
+Simulated worlds run on it, since there are thousands of them and each move of SQLite's takes twice as long.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import assert_never, final
 
 import attrs
 
-from ..alarm_kinds import AlarmKind
-from ..errors import StaleRowError
-from ..money import (
+from triobot.alarm_kinds import AlarmKind
+from triobot.errors import StaleRowError
+from triobot.money import (
     AcknowledgeAlarms,
     AlarmRow,
     AlarmTold,
     MoneyWrite,
+    MovePayment,
     PaymentMove,
     PaymentRow,
     PaymentTotal,
     PutPayment,
     RaiseAlarm,
 )
-from ..wire.ids import ChatId, InvoiceId, RefId
-from .payment_rows import DAY
+from triobot.seams import PlainWrite, Write
+from triobot.store.moves import decided
+from triobot.store.payment_rows import DAY
+from triobot.wire.ids import ChatId, InvoiceId, RefId
 
 
 @final
-class MemoryMoney:
-    """What `payment_rows.MoneyTables` is to a file."""
+class PlainMoney:
+    """What `payment_rows.MoneyTables` promises, without regard for anything else."""
 
     def __init__(self) -> None:
         self._payments: dict[RefId, PaymentRow] = {}
-        self._invoices: dict[InvoiceId, RefId] = {}
         self._moves: dict[RefId, list[PaymentMove]] = {}
         self._alarms: dict[tuple[AlarmKind, str], AlarmRow] = {}
 
@@ -42,24 +47,20 @@ class MemoryMoney:
         Raises:
             StaleRowError: a payment has moved meanwhile.
         """
-        revisions: dict[RefId, int] = {}
+        rows = dict(self._payments)
         for write in writes:
             if isinstance(write, PutPayment):
-                row = write.row
-                known = self._payments.get(row.id)
-                now = revisions.get(row.id, known.revision if known is not None else 0)
-                owner = None if row.invoice_id is None else self._invoices.get(row.invoice_id)
-                if row.revision != now + 1 or owner not in (None, row.id):
+                row, known = write.row, rows.pop(write.row.id, None)
+                revision = 0 if known is None else known.revision
+                if row.revision != revision + 1 or _with_invoice(rows, row.invoice_id):
                     raise StaleRowError(row.id)
-                revisions[row.id] = row.revision
+                rows[row.id] = row
 
     def apply(self, write: MoneyWrite) -> None:
         """Do one write that `check` has passed."""
         match write:
             case PutPayment(row, fact, at):
                 self._payments[row.id] = row
-                if row.invoice_id is not None:
-                    self._invoices[row.invoice_id] = row.id
                 self._moves.setdefault(row.id, []).append(PaymentMove(row.revision, at, fact, row.state))
             case RaiseAlarm():
                 self._raise_alarm(write)
@@ -87,8 +88,7 @@ class MemoryMoney:
         return self._payments.get(id_)
 
     def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
-        known = self._invoices.get(invoice_id)
-        return None if known is None else self._payments[known]
+        return _with_invoice(self._payments, invoice_id)
 
     def due(self, now: int, limit: int) -> list[PaymentRow]:
         due = [row for row in self._payments.values() if row.due_at is not None and row.due_at <= now]
@@ -141,3 +141,26 @@ class MemoryMoney:
 
     def all_alarms(self, limit: int) -> list[AlarmRow]:
         return sorted(self._alarms.values(), key=lambda row: (-row.last, row.kind, row.key))[:limit]
+
+
+def _with_invoice(rows: dict[RefId, PaymentRow], invoice_id: InvoiceId | None) -> PaymentRow | None:
+    found = (row for row in rows.values() if row.invoice_id == invoice_id is not None)
+    return next(found, None)
+
+
+def all_decided(writes: Sequence[Write], row_of: Callable[[RefId], PaymentRow | None]) -> list[PlainWrite]:
+    """The writes with what each move of a payment comes to in its place.
+
+    Args:
+        row_of: a payment before this transaction.
+    """
+    rows, whole = dict[RefId, PaymentRow](), list[PlainWrite]()
+    for write in writes:
+        comes: Sequence[PlainWrite]
+        if isinstance(write, MovePayment):
+            comes = decided(write, rows.get(write.id) or row_of(write.id))
+        else:
+            comes = (write,)
+        rows |= {one.row.id: one.row for one in comes if isinstance(one, PutPayment)}
+        whole += comes
+    return whole
