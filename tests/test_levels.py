@@ -44,6 +44,8 @@ ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(L3, SEAMS),
     "client": HTTP,
     "webhook": HTTP,
+    # A durable coroutine knows no chats, stores or platforms.
+    "engine": {"errors"},
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
     "journal": SEAMS,
     "conversations": SEAMS | {"journal"},

@@ -1,0 +1,29 @@
+"""Durable coroutines on Trio: code whose progress is a journal.
+
+It knows no chats, stores or platforms. A `Host` keeps the records and brings the events; a `Run` is the code,
+run over its journal and then on. `docs/engine.md` says what is recorded and how it replays.
+"""
+
+from .codec import JSON as JSON
+from .codec import Codec as Codec
+from .ends import ContinuesAs as ContinuesAs
+from .ends import Crashed as Crashed
+from .ends import End as End
+from .ends import Evicted as Evicted
+from .ends import Returned as Returned
+from .ends import Stuck as Stuck
+from .ends import WasInterrupted as WasInterrupted
+from .host import Host as Host
+from .machine import Nursery as Nursery
+from .machine import Scope as Scope
+from .operations import LEFT as LEFT
+from .records import ABSENT as ABSENT
+from .records import Put as Put
+from .records import Record as Record
+from .records import decode_record as decode_record
+from .records import encode_record as encode_record
+from .run import Run as Run
+from .run import begun as begun
+from .snapshot import Snapshot as Snapshot
+from .sync import Channel as Channel
+from .sync import Event as Event

@@ -1,0 +1,359 @@
+"""The state of one run, and what its operations do in either way of running it (`run`, `machine`)."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, NoReturn, TypeAlias, cast
+
+import outcome
+import trio
+from trio.lowlevel import (
+    Abort,
+    Task,
+    cancel_shielded_checkpoint,
+    checkpoint_if_cancelled,
+    current_task,
+    permanently_detach_coroutine_object,
+    reschedule,
+    wait_task_rescheduled,
+)
+
+from ..errors import NondeterminismError, NonDurableCancelError, UnreadableRecordError, UnrecordableError
+from .codec import PLAIN, Codec, Raises
+from .host import Host
+from .operations import FELT, GONE, Nature, Operation
+from .records import (
+    CUT,
+    DONE,
+    FAILED,
+    INTENDED,
+    Id,
+    Node,
+    Record,
+    check_journal,
+)
+
+BREATH: Final = 64
+"""Operations after which a branch lets others run: a replay must not keep the whole program waiting."""
+
+PATIENCE: Final = 50
+"""Refusals after which a branch is left where it is: its code catches everything, and goes on for ever."""
+
+TOLERANCE: Final = 5_000
+"""Milliseconds by which the clock may go back without a word: time services correct that much."""
+
+ADVICE: Final = (
+    "the code is not the one that wrote this journal: run that one, or put the change behind patched()"
+)
+
+Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Raises, Exception | None, bool]"
+"""An effect's body and arguments, the author's errors, what it raises in doubt, and whether it is inside."""
+
+
+class Core:
+    """What one incarnation of a run knows, whichever way it runs. `Run` is the whole.
+
+    Attributes:
+        records: the turns of the journal, of which `cursor` were given.
+        rows: effects that began before a crash, and have no outcome among the turns.
+        seed: secret; what is random in the run comes of it.
+        time: the present turn's, in wall milliseconds.
+        task, root: those of the main branch.
+        mailbox: the events that no record has taken: row, stamp, value; the oldest first.
+        stale: a revived run has done nothing new yet.
+        revived: when this incarnation began.
+        dry: it ends where its journal does, and does nothing; `beyond` has what it would have recorded.
+        dying: every operation is refused from now on.
+        over: its last record was taken.
+        interrupted: an interrupt has ended it; `why` says which, and `mid` the turn that the journal cut so.
+        felt: some of its code has felt that.
+        stuck: why the code can't go on over its journal.
+    """
+
+    __slots__ = (
+        "_refusals",
+        "_unseen",
+        "beyond",
+        "codec",
+        "cursor",
+        "dry",
+        "dying",
+        "felt",
+        "host",
+        "interrupted",
+        "mailbox",
+        "mid",
+        "over",
+        "records",
+        "revived",
+        "root",
+        "rows",
+        "seed",
+        "stale",
+        "stuck",
+        "task",
+        "time",
+        "why",
+    )
+
+    def __init__(
+        self, host: Host, records: Sequence[Record], codec: Codec, *, fresh: bool, dry: bool
+    ) -> None:
+        check_journal(records)
+        start = records[0]
+        self.host = host
+        self.codec = codec
+        self.time: int = start[1]
+        self.seed: str = start[4]
+        self.records: Sequence[Record] = ()
+        self.rows: dict[Id, Record] | None = None
+        self.cursor: int = 0
+        self.task: Task | None = None
+        self.root: trio.CancelScope | None = None
+        self.mailbox: list[tuple[int, int, Any]] = []
+        self.stale = not fresh
+        self.dry = dry
+        self.beyond: list[Record] = []
+        self.dying = self.over = self.interrupted = self.felt = False
+        self.stuck: NondeterminismError | None = None
+        self.why = "interrupted"
+        self.mid: Id | None = None
+        self.revived = host.now()
+        self._refusals: dict[Task, int] | None = None
+        self._unseen = 0
+        if not fresh:
+            last: int = records[-1][1]
+            if self.revived < last + host.jumped(last) - TOLERANCE:
+                self._unseen = self.revived - last  # the clock was set back, and no host saw it
+
+    # --- what the way of running decides
+
+    def evict(self) -> None:
+        """End this incarnation; see `Run.evict`."""
+        raise NotImplementedError
+
+    def is_cut(self) -> bool:
+        """Return whether a block of ours around the current task was ended."""
+        raise NotImplementedError
+
+    def strike(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> None:
+        """Note that a scope around a resting operation was cancelled."""
+        raise NotImplementedError
+
+    def turn_of(self, task: Task) -> Id:
+        """Return the turn that a task had last."""
+        raise NotImplementedError
+
+    def forget(self, task: Task) -> None:
+        """Note that a task has ended without its coroutine."""
+        raise NotImplementedError
+
+    def retired(self, count: int, turn: Id) -> None:
+        """Go on without the machine, after so many ids and in this turn."""
+        raise NotImplementedError
+
+    # --- time
+
+    @property
+    def live(self) -> bool:
+        """Whether everything recorded has been given."""
+        return self.cursor >= len(self.records)
+
+    def set_due(self, op: Operation, seconds: float | None, at: int | None) -> None:
+        """Give a sleep its end."""
+        op.steady = seconds is not None
+        op.due = at if seconds is None else self.due_after(seconds)
+
+    def due_after(self, seconds: float) -> int:
+        """Return when a length of time is over that begins with the present turn."""
+        due = self.time + math.ceil(seconds * 1000)
+        # The turn may have begun in another process, and the clock may have been set since.
+        return due + (self._unseen or self.host.jumped(self.time)) if self.stale else due
+
+    def advance(self) -> int:
+        """Return the time of a turn that begins now: it never goes back, unless the clock was set."""
+        now = self.host.now()
+        if now > self.time or self.time - now > TOLERANCE:
+            self.time = now
+        self.stale = False
+        return self.time
+
+    def get_stuck(self, id: Id, what: str, task: Task | None = None) -> None:
+        """Go no further, before the code does anything that its journal doesn't know."""
+        if self.stuck is None and not self.dying:
+            self.stuck = NondeterminismError(str(id), what)
+            self.host.stuck(self.stuck, task)
+        self.evict()
+
+    # --- operations
+
+    def outcome_of(self, value: object) -> tuple[str, Node]:
+        """Return what to record for a value: itself, or why it can't be recorded."""
+        try:
+            return DONE, self.codec.node_of(value)
+        except UnrecordableError as error:
+            return FAILED, self.codec.node_of_error(error)
+
+    async def perform(self, id: Id, kind: str, print: str, work: Work) -> tuple[str, Node]:
+        """Run an effect's body to its end, whatever that is, in the author's task and outside of any turn."""
+        body, args, raises, in_doubt, inside = work
+        if in_doubt is not None:
+            self.host.append([INTENDED, self.time, id, kind, print])
+        began = False
+        try:
+            if not inside:
+                await self.host.commit()
+            began = True
+            return self.outcome_of(await body(*args))
+        except Exception as error:
+            if not began:  # memory is ahead of what is durable, and can't be taken back
+                self.evict()
+                await refuse(self)
+            return FAILED, self.codec.node_of_error(error, raises)
+        except BaseException as error:
+            if self.dying:
+                await refuse(self)
+            return self._cut_short(error, id, raises)
+
+    def _cut_short(self, error: BaseException, id: Id, raises: Raises) -> tuple[str, Node]:
+        cancelled, rest = _split(error)
+        if rest is not None:
+            if isinstance(rest, Exception):
+                return FAILED, self.codec.node_of_error(rest, raises)
+            self.evict()  # Ctrl-C and the like: the process ends, and the run isn't over
+            raise error
+        if not self.is_cut():
+            return FAILED, self.codec.node_of_error(NonDurableCancelError(str(id)))
+        return CUT, cancelled
+
+    async def rest(self, op: Operation) -> Any:
+        """Sleep until the operation is given something; no trip through Trio if that is there already."""
+        if op.given is None:
+            if self.dying and op.nature is not Nature.JOIN:
+                return GONE
+            op.asleep = True
+            await wait_task_rescheduled(partial(self._abort, op))
+        given, op.given = op.given, None
+        return given
+
+    async def come(self, op: Operation, given: Any, raises: Raises = ()) -> Any:
+        """Return or raise what an operation was given."""
+        if isinstance(given, list):
+            record: Record = given  # pyright: ignore[reportUnknownVariableType]
+            value = record[5]
+            return value if record[0] == DONE and type(value) in PLAIN else await self._read(record, raises)
+        if isinstance(given, tuple):
+            return cast("tuple[Any]", given)[0]
+        if given is FELT:
+            self.felt = self.felt or self.interrupted
+            assert op.felt is not None
+            if op.felt is unfelt:
+                await checkpoint_if_cancelled()  # it was cancelled before it slept
+            op.felt()
+        if isinstance(given, BaseException):
+            raise given
+        return await refuse(self)
+
+    async def _read(self, record: Record, raises: Raises) -> Any:
+        """Return or raise what a record says; a run goes no further than what this program can read."""
+        try:
+            if record[0] != FAILED:
+                return self.codec.value_of(record[5])
+            error = self.codec.error_of(record[5], raises)
+        except UnreadableRecordError as unreadable:
+            self.get_stuck(record[2], str(unreadable), current_task())
+            await refuse(self)
+        raise error
+
+    def _abort(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> Abort:
+        """Refuse Trio's cancellation of a resting operation: it comes in a turn of its own."""
+        if not (self.dying or self.over):  # what dies is woken by hand
+            self.strike(op, raise_cancel)
+        return Abort.FAILED
+
+    def wake(self, op: Operation, given: Any) -> None:
+        """Let an operation go on."""
+        op.given = given
+        if op.asleep:
+            op.asleep = False
+            reschedule(op.task)
+
+    def leave(self, task: Task) -> bool:
+        """Count a refusal; return whether the code has had enough of them."""
+        if self._refusals is None:
+            self._refusals = {}
+        count = self._refusals[task] = self._refusals.get(task, 0) + 1
+        if count == PATIENCE:
+            self.host.swallowed(self.turn_of(task))
+        return count >= PATIENCE
+
+
+def unfelt() -> NoReturn:
+    """Stand for a cancellation that Trio hasn't brought, since the operation had yet to sleep."""
+    raise AssertionError("a block was ended, and Trio knows nothing of it")
+
+
+def throw(error: BaseException) -> NoReturn:
+    raise error
+
+
+def _split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
+    """Return the cancellations in an error, and what else is in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+    return (error, None) if isinstance(error, trio.Cancelled) else (None, error)
+
+
+def lower(status: Any) -> None:
+    """Let a cancellation pass the shields from a scope outwards, up to one that was cancelled.
+
+    Trio has no public way to scopes that an author made around an effect; without one, what is behind such a
+    shield would have to come to its end first.
+    """
+    while status is not None and (scope := getattr(status, "_scope", None)) is not None:
+        if scope.cancel_called:
+            return
+        parent = getattr(status, "_parent", None)
+        if parent is not None and scope.shield:
+            scope.shield = False
+        status = parent
+
+
+async def refuse(run: Core) -> NoReturn:
+    """Raise a cancellation that only the root takes, and that leaves no trace in the journal.
+
+    It is a real one, taken out of a scope that is made for it: so it passes the author's shields.
+    """
+    task = current_task()
+    enough = run.leave(task)
+    # `while True: try ... except BaseException` would otherwise keep the whole program waiting.
+    await cancel_shielded_checkpoint()
+    while enough:
+        await _abandon(run, task)
+    cancelled: BaseException | None = None
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as error:  # taken out of its scope, and raised below
+            cancelled = error
+    assert cancelled is not None
+    raise cancelled
+
+
+async def _abandon(run: Core, task: Task) -> None:
+    """End the task without its coroutine, which would catch every way to end it."""
+    if task.child_nurseries:
+        # Trio lets go of no coroutine that has a nursery open. It sleeps: it takes no processor.
+        await wait_task_rescheduled(lambda _: Abort.FAILED)
+        return
+    # Nor may the collector try: it would throw GeneratorExit into it, which it would catch as well.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.coro))
+    run.forget(task)
+    await permanently_detach_coroutine_object(outcome.Value(None))
+
+
+# --- the machine

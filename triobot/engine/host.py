@@ -1,0 +1,83 @@
+"""The host: what a run needs of the world. A list in a test; a store and an outbox in a bot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import trio
+
+from ..errors import NondeterminismError
+from .records import ABSENT, Absent, Id, Node, Record
+
+
+class Host(Protocol):
+    """One run's world. Subclass it: what most hosts don't need has a plain answer here.
+
+    The order of durability is all that the engine asks of a store: no record is durable before those that
+    were appended before it, and each is so together with the rows that it takes and the write that goes with
+    it.
+
+    An event and what it leads to can be durable at once: `Run.deliver` appends before it returns, so a host
+    puts the event's row and what was appended into one transaction. If a transaction fails, what the code has
+    seen is ahead of the journal: `Run.evict` every run that had something in it, and revive them.
+    """
+
+    def now(self) -> int:
+        """Return the time in wall milliseconds.
+
+        It should be steady while the process lives; if it is set all the same, call `Run.shift`.
+        """
+        ...
+
+    def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
+        """Keep a record after those appended before; durable when `commit` returns, or earlier.
+
+        Args:
+            rows: events that this record takes: they are nobody else's from now on.
+            write: goes with it: a `Put`, or what `Run.also` was given.
+        """
+        ...
+
+    async def commit(self) -> None:
+        """Wait until everything appended, and every event delivered, is durable.
+
+        An error that this raises evicts the run.
+        """
+        ...
+
+    def rests(self, wake: int | None) -> None:
+        """Note that the run waits; call `Run.tick` once `now` is `wake`, unless this is called again before.
+
+        `Run.quiescent` tells whether an effect is under way meanwhile.
+        """
+
+    def read(self, key: str) -> Node | Absent:
+        """Return the present value of shared data, with what this host has been told to write."""
+        return ABSENT
+
+    def jumped(self, since: int) -> int:
+        """Return by how many milliseconds the time of day was set forward since it was `since`.
+
+        Asked at a revival, for deadlines that began before it.
+        """
+        return 0
+
+    def repeated(self, id: Id, kind: str) -> None:
+        """Note that an effect begins which may have happened already: a crash took the word of it."""
+
+    def reworded(self, id: Id, kind: str) -> None:
+        """Note that an operation has other arguments than its record; the record counts."""
+
+    def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
+        """Note that the code doesn't fit its journal, before anything unwinds.
+
+        Args:
+            task: the one that is in the operation; None: the current one, or none.
+        """
+
+    def swallowed(self, id: Id) -> None:
+        """Note that the code catches every cancellation, and was left where it is.
+
+        If that is the main branch's, `Run.run` doesn't return: the task that called it has ended.
+        """

@@ -1,0 +1,875 @@
+"""A run: one incarnation of a durable coroutine, and all that its code may do.
+
+A *turn* begins when an operation is given its outcome, and lasts until that branch rests in its next one. At
+most one lasts at a time, live as well as on replay, and each begins with a record (`records`) or with what
+the run does to itself.
+
+There are two ways to run, and one journal. What is here is the short way: with one branch and no block around
+it the order of what happens is the order of the code, so there is no queue, no table of operations and no
+scheduler. The machine (`machine`) adds what more than that needs: blocks that end, children, interrupts.
+`Run.promote` makes it at any moment, of what is known by then (the counter, the turn, the operation that
+rests), and no code runs again; `Machine.retire` takes it away with the last block. Both write the same
+records with the same ids: a journal doesn't show which way its run went, and a revival begins on the short
+way whatever it holds.
+
+An operation is *armed* (a wait takes events, an effect's body runs, a sleep ends by the clock) only when the
+journal is exhausted. So what has an outcome is never performed again, and what was cancelled never at all.
+
+The events that no record has taken are in the run's mailbox: an event is nobody's until a record names it.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NoReturn, cast, final
+
+import trio
+from trio.lowlevel import Task, cancel_shielded_checkpoint, current_task
+
+from ..errors import (
+    ConversationEndedError,
+    ForeignTaskError,
+    NonDurableCancelError,
+    UnreadableRecordError,
+)
+from .codec import JSON, PLAIN, Codec, Raises
+from .core import ADVICE, BREATH, Core, lower, refuse
+from .ends import ContinuesAs, Crashed, End, Evicted, Returned, Stuck, WasInterrupted
+from .host import Host
+from .machine import Machine, Nursery, Scope
+from .operations import GONE, LEFT, Branch, Filter, Nature, Operation, Place
+from .records import (
+    ABSENT,
+    CONTINUED,
+    DONE,
+    ENDED,
+    FAILED,
+    FORMAT,
+    INTENDED,
+    INTERRUPTED,
+    KNOWN,
+    NOTED,
+    OUTCOMES,
+    PATCHED,
+    READ,
+    START,
+    TURNS,
+    WROTE,
+    Id,
+    Node,
+    Put,
+    Record,
+    differs,
+    drawn,
+)
+from .snapshot import OpenBlock, OpenBranch, OpenOperation, Snapshot
+from .sync import Channel, Event
+
+
+class _Continue(BaseException):
+    """Leaves the coroutine, past every `except Exception`."""
+
+    def __init__(self, fn: str, args: list[Node]) -> None:
+        super().__init__()
+        self.fn = fn
+        self.nodes = args
+
+
+def begun(fn: str, *args: object, time: int, seed: str, codec: Codec = JSON) -> Record:
+    """Return the first record of a run; append it before the run begins.
+
+    Args:
+        fn: the name by which the host finds the code again.
+        time: in wall milliseconds.
+        seed: secret; what is random in the run comes of it.
+    """
+    return [START, time, fn, [codec.node_of(arg) for arg in args], seed, FORMAT]
+
+
+@final
+class Run(Core):
+    """One incarnation of a durable coroutine.
+
+    Whoever owns it brings what happens (`deliver`, `tick`, `interrupt`) and is asked for the rest through its
+    `Host`; the code gets the run as its first argument, and uses the operations. `run` is shielded from the
+    task that awaits it: a cancellation from there would look like a foreign one. `evict` it to stop it.
+
+    Args:
+        records: the journal so far; only the start (`begun`) for a run that begins.
+        fresh: it begins now; False if it is revived, even if nothing but the start is recorded.
+        dry: it ends where its journal does, and does nothing: see `replay`.
+
+    Attributes:
+        fn, args: the start's.
+        count: ids that the main branch has handed out; the machine counts while there is one.
+        turn: the operation whose outcome began the present turn.
+        operation: the one in which it rests, on the short way.
+        machine: None on the short way.
+    """
+
+    __slots__ = (
+        "_doing",
+        "_early",
+        "_notes",
+        "_outside",
+        "_patches",
+        "_unpatched",
+        "_view",
+        "_view_turn",
+        "args",
+        "count",
+        "fn",
+        "machine",
+        "operation",
+        "turn",
+    )
+
+    def __init__(
+        self,
+        host: Host,
+        records: Sequence[Record],
+        *,
+        codec: Codec = JSON,
+        fresh: bool = False,
+        dry: bool = False,
+    ) -> None:
+        super().__init__(host, records, codec, fresh=fresh, dry=dry)
+        self.fn: str = records[0][2]
+        self.args: list[Node] = records[0][3]
+        self.count = 0
+        self.turn: Id = 0
+        self.operation: Operation | None = None
+        self.machine: Machine | None = None
+        self._doing: tuple[Id, str, str, str, int] | None = None
+        self._outside: object = None
+        self._early: tuple[int, int | None] | None = None
+        self._notes: dict[tuple[Any, ...], Record] | None = None
+        self._patches: set[str] | None = None
+        self._unpatched: set[str] | None = None
+        self._view: dict[str, Any] = {}
+        self._view_turn: Id | None = None
+        if len(records) > 1:
+            self._load(records)
+
+    def _load(self, records: Sequence[Record]) -> None:
+        self.records = turns = [record for record in records if record[0] in TURNS]
+        if len(turns) + 1 < len(records):
+            self._load_beside(records)
+        for record in turns:
+            if record[0] == INTERRUPTED:
+                self.mid, self.why = record[3], record[4]
+
+    def _load_beside(self, records: Sequence[Record]) -> None:
+        notes: dict[tuple[Any, ...], Record] = {}
+        rows: dict[Id, Record] = {}
+        patches: set[str] = set()
+        self._notes, self.rows, self._patches = notes, rows, patches
+        done = {record[2] for record in records if record[0] in OUTCOMES}
+        for record in records:
+            tag, about = record[0], record[2]
+            if tag in (READ, NOTED):
+                notes[tag, about, record[3]] = record
+            elif tag == WROTE:
+                notes[tag, about, record[3], record[4]] = record
+            elif tag == PATCHED:
+                patches.add(about)
+            elif tag in (KNOWN, INTENDED) and about not in done and (tag == KNOWN or about not in rows):
+                rows[about] = record
+
+    # --- its life
+
+    async def run(self, main: Callable[..., Awaitable[object]], *args: object) -> End:
+        """Run ``main(run, *args)`` over its journal and on, to its end; never raises an author's error.
+
+        Args:
+            args: by default what the start says.
+        """
+        if self.dying:
+            return Evicted()
+        self.task = current_task()
+        self.root = trio.CancelScope(shield=True)
+        value: object = None
+        failure: Exception | None = None
+        continued: _Continue | None = None
+        try:
+            with self.root:
+                if self.mid == 0:
+                    self.promote()
+                if self._early is not None:
+                    # It waits for the code to rest: the first line is not cut in mid-air.
+                    self.promote().interrupts.append(self._early)
+                value = await main(self, *(args or map(self.codec.value_of, self.args)))
+        except Exception as error:
+            failure = error
+        except BaseException as error:
+            continued = _continue_in(error)
+            if continued is None:
+                self.evict()  # Ctrl-C and the like: the process ends, and the run isn't over
+                raise
+        if not self.dying:
+            self._end(failure, continued)
+        self.task = None
+        if self.stuck is not None:
+            return Stuck(self.stuck, failure)
+        if self.dying:
+            return Evicted(failure)
+        if continued is not None:
+            return ContinuesAs(continued.fn, continued.nodes)
+        if self.interrupted:
+            return WasInterrupted(self.why, failure)
+        return Returned(value) if failure is None else Crashed(failure)
+
+    def _end(self, failure: Exception | None, continued: _Continue | None) -> None:
+        if continued is not None:
+            record: Record = [CONTINUED, self.time, continued.fn, continued.nodes]
+        else:
+            record = [ENDED, self.time, None if failure is None else self.codec.node_of_error(failure)]
+        if self.live:
+            self._append(record)
+        elif self.records[self.cursor][0] == record[0]:
+            self.cursor += 1
+        else:
+            went_on = self.records[self.cursor]
+            self.get_stuck(
+                0, f"the code ended here, and went on to {went_on[2]} when it was recorded: {ADVICE}"
+            )
+            return
+        self.over = True
+
+    # --- what happens
+
+    @property
+    def quiescent(self) -> bool:
+        """Whether an eviction loses nothing but memory."""
+        if self.machine is not None:
+            return self.machine.quiescent
+        return self.operation is not None and not (self.dying or self.over)
+
+    def deliver(self, row: int, stamp: int, value: object) -> bool:
+        """Bring an event; what it leads to is appended before this returns, see `Host`.
+
+        Returns:
+            False if the run is over or dies: the event is not in its mailbox.
+        """
+        if self.over or self.dying:
+            return False
+        self.mailbox.append((row, stamp, value))
+        if self.machine is not None:
+            self.machine.pump()
+        elif (op := self.operation) is not None and op.due is None and not self.dry:
+            taken = value if op.takes is None else op.takes(value)
+            if taken is not LEFT:
+                self.mailbox.pop()
+                self._complete(op, taken, row)
+        return True
+
+    def withdraw(self, row: int) -> bool:
+        """Take an event away that no record has taken; return False if it isn't here."""
+        kept = [one for one in self.mailbox if one[0] != row]
+        found = len(kept) < len(self.mailbox)
+        self.mailbox = kept
+        return found
+
+    def taker_of(self, value: object) -> str | None:
+        """Return what would take an event if it came now: "block", "wait" or None."""
+        if self.machine is not None:
+            found = self.machine.taker_of(value)
+            return None if found is None else "wait" if isinstance(found[0], Operation) else "block"
+        op = self.operation
+        if op is None or op.due is not None or self.dry:
+            return None
+        return "wait" if op.takes is None or op.takes(value) is not LEFT else None
+
+    def tick(self) -> None:
+        """Look at the clock again."""
+        if self.machine is not None:
+            self.machine.tick()
+        elif (
+            (op := self.operation) is not None
+            and op.due is not None
+            and not self.dry
+            and op.due <= self.host.now()
+        ):
+            self._complete(op, None, None)
+
+    def shift(self, by: int) -> None:
+        """Move deadlines that were asked for as a length of time: the clock was set forward by `by`."""
+        operations = [] if self.operation is None else [self.operation]
+        if self.machine is not None:
+            operations = list(self.machine.parked.values())
+            for block in self.machine.blocks.values():
+                if block.steady and block.due is not None:
+                    block.due += by
+        for op in operations:
+            if op.steady and op.due is not None:
+                op.due += by
+        self.tick()
+        if self.machine is None and self.operation is not None and not self.dying:
+            self.host.rests(self.operation.due)
+
+    def interrupt(self, stamp: int, row: int | None = None, why: str = "interrupted") -> None:
+        """End the run: it may still say goodbye under a shield.
+
+        Args:
+            row: the event that does this; it is taken by the record.
+        """
+        if self.over or self.dying or self.interrupted or self.dry:
+            return
+        self.why = why
+        if self.task is None:
+            self._early = stamp, row
+        else:
+            self.promote().interrupt(stamp, row)
+
+    def promote(self) -> Machine:
+        """Make the machine, of what is known by now; no code runs again."""
+        if self.machine is not None:
+            return self.machine
+        machine = self.machine = Machine(self)
+        op, self.operation = self.operation, None
+        if self._doing is not None:
+            assert self.task is not None
+            id, kind, print, lane, holds = self._doing
+            op = Operation(id, kind, Nature.EFFECT, print, self.task)
+            op.lane, op.holds = lane, holds
+            self._doing = None
+        machine.take_over(self.count, self.turn, op, self._outside)
+        return machine
+
+    def evict(self) -> None:
+        """End this incarnation and nothing of the run: every operation is refused from now on.
+
+        Nothing is appended any more, so it can be revived as soon as what was appended is durable or lost.
+        """
+        if self.dying or self.over:
+            return
+        self.dying = True
+        if self.root is not None:
+            self.root.cancel()
+        if self.machine is not None:
+            self.machine.evict()
+        elif self.operation is not None:
+            self.wake(self.operation, GONE)
+        elif self._doing is not None:
+            lower(self._outside)
+
+    # --- what the machine and operations ask of it
+
+    def is_cut(self) -> bool:
+        return self.machine is not None and self.machine.current(inside=True).cut
+
+    def strike(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> None:
+        if self.machine is not None:
+            self.machine.strike(op, raise_cancel)
+        elif not self.dry:  # a block of ours would have made the machine: so it was another scope
+            self.operation = None
+            node = self.codec.node_of_error(NonDurableCancelError(str(op.id)))
+            record = [FAILED, 0, op.id, op.kind, op.print, node]
+            self._take(record)
+            self.wake(op, record)
+
+    def turn_of(self, task: Task) -> Id:
+        branch = None if self.machine is None else self.machine.tasks.get(task)
+        return self.turn if branch is None else branch.turn
+
+    def forget(self, task: Task) -> None:
+        if self.machine is not None and (branch := self.machine.tasks.pop(task, None)) is not None:
+            self.machine.branch_over(branch)
+
+    def retired(self, count: int, turn: Id) -> None:
+        self.count, self.turn, self.machine = count, turn, None
+
+    # --- operations
+
+    async def effect(
+        self,
+        kind: str,
+        body: Callable[..., Awaitable[object]],
+        *args: Any,
+        print: str = "",
+        lane: str = "",
+        raises: Raises = (),
+        in_doubt: Exception | None = None,
+        holds: int = 0,
+        inside: bool = False,
+    ) -> Any:
+        """Run ``body(*args)`` at least once, and never again once its outcome is recorded.
+
+        It begins once everything before it is durable: what others see never comes of what
+        a crash takes back.
+
+        Args:
+            print: a fingerprint that tells it from the same effect with other arguments.
+            lane: effects of one lane begin one after the other, in the order of their operations.
+            raises: the author's own error classes that come back as themselves.
+            in_doubt: raised in place of a repeat, when it may have happened before a crash.
+            holds: milliseconds that deadlines around it wait for it.
+            inside: only the store sees what it does, so it need not wait for what is before it.
+
+        Cancellation: *ambiguous*: the body may have done its work.
+        """
+        id, work = None, (body, args, raises, in_doubt, inside)
+        if self.machine is None:
+            id = self._begin()
+            if not id % BREATH:
+                await cancel_shielded_checkpoint()
+            if self.dying:
+                await refuse(self)
+        if self.machine is None:
+            assert id is not None
+            if self.cursor < len(self.records):
+                if (record := self._recorded(id, kind, print)) is not None:
+                    value = record[5]
+                    return (
+                        value
+                        if record[0] == DONE and type(value) in PLAIN
+                        else await self._read(record, raises)
+                    )
+            elif self.dry:
+                return await self._stand(Operation(id, kind, Nature.EFFECT, print, current_task()))
+            else:
+                known = await self._known(id, kind, in_doubt) if self.rows else None
+                if known is None:
+                    self._doing = id, kind, print, lane, holds
+                    self._outside = getattr(self.task, "_cancel_status", None)
+                    if self.stale:
+                        self.host.repeated(id, kind)
+                    known = await self.perform(id, kind, print, work)
+                    self._doing = None
+                    if self.dying:
+                        await refuse(self)
+                if self.machine is None:
+                    record = [known[0], 0, id, kind, print, known[1]]
+                    self._take(record)
+                    value = record[5]
+                    return (
+                        value
+                        if record[0] == DONE and type(value) in PLAIN
+                        else await self._read(record, raises)
+                    )
+                op = self.machine.parked[id]
+                self.machine.finish(op, known)
+                return await self.come(op, await self.rest(op), raises)
+        assert self.machine is not None
+        return await self.machine.effect(id, kind, print, lane, holds, work)
+
+    async def wait(self, kind: str = "wait", takes: Filter | None = None, print: str = "") -> Any:
+        """Wait for an event that `takes` takes; return as what it is taken.
+
+        Cancellation: *atomic*: either the event is taken, or it stays in the mailbox.
+        """
+        id = None
+        if self.machine is None:
+            id = self._begin()
+            if not id % BREATH:
+                await cancel_shielded_checkpoint()
+            if self.dying:
+                await refuse(self)
+        if self.machine is None:
+            assert id is not None
+            if self.cursor < len(self.records):
+                if (record := self._recorded(id, kind, print)) is not None:
+                    value = record[5]
+                    return (
+                        value if record[0] == DONE and type(value) in PLAIN else await self._read(record, ())
+                    )
+            else:
+                if self.rows:
+                    await self._missing(id, kind)
+                op = Operation(id, kind, Nature.WAIT, print, current_task())
+                op.takes = takes
+                if self.dry:
+                    return await self._stand(op)
+                for place, (row, _, value) in enumerate(self.mailbox):
+                    taken = value if takes is None else takes(value)
+                    if taken is not LEFT:
+                        del self.mailbox[place]
+                        return await self._read(self._taken(op, taken, row), ())
+                self.operation = op
+                self.host.rests(None)
+                return await self.come(op, await self.rest(op))
+        assert self.machine is not None
+        return await self.machine.wait(id, kind, takes, print)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for a while."""
+        await self._sleep(seconds, None)
+
+    async def sleep_until(self, at: int) -> None:
+        """Wait until a wall time in milliseconds."""
+        await self._sleep(None, at)
+
+    async def _sleep(self, seconds: float | None, at: int | None) -> None:
+        id = None
+        if self.machine is None:
+            id = self._begin()
+            if not id % BREATH:
+                await cancel_shielded_checkpoint()
+            if self.dying:
+                await refuse(self)
+        if self.machine is None:
+            assert id is not None
+            if self.cursor < len(self.records):
+                if (record := self._recorded(id, "sleep", "")) is not None:
+                    if record[0] == FAILED:
+                        await self._read(record, ())
+                    return
+            else:
+                if self.rows:
+                    await self._missing(id, "sleep")
+                op = Operation(id, "sleep", Nature.WAIT, "", current_task())
+                self.set_due(op, seconds, at)
+                if self.dry:
+                    await self._stand(op)
+                if op.due is not None and op.due <= self.host.now():
+                    self._taken(op, None, None)
+                    return
+                self.operation = op
+                self.host.rests(op.due)
+                await self.come(op, await self.rest(op))
+                return
+        assert self.machine is not None
+        await self.machine.sleep(id, seconds, at)
+
+    def _begin(self) -> int:
+        """Hand out the next id of the main branch.
+
+        Raises:
+            ForeignTaskError: the task isn't the run's, or is inside an effect.
+        """
+        if current_task() is not self.task or self._doing is not None:
+            self._check_task()
+        self.count += 1
+        return self.count
+
+    def _check_task(self) -> None:
+        if current_task() is self.task and self._doing is None:
+            return
+        if self.over:
+            raise ConversationEndedError("this run is over")
+        if current_task() is self.task and self._doing is not None:
+            raise ForeignTaskError("an operation inside an effect; let its body return a value instead")
+        raise ForeignTaskError(
+            "an operation from a task that the run doesn't know; start it with open_nursery()"
+        )
+
+    def _recorded(self, id: int, kind: str, print: str) -> Record | None:
+        """Return the outcome that is next in the journal; anything else there needs the machine."""
+        record = self.records[self.cursor]
+        if (
+            record[2] != id
+            or record[3] != kind
+            or id == self.mid
+            or (record[0] != DONE and record[0] != FAILED)
+        ):
+            self.promote()
+            return None
+        if record[4] != print and differs(record[4], print):
+            self.host.reworded(id, kind)
+        self.cursor += 1
+        self.time = record[1]
+        self.turn = id
+        return record
+
+    async def _known(self, id: Id, kind: str, in_doubt: Exception | None) -> tuple[str, Node] | None:
+        """Return what is known of an effect that began before a crash."""
+        assert self.rows is not None
+        row = self.rows.pop(id, None)
+        if row is None or row[3] != kind:
+            await self._missing(id, kind) if row is None else self.get_stuck(
+                id, f"a {row[3]} began here; now it is a {kind}: {ADVICE}"
+            )
+            await refuse(self)
+        if row[0] == KNOWN:
+            return row[5], row[6]
+        return None if in_doubt is None else (FAILED, self.codec.node_of_error(in_doubt))
+
+    async def _missing(self, id: Id, kind: str) -> NoReturn:
+        began = ", ".join(f"{row[3]} {row[2]}" for row in (self.rows or {}).values())
+        self.get_stuck(id, f"{began} began here, and the code comes to a {kind}: {ADVICE}")
+        await refuse(self)
+
+    async def _stand(self, op: Operation) -> NoReturn:
+        """Stay where a dry run ends."""
+        self.operation = op
+        self.host.rests(None)
+        await self.come(op, await self.rest(op))
+        raise AssertionError("a dry run went on")
+
+    def _take(self, record: Record, rows: Sequence[int] = ()) -> None:
+        """Take an outcome: a turn begins with it."""
+        record[1] = self.advance()
+        self.turn = record[2]
+        self.host.append(record, rows)
+
+    def _taken(self, op: Operation, taken: object, row: int | None) -> Record:
+        tag, node = self.outcome_of(taken)
+        record = [tag, 0, op.id, op.kind, op.print, node]
+        if row is None:
+            self._take(record)
+        else:
+            record.append(row)
+            self._take(record, (row,))
+        return record
+
+    def _complete(self, op: Operation, taken: object, row: int | None) -> None:
+        self.operation = None
+        self.wake(op, self._taken(op, taken, row))
+
+    async def step(self, fn: Callable[..., Awaitable[object]], *args: Any, raises: Raises = ()) -> Any:
+        """Run the author's own ``fn(*args)`` as an effect; see `effect`."""
+        return await self.effect("step", fn, *args, print=getattr(fn, "__qualname__", ""), raises=raises)
+
+    # --- structure
+
+    def scope(
+        self,
+        seconds: float | None = None,
+        *,
+        at: int | None = None,
+        takes: Filter | None = None,
+        shield: bool = False,
+    ) -> Scope:
+        """Return a block that ends after some seconds, at a wall time, by an event, or by its `cancel`.
+
+        Args:
+            takes: the events that end it; they go to the newest open block that takes them, before any wait.
+            shield: what ends blocks around it, and an interrupt, wait for its end; an eviction doesn't.
+        """
+        return Scope(self, self.promote, seconds=seconds, at=at, takes=takes, shield=shield)
+
+    def open_nursery(self) -> Nursery:
+        """Return a nursery of children, which end with its block."""
+        return Nursery(self, self.promote)
+
+    def open_event(self) -> Event:
+        """Return how one branch tells others that something happened."""
+        return Event(self, self.promote)
+
+    def open_channel(self, capacity: float = 0) -> Channel:
+        """Return how one branch gives values to another; when it is full, `send` waits."""
+        return Channel(self, self.promote, capacity)
+
+    def continue_as(self, fn: str, *args: object) -> NoReturn:
+        """End here, and go on as another function with a journal of its own.
+
+        Raises:
+            ForeignTaskError: this is a child, or a nursery is open.
+        """
+        if self._branch_path() or (self.machine is not None and self.machine.nurseries):
+            raise ForeignTaskError("continue_as() is for the main branch, outside of its nurseries")
+        raise _Continue(fn, [self.codec.node_of(arg) for arg in args])
+
+    # --- what a turn does beside its operations
+
+    def note(self, key: str, ask: Callable[[], object]) -> Any:
+        """Ask the world for something, once a turn and key; the same on replay.
+
+        What new code asks for in an old part of the journal is answered now, and noted for good: it shifts no
+        other operation.
+        """
+        turn, view = self._noting()
+        seen = f":{key}"
+        if seen not in view:
+            record = None if self._notes is None else self._notes.get((NOTED, turn, key))
+            if record is None:
+                record = [NOTED, self.time, turn, key, self.codec.node_of(ask())]
+                self._append(record)
+            view[seen] = record[4]
+        return self._value(view[seen])
+
+    def read(self, key: str, default: object = None) -> Any:
+        """Return shared data: as it was when this turn asked first, with what the turn has written since."""
+        turn, view = self._noting()
+        if key not in view:
+            record = None if self._notes is None else self._notes.get((READ, turn, key))
+            if record is None:
+                node = self.host.read(key)
+                record = (
+                    [READ, self.time, turn, key] if node is ABSENT else [READ, self.time, turn, key, node]
+                )
+                self._append(record)
+            view[key] = record[4] if len(record) > 4 else ABSENT
+        node = view[key]
+        return default if node is ABSENT else self._value(node)
+
+    def write(self, key: str, value: object) -> None:
+        """Write shared data, durable with the record that says so."""
+        node = self.codec.node_of(value)
+        self.also(key, Put(key, node))
+        self._view[key] = node
+
+    def delete(self, key: str) -> None:
+        """Delete shared data, durable with the record that says so."""
+        self.also(key, Put(key, ABSENT))
+        self._view[key] = ABSENT
+
+    def also(self, key: str, write: object) -> None:
+        """Have the host write something, once, together with a record; not what a replayed turn has written.
+
+        Args:
+            key: tells it from other writes of the turn.
+        """
+        turn, view = self._noting()
+        counted = f"#{key}"
+        n = view[counted] = view.get(counted, 0) + 1
+        if self._notes is not None and (WROTE, turn, key, n) in self._notes:
+            return
+        # A turn that others follow has come to its end: what new code writes in it now comes too late.
+        if self.live:
+            self._append([WROTE, self.time, turn, key, n], (), write)
+
+    def drain(self, takes: Filter | None = None) -> list[Any]:
+        """Take all that is in the mailbox, or what `takes` takes of it."""
+        turn, view = self._noting()
+        n = view["##"] = view.get("##", 0) + 1
+        key = f"drain {n}"
+        record = None if self._notes is None else self._notes.get((NOTED, turn, key))
+        nodes: list[Node] = [] if record is None else record[4]
+        if record is None:
+            rows: list[int] = []
+            for row, _, value in self.mailbox if self.live and not self.dry else ():
+                taken = value if takes is None else takes(value)
+                if taken is not LEFT:
+                    rows.append(row)
+                    nodes.append(self.codec.node_of(taken))
+            self.mailbox = [one for one in self.mailbox if one[0] not in rows]
+            self._append([NOTED, self.time, turn, key, nodes], rows)
+        return [self._value(node) for node in nodes]
+
+    def patched(self, patch: str) -> bool:
+        """Return whether changed code is to go its new way here.
+
+        True in a run that comes here for the first time, which is recorded; False in one that has gone on
+        from here by code that did not ask. What went the old way once goes it everywhere.
+        """
+        self._noting()
+        known = self._patches = set() if self._patches is None else self._patches
+        if patch in known:
+            return True
+        old = self._unpatched = set() if self._unpatched is None else self._unpatched
+        if not self.live:
+            old.add(patch)
+        if patch in old:
+            return False
+        known.add(patch)
+        self._append([PATCHED, self.time, patch])
+        return True
+
+    def now(self) -> int:
+        """Return the turn's time in wall milliseconds."""
+        return self.time
+
+    def random(self) -> random.Random:
+        """Return a generator of its own: the same numbers on replay, without a record."""
+        return random.Random(f"{self.seed}:{self._next()}")
+
+    def token(self, size: int = 16) -> bytes:
+        """Return bytes that are hard to guess: the same on replay, without a record."""
+        return drawn(self.seed, self._next(), size)
+
+    def uuid(self) -> uuid.UUID:
+        """Return an id that nothing else has: the same on replay, without a record."""
+        return uuid.UUID(bytes=self.token(16), version=4)
+
+    def upcoming(self) -> Id:
+        """Return the id that the current task's next operation will have."""
+        if self.machine is not None:
+            branch = self.machine.current()
+            return f"{branch.path}{branch.count + 1}" if branch.path else branch.count + 1
+        self._check_task()
+        return self.count + 1
+
+    def _branch_path(self) -> str:
+        if self.machine is not None:
+            return self.machine.current().path
+        self._check_task()
+        return ""
+
+    def _next(self) -> Id:
+        return self._begin() if self.machine is None else self.machine.current().next()
+
+    def _noting(self) -> tuple[Id, dict[str, Any]]:
+        """Return the present turn, and what it has seen and written so far."""
+        if self.machine is None:
+            self._check_task()
+            turn = self.turn
+        else:
+            turn = self.machine.current().turn
+        if self._view_turn != turn:
+            self._view, self._view_turn = {}, turn
+        return turn, self._view
+
+    def _value(self, node: Node) -> Any:
+        try:
+            return self.codec.value_of(node)
+        except UnreadableRecordError as error:
+            self.get_stuck(self.turn, str(error), self.task)
+            raise
+
+    def _append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
+        """Append a record that begins no turn: nothing, if this incarnation dies or only looks."""
+        if self.dry:
+            self.beyond.append(record)
+        elif not self.dying:
+            self.host.append(record, rows, write)
+
+    # --- for those who look on
+
+    @property
+    def tasks(self) -> Mapping[str, Task]:
+        """What runs its branches, by their paths."""
+        if self.machine is not None:
+            return {branch.path: task for task, branch in self.machine.tasks.items()}
+        return {} if self.task is None else {"": self.task}
+
+    @property
+    def effects(self) -> Sequence[str]:
+        """The kinds of the effects that are under way."""
+        if self.machine is not None:
+            return [op.kind for op in self.machine.parked.values() if op.nature is Nature.EFFECT]
+        return [] if self._doing is None else [self._doing[1]]
+
+    def is_recorded(self, id: Id) -> bool:
+        """Return whether an operation has an outcome in the journal that this incarnation began with."""
+        return any(record[2] == id for record in self.records if record[0] in OUTCOMES)
+
+    def describe(self) -> Snapshot:
+        """Describe where the run stands; two incarnations over one journal must agree on it."""
+        if self.machine is None:
+            open_op = None if self.operation is None else _open(self.operation)
+            if self._doing is not None:
+                open_op = OpenOperation(*self._doing[:3])
+            place = Place.RESTS if self.operation else Place.WORKS if self._doing else Place.HOLDS
+            branches = (OpenBranch("", place, open_op),)
+            return Snapshot(self.cursor, self.live, branches if self.task else (), (), self.interrupted)
+        machine = self.machine
+        in_branch = {op.branch: _open(op) for op in machine.parked.values()}
+        return Snapshot(
+            self.cursor,
+            self.live,
+            tuple(
+                OpenBranch(branch.path, branch.place, in_branch.get(branch))
+                for branch in sorted(machine.branches, key=_key)
+            ),
+            tuple(OpenBlock(one.id, one.due, one.cancel_called) for one in machine.blocks.values()),
+            self.interrupted,
+        )
+
+
+def _key(branch: Branch) -> tuple[int, ...]:
+    return branch.key
+
+
+def _open(op: Operation) -> OpenOperation:
+    return OpenOperation(op.id, op.kind, op.print, op.due)
+
+
+def _continue_in(error: BaseException) -> _Continue | None:
+    """Return what left the coroutine to go on; a plain Trio nursery puts it into a group."""
+    if isinstance(error, BaseExceptionGroup):
+        members = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return _continue_in(members[0]) if len(members) == 1 else None
+    return error if isinstance(error, _Continue) else None

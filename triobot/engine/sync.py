@@ -1,0 +1,152 @@
+"""What branches of one run say to one another: an event and a channel, without a record.
+
+Trio's own would wake a branch in the middle of another one's turn, of which no journal could say anything.
+These go through the machine, in an order that replay repeats.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, final
+
+import trio
+
+from .core import Core
+from .machine import Machine
+from .operations import Operation
+
+
+@final
+class Event:
+    """Something that happens once; made by `Run.open_event`."""
+
+    __slots__ = ("_promote", "_run", "_set", "_waiting")
+
+    def __init__(self, run: Core, promote: Callable[[], Machine]) -> None:
+        self._run = run
+        self._promote = promote
+        self._set = False
+        self._waiting: list[Operation] = []
+
+    def is_set(self) -> bool:
+        """Return whether it has happened."""
+        return self._set
+
+    def set(self) -> None:
+        """Let those who wait go on, one by one, after this turn."""
+        machine = self._promote()
+        machine.current()
+        self._set = True
+        waiting, self._waiting = self._waiting, []
+        for op in waiting:
+            machine.pass_to(op, None)
+
+    async def wait(self) -> None:
+        """Wait until it has happened."""
+        machine = self._promote()
+        op = await machine.within()
+        if not self._set:
+            self._waiting.append(op)
+            await _pause(self._run, machine, op)
+
+
+@final
+class Channel:
+    """A bounded queue between branches; made by `Run.open_channel`. A full one makes `send` wait."""
+
+    __slots__ = ("_capacity", "_closed", "_promote", "_receivers", "_run", "_senders", "_values")
+
+    def __init__(self, run: Core, promote: Callable[[], Machine], capacity: float) -> None:
+        self._run = run
+        self._promote = promote
+        self._capacity = capacity
+        self._closed = False
+        self._values: deque[Any] = deque()
+        self._senders: deque[tuple[Operation, Any]] = deque()
+        self._receivers: deque[Operation] = deque()
+
+    async def send(self, value: object) -> None:
+        """Give a value to the branch that receives next.
+
+        Raises:
+            trio.ClosedResourceError: it was closed.
+        """
+        machine = self._promote()
+        op = await machine.within()
+        if self._put(machine, value):
+            return
+        self._senders.append((op, value))
+        if await _pause(self._run, machine, op) is None:
+            raise trio.ClosedResourceError
+
+    def send_nowait(self, value: object) -> None:
+        """Give a value to the branch that receives next, or keep it if there is room.
+
+        Raises:
+            trio.ClosedResourceError: it was closed.
+            trio.WouldBlock: there is no room.
+        """
+        machine = self._promote()
+        machine.current()
+        if not self._put(machine, value):
+            raise trio.WouldBlock
+
+    def _put(self, machine: Machine, value: object) -> bool:
+        if self._closed:
+            raise trio.ClosedResourceError
+        while self._receivers:
+            if machine.pass_to(self._receivers.popleft(), (value,)):
+                return True
+        if len(self._values) < self._capacity:
+            self._values.append(value)
+            return True
+        return False
+
+    async def receive(self) -> Any:
+        """Wait for the next value, in the order in which they were sent.
+
+        Raises:
+            trio.EndOfChannel: it was closed, and is empty.
+        """
+        machine = self._promote()
+        op = await machine.within()
+        if self._values:
+            value = self._values.popleft()
+            if (more := self._next_sent(machine)) is not None:
+                self._values.append(more[0])
+            return value
+        if (sent := self._next_sent(machine)) is not None:
+            return sent[0]
+        if self._closed:
+            raise trio.EndOfChannel
+        self._receivers.append(op)
+        given = await _pause(self._run, machine, op)
+        if given is None:
+            raise trio.EndOfChannel
+        return given[0]
+
+    def _next_sent(self, machine: Machine) -> tuple[Any] | None:
+        """Return what the longest waiting sender sends, and let it go on."""
+        while self._senders:
+            op, value = self._senders.popleft()
+            if machine.pass_to(op, ()):
+                return (value,)
+        return None
+
+    def close(self) -> None:
+        """Let nothing more be sent; those who wait for it learn that."""
+        machine = self._promote()
+        machine.current()
+        self._closed = True
+        waiting = [*self._receivers, *(op for op, _ in self._senders)]
+        self._receivers.clear()
+        self._senders.clear()
+        for op in waiting:
+            machine.pass_to(op, None)
+
+
+async def _pause(run: Core, machine: Machine, op: Operation) -> Any:
+    """Rest until another branch passes something."""
+    machine.park(op)
+    return await run.come(op, await run.rest(op))
