@@ -214,7 +214,7 @@ DIRECTED: list[list[Statement]] = [
 def directed_plans() -> list[list[tuple[int, str]]]:
     """Return some ways in which events come."""
     plans: list[list[tuple[int, str]]] = []
-    for gaps in ((1, 1), (1001, 1001), (1001, 2001), (1001, 501), (4001, 1001), (1001, 301, 0)):
+    for gaps in ((1001, 301, 0), (1, 1), (1001, 1001), (1001, 2001), (1001, 501), (4001, 1001)):
         at, events = EPOCH, []
         for number, gap in enumerate((*gaps, 1007, 3011, 1013, 5003)):
             at += gap

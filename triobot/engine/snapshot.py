@@ -76,7 +76,6 @@ class Snapshot:
 def difference(one: Snapshot, other: Snapshot) -> str | None:
     """Return in words where two runs over one journal stand apart; None if they don't."""
     for what, mine, theirs in (
-        ("turns", one.given, other.given),
         ("interrupted", one.interrupted, other.interrupted),
         ("branches", [branch.path for branch in one.branches], [branch.path for branch in other.branches]),
         ("blocks", one.blocks, other.blocks),

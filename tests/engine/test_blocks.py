@@ -1,0 +1,265 @@
+"""Blocks that end: by a deadline, an event, or their own `cancel`."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from triobot.engine import LEFT, Returned, Run
+
+from .lives import EPOCH, Lives
+
+
+def only(word: str) -> object:
+    return lambda text: text if text == word else LEFT
+
+
+async def test_a_deadline_goes_on_while_nothing_runs(autojump_clock: object) -> None:
+    """It is a wall time, reckoned from the turn that opened the block."""
+    host = Lives()
+
+    async def waits(run: Run) -> object:
+        with run.scope(60) as limit:
+            await run.wait()
+        return [limit.cancelled_caught, limit.expired, run.now() - EPOCH]
+
+    async with host.living(waits):
+        await trio.sleep(40)
+    await trio.sleep(40)
+
+    assert await host.live(waits) == Returned([True, True, 80_000])
+    assert host.tags == "FZ"
+
+
+async def test_an_overdue_deadline_waits_for_what_is_done_first(autojump_clock: object) -> None:
+    """A question that is asked again after a kill is seen before its time is over."""
+    host = Lives()
+
+    async def asks(run: Run) -> None:
+        with run.scope(10):
+            await host.say(run, "a question")
+            await run.wait()
+        await host.say(run, "too late")
+
+    async with host.living(asks, killed=True):
+        pass
+    await trio.sleep(100)
+    await host.live(asks)
+
+    assert host.sent == ["a question", "a question", "too late"]
+
+
+async def test_no_time_left_ends_a_block_at_its_first_operation(autojump_clock: object) -> None:
+    """Without a record, as it was over when it began; the same on replay."""
+    host = Lives()
+
+    async def hurries(run: Run) -> object:
+        with run.scope(0) as none:
+            await host.say(run, "never")
+        with run.scope(at=EPOCH) as past:
+            await host.say(run, "never")
+        await run.wait()
+        return [none.expired, past.expired]
+
+    await host.live(hurries)
+    await trio.sleep(10)
+
+    assert await host.live(hurries, "go") == Returned([True, True])
+    assert host.sent == []
+
+
+async def test_an_event_ends_the_newest_block_that_takes_it(autojump_clock: object) -> None:
+    """Before any wait sees it."""
+    host = Lives()
+
+    async def asks(run: Run) -> object:
+        with run.scope(takes=only("back")) as outer:
+            with run.scope(takes=only("back")) as inner:
+                await run.wait()
+            await run.wait()
+        return [inner.event, inner.row, outer.event, outer.cancelled_caught]
+
+    assert await host.live(asks, "back", "on") == Returned(["back", 1, None, False])
+    assert host.rows == [1, 2]
+
+
+async def test_an_event_stays_with_the_block_that_it_ended(autojump_clock: object) -> None:
+    """Even if the block comes to its own end before it feels it."""
+    host = Lives()
+
+    async def shields(run: Run) -> object:
+        with run.scope(takes=only("stop")) as stop, run.scope(shield=True):
+            await run.sleep(5)
+        return [stop.event, stop.cancelled_caught]
+
+    async with host.living(shields):
+        await host.give("stop")
+        assert host.rows == []
+        await trio.sleep(6)
+
+    assert host.end == Returned(["stop", False])
+    assert host.rows == [1]
+
+
+async def test_a_block_ends_by_its_cancel(autojump_clock: object) -> None:
+    """Without a record."""
+    host = Lives()
+
+    async def gives_up(run: Run) -> object:
+        with run.scope() as scope:
+            scope.cancel()
+            await host.say(run, "never")
+        return scope.cancelled_caught
+
+    assert await host.live(gives_up) == Returned(True)
+    assert host.tags == "Z"
+
+
+async def test_an_effect_that_is_cut_short_is_recorded(autojump_clock: object) -> None:
+    """A body ends when it likes, so its end is a record; after a kill it is not begun again."""
+    host, ends = Lives(), list[str]()
+
+    async def slow() -> None:
+        try:
+            await trio.sleep(100)
+        except trio.Cancelled:
+            ends.append("cut")
+            raise
+
+    async def hurries(run: Run) -> bool:
+        with run.scope(5) as limit:
+            await run.step(slow)
+        await run.wait()
+        return limit.cancelled_caught
+
+    async with host.living(hurries):
+        await trio.sleep(6)
+    assert host.tags == "FC"
+
+    assert await host.live(hurries, "go") == Returned(True)
+    assert ends == ["cut"]
+
+
+async def test_a_deadline_waits_for_an_effect_that_holds_it(autojump_clock: object) -> None:
+    """A while: and the code may take it away meanwhile."""
+    host = Lives()
+
+    async def verifies(seconds: float) -> bool:
+        await trio.sleep(seconds)
+        return seconds < 3
+
+    async def pays(run: Run, seconds: float) -> object:
+        with run.scope(1) as limit:
+            if await run.effect("verify", verifies, seconds, holds=5000):
+                limit.lift()
+            await run.sleep(3)
+        return limit.cancelled_caught
+
+    for seconds, cut in ((2, False), (4, True), (9, True)):
+        host = Lives(seconds)
+        async with host.living(pays):
+            await trio.sleep(20)
+        assert host.end == Returned(cut)
+        assert await host.live(pays) == Returned(cut)
+
+
+async def test_the_machine_goes_with_the_last_block(autojump_clock: object) -> None:
+    host = Lives()
+
+    async def alternates(run: Run) -> object:
+        had = [run.machine is not None]
+        with run.scope(60):
+            had.append(run.machine is not None)
+            await run.wait()
+        had.append(run.machine is not None)
+        await run.wait()
+        return had
+
+    assert await host.live(alternates, 1, 2) == Returned([False, True, False])
+
+
+async def test_a_machine_may_come_while_it_rests_or_works(autojump_clock: object) -> None:
+    """No code runs again, and the journal doesn't show it."""
+
+    async def talks(run: Run, host: Lives) -> None:
+        await host.say(run, "a")
+        await run.wait()
+        await host.say(run, "b")
+
+    plain = Lives()
+    await plain.live(lambda run: talks(run, plain), 1)
+    host = Lives()
+
+    async def sends(text: str) -> int:
+        host.run.promote()
+        return await Lives.send(host, text)
+
+    host.send = sends  # type: ignore[method-assign]
+    async with host.living(lambda run: talks(run, host)) as run:
+        assert run.machine is not None
+        await host.give(1)
+
+    assert host.lines == plain.lines
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_the_clock_is_set_while_it_is_down(autojump_clock: object, killed: bool) -> None:
+    """What was to last a minute lasts a minute; what waits for a time of day waits for that."""
+    host = Lives()
+
+    async def waits(run: Run) -> object:
+        with run.scope(60) as limit, run.scope(at=EPOCH + 4_000_000) as noon:
+            await run.wait()
+        return [limit.expired, noon.expired]
+
+    async with host.living(waits, killed=killed):
+        await trio.sleep(20)
+    host.offset += 3_600_000
+    host.by = 3_600_000
+    async with host.living(waits):
+        await trio.sleep(39)
+        assert host.end is None or not isinstance(host.end, Returned)
+        await trio.sleep(2)
+
+    assert host.end == Returned([True, False])
+
+
+async def test_the_clock_is_set_back_and_no_host_saw_it(autojump_clock: object) -> None:
+    """A journal whose newest turn is yet to come by the clock tells by how much."""
+    host = Lives()
+
+    async def waits(run: Run) -> bool:
+        await run.wait()
+        with run.scope(60) as limit:
+            await run.wait()
+        return limit.expired
+
+    await host.live(waits, 1)
+    host.offset -= 3_600_000
+    async with host.living(waits):
+        await trio.sleep(59)
+        assert not isinstance(host.end, Returned)
+        await trio.sleep(2)
+
+    assert host.end == Returned(True)
+
+
+async def test_the_clock_is_set_while_it_runs(autojump_clock: object) -> None:
+    host = Lives()
+
+    async def waits(run: Run) -> object:
+        with run.scope(60) as limit:
+            await run.wait()
+        await run.sleep(60)
+        return limit.expired
+
+    async with host.living(waits) as run:
+        for _ in range(2):
+            await trio.sleep(30)
+            host.offset += 3_600_000
+            run.shift(3_600_000)
+            await trio.sleep(29)
+            assert not isinstance(host.end, Returned)
+            await trio.sleep(1.5)
+
+    assert host.end == Returned(True)

@@ -1,0 +1,115 @@
+"""Dry runs: a journal is run again under the present code, to see where that stands then, and nothing else.
+
+Nothing is performed, recorded or taken. What the code does between its operations is done once more. Where two
+runs over one journal stand apart (`snapshot.difference`), a restart would go another way than the live run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import final
+
+import attrs
+import trio
+
+from ..errors import NondeterminismError
+from .codec import JSON, Codec
+from .ends import End, Evicted
+from .host import Host
+from .records import ABSENT, Absent, Id, Node, Record
+from .run import Run
+from .snapshot import Snapshot
+
+
+@final
+@attrs.frozen
+class Replayed:
+    """Where a dry run came to.
+
+    Attributes:
+        snapshot: where it stood at its journal's end.
+        rested: it came to rest; otherwise it awaits something else than an operation.
+        beyond: what it would have recorded after the journal's end, beside its operations.
+        reworded: operations that have other arguments than their records.
+        stuck: why the code doesn't fit the journal.
+        end: how it came to its end, if it did.
+    """
+
+    snapshot: Snapshot
+    rested: bool
+    beyond: Sequence[Record] = attrs.field(repr=False)
+    reworded: Sequence[Id]
+    stuck: NondeterminismError | None
+    end: End | None
+
+
+class DryHost(Host):
+    """The host of a dry run: it stands still at one time.
+
+    Args:
+        data: reads shared data, which a turn that ran before may ask for anew.
+    """
+
+    def __init__(self, now: int, data: Callable[[str], Node | Absent] | None = None) -> None:
+        self.rested = trio.Event()
+        self.reworded_at: list[Id] = []
+        self._now = now
+        self._data = data
+
+    def now(self) -> int:
+        return self._now
+
+    def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
+        raise AssertionError("a dry run records nothing")
+
+    async def commit(self) -> None:
+        raise AssertionError("a dry run performs nothing")
+
+    def rests(self, wake: int | None) -> None:
+        self.rested.set()
+
+    def read(self, key: str) -> Node | Absent:
+        return ABSENT if self._data is None else self._data(key)
+
+    def reworded(self, id: Id, kind: str) -> None:
+        self.reworded_at.append(id)
+
+
+async def replay(
+    records: Sequence[Record],
+    main: Callable[..., Awaitable[object]],
+    *,
+    codec: Codec = JSON,
+    data: Callable[[str], Node | Absent] | None = None,
+    seconds: float = 10,
+) -> Replayed:
+    """Run a journal again, dry.
+
+    Args:
+        seconds: after which it is left, if it awaits something else than an operation.
+    """
+    host = DryHost(records[-1][1], data)
+    run = Run(host, records, codec=codec, dry=True)
+    end: End | None = None
+
+    async def lives() -> None:
+        nonlocal end
+        end = await run.run(main)
+        host.rested.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lives)
+        try:
+            with trio.move_on_after(seconds):
+                await host.rested.wait()
+            snapshot, rested = run.describe(), host.rested.is_set()
+        finally:
+            run.evict()
+    return Replayed(
+        snapshot,
+        rested,
+        tuple(run.beyond),
+        tuple(host.reworded_at),
+        run.stuck,
+        None if isinstance(end, Evicted) else end,
+    )
