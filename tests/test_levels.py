@@ -53,17 +53,15 @@ ALLOWED: dict[str, set[str]] = {
     "filters": {"conversations"},
     "runtime": BOT,
     "watchdog": BOT,
-    "twin": BOT,
-    "twin_process": BOT | {"bot"},
     "address": BOT,
     "broadcast": BOT,
     "each": BOT,
     "fronts": BOT,
-    "bot": BOT | {"address", "collecting", "broadcast", "each", "fronts", "watchdog", "twin"},
+    "bot": BOT | {"address", "collecting", "broadcast", "each", "fronts", "watchdog"},
     "__init__": BOT | {"address", "broadcast", "bot", "filters"},
     "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "__init__"},
     "__main__": {"cli"},
-    "testing": BOT | {"bot", "broadcast", "twin", "emulator", "__init__"},
+    "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
 }
 
 # A codec that knew of a network, a clock or a file would no longer be one.

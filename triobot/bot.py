@@ -47,7 +47,6 @@ from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_w
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
-from .twin import open_beside
 from .watchdog import watched_loop
 from .webhook.endpoint import Endpoint
 from .webhook.limits import Limits
@@ -316,7 +315,6 @@ class Bot(Router):
             async with (
                 # Not in virtual time, which stands still for good reasons.
                 watched_loop() if around is None else nullcontext(_told_nobody) as tell_ready,
-                open_beside(self) if develops and around is None else nullcontext() as passed,
                 open_resources(self._resources, provided) as resources,
                 open_work(
                     intake,
@@ -325,7 +323,7 @@ class Bot(Router):
                     transport=transport,
                     media_transport=media,
                     resources=resources,
-                    replays=around.replays if around else ReplayCheck(passed=passed) if develops else None,
+                    replays=around.replays if around else ReplayCheck() if develops else None,
                     # A test's platform fails for as long as the test likes.
                     backlog_seconds=intake.settings.backlog_seconds if around is None else None,
                 ) as self._work,

@@ -41,7 +41,7 @@ async def never() -> None:
 async def test_nothing_is_due(autojump_clock: object) -> None:
     """The test's own task is named, and the conversation's, each with its line and what it awaits."""
     with pytest.raises(AssertionError, match="every task waits, and nothing is due") as found:
-        async with drive(bot_that_waits(), replay_check="here") as world:
+        async with drive(bot_that_waits()) as world:
             ali = world.user("Ali")
             await ali.joins()
             await ali.says("x")
@@ -129,7 +129,7 @@ async def test_what_is_due_or_in_a_thread_comes(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A deadline in a year, a thread of Trio's, and for a while one of anybody's."""
-    async with drive(bot_that_waits(), replay_check="here") as world:
+    async with drive(bot_that_waits()) as world:
         await world.waits(days=365)
         await trio.to_thread.run_sync(time.sleep, 0.05)
         monkeypatch.setattr(virtual, "STUCK_AFTER", 30.0)

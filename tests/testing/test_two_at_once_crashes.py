@@ -132,7 +132,7 @@ async def test_whenever_the_process_is_killed_both_go_on(
     """Each in its own order, and none for the other; twice comes only what was on its way then."""
     make, play, expected, fewest, _ = SCENES[scene]
     killer, place = Killer(monkeypatch, at), make()
-    async with drive(place.bot, attempts=100, replay_check="here" if not at else False) as world:
+    async with drive(place.bot, attempts=100, replay_check=not at) as world:
         ali, sara = world.user("Ali"), world.user("Sara")
         await ali.joins()
         await sara.joins()

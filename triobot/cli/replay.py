@@ -121,7 +121,7 @@ async def _replay(bot: Bot, settings: Settings, stored: Stored, *, variables: bo
 
 
 def _shown(rerun: Rerun, *, variables: bool) -> Iterator[str]:
-    standing = rerun.standing(variables=False)
+    standing = rerun.standing()
     if rerun.divergence is not None:
         yield f"DIVERGES: {rerun.divergence}"
     for changed in rerun.reworded:

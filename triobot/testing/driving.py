@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, Literal, final
+from typing import Final, final
 
 import trio
 from quart_trio import QuartTrio
@@ -32,7 +32,6 @@ from ..store import MemoryRows
 from ..wire.encode import Body
 from ..wire.ids import ChatId
 from .process import BotProcess
-from .twins import SecondLook
 from .virtual import VirtualWallClock, virtual_time
 
 _AUTHORITY: Final = "127.0.0.1:9"
@@ -175,7 +174,7 @@ async def drive(
     switches: Switches | None = None,
     seed: int = 0,
     attempts: int = 3,
-    replay_check: bool | Literal["here"] = True,
+    replay_check: bool = True,
 ) -> AsyncGenerator[DrivenWorld]:
     """Run a bot on an emulated platform of its own while the block runs, in virtual time.
 
@@ -192,9 +191,7 @@ async def drive(
         attempts: how often the platform posts an event, a second apart, that the bot doesn't answer.
         replay_check: run each conversation's journal again after each answer, to see whether a restart would
             bring it back. What the code does between its operations is done once more by that: a test that
-            counts such things turns it off. At the end some are run again in two other processes, where sets
-            have other orders, if the bot stands at the top of a module, and a module beside it mentions a
-            set; not so with ``"here"``.
+            counts such things turns it off. The order of a set is the same in both runs.
 
     Raises:
         ConfigError: time isn't virtual; or the bot can't start.
@@ -239,7 +236,6 @@ async def drive(
                         _fail, NondeterminismError(divergence.operation, _words(route, divergence))
                     )
 
-                second = SecondLook(bot if replay_check is True else None)
                 process = BotProcess(
                     nursery,
                     bot,
@@ -256,7 +252,7 @@ async def drive(
                     rows=MemoryRows(),
                     on_alarm=alarms.append,
                     provided=provided,
-                    replays=ReplayCheck(diverged, second.passed) if replay_check else None,
+                    replays=ReplayCheck(diverged) if replay_check else None,
                 )
                 late.append(process)
                 world = DrivenWorld(exchange, alarms, process)
@@ -267,8 +263,6 @@ async def drive(
                 try:
                     yield world
                     await process.stop()
-                    if (apart := await second.look()) is not None:
-                        raise NondeterminismError(apart[1].operation, _words(*apart))
                 except trio.Cancelled:
                     raise
                 except BaseException as error:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import attrs
@@ -39,21 +38,18 @@ RULE: Final = "what may differ between two runs goes through the chat: docs/the-
 @final
 @attrs.frozen
 class Checked:
-    """A conversation and where it stands, for who wants to look at it once more, such as another process.
+    """A conversation and where it stands.
 
     Attributes:
         group: two people were seen in its chat.
-        charge_hosts: where links to top up a wallet may lead to.
     """
 
     stored: Stored
     standing: Standing
     group: bool
-    charge_hosts: Sequence[str] = ()
 
 
 Tell: TypeAlias = Callable[[str, Divergence], None]
-Passed: TypeAlias = Callable[[Checked, Callable[[Divergence], None]], None]
 
 
 @final
@@ -62,12 +58,10 @@ class ReplayCheck:
 
     Args:
         tell: told of each divergence, with the conversation's route; by default it is logged, and an alarm.
-        passed: given what didn't diverge here, and what to call if it does elsewhere.
     """
 
-    def __init__(self, tell: Tell | None = None, passed: Passed | None = None) -> None:
+    def __init__(self, tell: Tell | None = None) -> None:
         self._tell = tell
-        self._passed = passed
 
     def watch(self, there: Conversation, lease: Lease, records: Sequence[Record]) -> Watched:
         """Check this conversation from now on; these are its records so far."""
@@ -85,11 +79,6 @@ class ReplayCheck:
         )
         text = f"conversation {name} doesn't repeat itself: {divergence}; {RULE}"
         there.services.raise_alarm(Alarm("replay_diverged", f"{name} {divergence.line}", text))
-
-    def matched(self, there: Conversation, checked: Checked) -> None:
-        """Hand on a conversation that a restart would bring back, as far as this process can tell."""
-        if self._passed is not None:
-            self._passed(checked, partial(self.diverged, there))
 
 
 @final
@@ -137,7 +126,6 @@ class Watched:
                     self._diverged = True
                     self._check.diverged(self._there, found)
                     return
-                self._check.matched(self._there, checked)
         finally:
             self._looking = False
 
@@ -153,7 +141,7 @@ class Watched:
         else:
             return None  # it will rest again
         stored = Stored(self._row(), tuple(self._records), ())
-        return Checked(stored, standing, there.life.group, there.services.charge_hosts)
+        return Checked(stored, standing, there.life.group)
 
     def _row(self) -> ConversationRow:
         there, begun = self._there, self._records[0].time
@@ -197,21 +185,10 @@ def parting(rerun: Rerun, before: Standing) -> Divergence | None:
         return rerun.divergence
     if rerun.reworded:
         return rerun.reworded[0]
-    return parted(before, rerun.standing(), beyond=rerun.beyond(), failed_at=rerun.failed_at)
-
-
-def parted(
-    before: Standing, now: Standing, *, beyond: str | None = None, failed_at: str | None = None
-) -> Divergence | None:
-    """How the places where two runs stand part, if they do.
-
-    Args:
-        beyond: what the second run would have recorded and the first did not.
-        failed_at: where the second run failed.
-    """
-    what = difference(before, now) or beyond
+    now = rerun.standing()
+    what = difference(before, now) or rerun.beyond()
     if what is None:
         return None
     operation = next((id for id, _, _ in before.operations), "0")
-    line = failed_at or (before.line if before.line != "?" else now.line)
+    line = rerun.failed_at or (before.line if before.line != "?" else now.line)
     return Divergence(operation, what, line)

@@ -61,13 +61,11 @@ class Rerun:
     Attributes:
         divergence: why it could not be run to the journal's end; None if it could.
         reworded: operations whose arguments were others when they were recorded.
-        prints: the digests of what these are now.
     """
 
     def __init__(self, now: int, leash: Leash, nursery: trio.Nursery) -> None:
         self.divergence: Divergence | None = None
         self.reworded: list[Divergence] = []
-        self.prints: dict[str, str] = {}
         self.world = DryWorld(now, nursery.start_soon, self._stuck, self._reworded, self._swallowed)
         self._leash = leash
         self._stuck_at = "?"
@@ -86,11 +84,11 @@ class Rerun:
         """What stands there, by branch."""
         return {} if self.task is None or self._there is None else self._there.journal.tasks
 
-    def standing(self, *, variables: bool = True) -> Standing:
+    def standing(self) -> Standing:
         """Where it stands: where the journal ends, or where it could go no further."""
         if self._over.is_set() or self._there is None:
             return Standing(ending="it is over" if self._end is None else _words(self._end))
-        return standing_of(self._there.journal, variables=variables)
+        return standing_of(self._there.journal)
 
     @property
     def failed_at(self) -> str | None:
@@ -167,9 +165,6 @@ class Rerun:
     def _reworded(self, id: OperationId, kind: str) -> None:
         assert self._there is not None
         line = line_in(self._there.journal.task_in(id))
-        self.prints |= {
-            one: print for one, _, print in standing_of(self._there.journal, variables=False).operations
-        }
         self.reworded.append(Divergence(id, f"a {kind} has other arguments than before", line))
 
     def _swallowed(self) -> None:

@@ -23,7 +23,7 @@ from ..running.leash import frames_of
 from ..running.lines import is_authors, is_ours
 
 if TYPE_CHECKING:
-    from ...wire.rules import JsonValue
+    pass
 
 _LARGEST: Final = 10_000
 """Members of a collection that is compared; what is larger would cost more than it tells."""
@@ -87,7 +87,7 @@ class Standing:
         return self.spots[branch].line if branch in self.spots else "?"
 
 
-def standing_of(incarnation: Incarnation, *, variables: bool = True) -> Standing:
+def standing_of(incarnation: Incarnation) -> Standing:
     """Where an incarnation stands that rests."""
     operations, blocks, data = cast(
         "tuple[list[tuple[str, str, str]], list[tuple[str, int | None, bool]], list[tuple[str, str]]]",
@@ -97,17 +97,16 @@ def standing_of(incarnation: Incarnation, *, variables: bool = True) -> Standing
         tuple(operations),
         tuple(blocks),
         {key: _digest(text) for key, text in data},
-        {path: spot_of(task, variables=variables) for path, task in sorted(incarnation.tasks.items())},
+        {path: spot_of(task) for path, task in sorted(incarnation.tasks.items())},
     )
 
 
-def spot_of(task: trio.lowlevel.Task, *, variables: bool = True) -> Spot:
+def spot_of(task: trio.lowlevel.Task) -> Spot:
     """Where a suspended task waits."""
     frames = authors_frames(frames_of(task))
     held: dict[str, str] = {}
-    if variables:
-        for depth, (frame, _) in enumerate(frames):
-            held |= {f"{depth} {frame.f_code.co_name}.{name}": text for name, text in _variables(frame)}
+    for depth, (frame, _) in enumerate(frames):
+        held |= {f"{depth} {frame.f_code.co_name}.{name}": text for name, text in _variables(frame)}
     return Spot(tuple(f"{frame.f_code.co_filename}:{line}" for frame, line in frames), held)
 
 
@@ -180,26 +179,3 @@ def _blocks(standing: Standing) -> str:
 def _different(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     return ", ".join(name.rpartition(" ")[2] for name in names)
-
-
-def as_json(standing: Standing) -> JsonValue:
-    """For another process."""
-    return cast("JsonValue", attrs.asdict(standing))
-
-
-def from_json(fields: Mapping[str, JsonValue]) -> Standing:
-    """What another process has sent."""
-    told = cast("Mapping[str, object]", fields)
-    operations = cast("list[list[str]]", told["operations"])
-    blocks = cast("list[tuple[str, int | None, bool]]", told["blocks"])
-    spots = cast("Mapping[str, Mapping[str, object]]", told["spots"])
-    return Standing(
-        tuple((id, kind, fingerprint) for id, kind, fingerprint in operations),
-        tuple((id, due, ends) for id, due, ends in blocks),
-        cast("Mapping[str, str]", told["data"]),
-        {
-            path: Spot(tuple(cast("list[str]", spot["lines"])), cast("Mapping[str, str]", spot["variables"]))
-            for path, spot in spots.items()
-        },
-        cast("str | None", told["ending"]),
-    )

@@ -44,7 +44,7 @@ from ...journals import (
 )
 from ...seams import Consume, PutData, Write
 from ..running import taking
-from ..running.leash import parting_line
+from ..running.leash import line_in, parting_line
 from ..running.lines import calling_line
 from ..running.waits import Wait
 from .opening import Opened
@@ -364,8 +364,10 @@ class ConversationWorld:
     def reworded(self, id: OperationId, kind: str) -> None:
         self._house.count("reworded")
         log.warning(
-            "conversation %s of chat %s: %s %s has other arguments than when it was recorded; "
-            "what was recorded counts",
+            "%s: conversation %s of chat %s: %s %s has other arguments than when it was recorded; "
+            "what was recorded counts. Either its words were changed since, or they depend on something that "
+            "differs between two runs, such as the order of a set",
+            line_in(self._there.journal.task_in(id)),
             self._there.route.name,
             self._there.life.chat_id,
             kind,
