@@ -39,7 +39,7 @@ from . import (
     starting,
 )
 from .installing import default_folder
-from .systems import ACKNOWLEDGING, ECHO, FLOOR, INBOUND, TRIOBOT
+from .systems import ACKNOWLEDGING, ASKING, ECHO, FLOOR, INBOUND, TRIOBOT
 
 RESULTS: Final = Path(__file__).parent / "results.json"
 
@@ -77,6 +77,19 @@ def measure_inbound(size: Size) -> object:
             echo=False,
         )
         for connections in ((8,) if size.small else (1, 64))
+    }
+
+
+def measure_ask(size: Size) -> object:
+    return {
+        str(connections): echo.compare(
+            ASKING[:1] if size.small else ASKING,
+            connections=connections,
+            rounds=size.rounds,
+            events=events,
+            peers=size.peers,
+        )
+        for connections, events in (((8, 64),) if size.small else ((1, 512), (64, 1024)))
     }
 
 
@@ -135,6 +148,7 @@ def _waiting(measure: Callable[[Size], Any]) -> Callable[[Size], object]:
 
 PARTS: Final[dict[str, Callable[[Size], object]]] = {
     "echo": measure_echo,
+    "ask": measure_ask,
     "inbound": measure_inbound,
     "ack": measure_ack,
     "attacks": _waiting(measure_attacks),

@@ -22,7 +22,7 @@ from .figures import Figures, Spread, baseline, note, percentile, ratio
 from .installing import default_folder
 from .load import Load, Run
 from .processes import Running, take_sides
-from .systems import ECHO, INBOUND, System, all_running
+from .systems import ASKING, ECHO, INBOUND, System, all_running
 
 RATES = (50, 200)
 """Events a second of the open loop."""
@@ -121,7 +121,7 @@ def _note(figures: Figures, run: Run, process: Running, before: float, *, echo: 
 
 def tell(title: str, table: Table) -> None:
     """Print what was measured."""
-    base = baseline(table, ("aiogram", "aiohttp alone"))
+    base = baseline(table, ("aiogram", "aiogram, its FSM in memory", "aiohttp alone"))
     print(title)
     print(f"{'':26} {'CPU us':>7} {'in ' + base:>14} {'':11} {'per s':>7} {'p50 ms':>7} {'p99 ms':>7}  load")
     for name, figures in table.items():
@@ -144,6 +144,7 @@ def main() -> None:
     parser.add_argument("--echoes", type=int, default=1024)
     parser.add_argument("--peers", type=Path, default=default_folder())
     parser.add_argument("--inbound", action="store_true", help="only post events, to bots that say nothing")
+    parser.add_argument("--ask", action="store_true", help="turns of a conversation that asks for ever")
     parser.add_argument("--rate", type=int, nargs="*", help="the time to the 200 at these events a second")
     given = parser.parse_args()
     if given.rate is not None:
@@ -154,7 +155,7 @@ def main() -> None:
         return
     for connections in given.connections:
         table = compare(
-            INBOUND if given.inbound else ECHO,
+            INBOUND if given.inbound else ASKING if given.ask else ECHO,
             connections=connections,
             rounds=given.rounds,
             events=given.echoes,

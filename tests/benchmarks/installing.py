@@ -33,6 +33,9 @@ AIOGRAM: Final = Environment("aiogram", ("aiogram==3.31.0",))
 AIOHTTP: Final = Environment("aiohttp", ("aiohttp==3.14.5",))
 TELEGRAM: Final = Environment("python-telegram-bot", ("python-telegram-bot[webhooks]==22.8",))
 GRAMMY: Final = Environment("grammy", ("grammy@1.46.0",), node=True)
+CONVERSATIONS: Final = Environment(
+    "grammy-conversations", ("grammy@1.46.0", "@grammyjs/conversations@2.1.1"), node=True
+)
 
 
 def default_folder() -> Path:

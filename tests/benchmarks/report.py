@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from .attacks import ATTACKS
 from .drawing import Bar, Panel, draw
 from .figures import Figures, Spread, baseline, ratio
-from .systems import ECHO, INBOUND
+from .systems import ASKING, ECHO, INBOUND
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", ROOT / "docs" / "speed.md")
@@ -24,6 +24,7 @@ Results: TypeAlias = Mapping[str, Any]
 """What tests/benchmarks/results.json holds."""
 
 _PEER: Final = "aiogram"
+_FSM: Final = "aiogram, its FSM in memory"
 
 
 def write(results: Results) -> None:
@@ -57,6 +58,7 @@ def tables_of(results: Results) -> dict[str, str]:
         "echo": _echo(results),
         "where": f"On {results['machine']}, {results['when']}; load average {_loads(results)}.",
         "cold": _cold(parts["echo"]),
+        "ask": _by_connections(parts["ask"], [system.name for system in ASKING], _FSM),
         "inbound": _by_connections(parts["inbound"], [system.name for system in INBOUND], "aiohttp alone"),
         "ack": _ack(parts["ack"]),
         "attacks": _attacks(parts["attacks"]),

@@ -10,7 +10,17 @@ from typing import Final
 
 import attrs
 
-from .installing import AIOGRAM, AIOHTTP, GRAMMY, PEERS, TELEGRAM, Environment, installed, program
+from .installing import (
+    AIOGRAM,
+    AIOHTTP,
+    CONVERSATIONS,
+    GRAMMY,
+    PEERS,
+    TELEGRAM,
+    Environment,
+    installed,
+    program,
+)
 from .load import SECRET, TOKEN, Dialect, Load, gap_event, telegram_event
 from .processes import Running, free_port, running
 
@@ -40,6 +50,7 @@ TRIOBOT: Final = System(
 ONE: Final = attrs.evolve(TRIOBOT, name="triobot, one conversation", arguments=("one", "sqlite"))
 IN_MEMORY: Final = System("triobot, in memory", "triobot_echo", ("new", "memory"), gap_event, "nothing")
 FLOOR: Final = System("Trio and httptools alone", "floor_echo", ("echo",), gap_event, "nothing")
+DESIGN: Final = System("the floor of the design", "design_floor_echo", ("sqlite",), gap_event, "every event")
 BARE: Final = System("aiohttp alone", "aiohttp_echo", ("echo",), gap_event, "nothing", AIOHTTP)
 FRAMEWORK: Final = System("aiogram", "aiogram_echo", (), telegram_event, "nothing", AIOGRAM)
 PTB: Final = System(
@@ -47,7 +58,7 @@ PTB: Final = System(
 )
 NODE: Final = System("grammY (Node)", "grammy_echo", (), telegram_event, "nothing", GRAMMY)
 
-ECHO: Final = (TRIOBOT, ONE, IN_MEMORY, FRAMEWORK, PTB, NODE, BARE, FLOOR)
+ECHO: Final = (TRIOBOT, ONE, IN_MEMORY, FRAMEWORK, PTB, NODE, BARE, DESIGN, FLOOR)
 ACKNOWLEDGING: Final = (TRIOBOT, FRAMEWORK, NODE, BARE, FLOOR)
 INBOUND: Final = (
     attrs.evolve(TRIOBOT, name="triobot, stored and answered", arguments=("nobody", "sqlite")),
@@ -55,6 +66,19 @@ INBOUND: Final = (
     attrs.evolve(IN_MEMORY, name="triobot, in memory", arguments=("nobody", "memory")),
     attrs.evolve(BARE, arguments=("silent",)),
     attrs.evolve(FLOOR, arguments=("silent",)),
+)
+ASKING: Final = (
+    attrs.evolve(TRIOBOT, arguments=("ask", "sqlite")),
+    attrs.evolve(IN_MEMORY, arguments=("ask", "memory")),
+    attrs.evolve(FRAMEWORK, name="aiogram, its FSM in memory", program="aiogram_fsm"),
+    System(
+        "grammY conversations (Node)",
+        "grammy_conversations",
+        (),
+        telegram_event,
+        "nothing",
+        CONVERSATIONS,
+    ),
 )
 
 

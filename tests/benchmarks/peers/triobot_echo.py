@@ -1,4 +1,4 @@
-"""triobot: an echo, by a new conversation for each message or by one that goes on; or silence.
+"""triobot: an echo, by a conversation for each message, by one that goes on, or by one that asks; or silence.
 
 What "nobody" takes is stored, answered and dropped: the way in alone.
 """
@@ -27,6 +27,12 @@ async def echoing(chat: Chat) -> None:
         await chat.send(message.content)
 
 
+async def asking(chat: Chat) -> None:
+    text = chat.event.content
+    while True:
+        text = await chat.ask(text)
+
+
 async def silent(chat: Chat) -> None:
     pass
 
@@ -34,5 +40,5 @@ async def silent(chat: Chat) -> None:
 if kind == "nobody":
     bot.conversation(command("never"))(silent)
 else:
-    bot.conversation({"new": echo, "one": echoing, "silent": silent}[kind])
+    bot.conversation({"new": echo, "one": echoing, "ask": asking, "silent": silent}[kind])
 bot.run()
