@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 import trio
+import trio.testing
 from doubles import FakeClock
 
 from triobot.conversations.inbox.consumption import Consumption, Refusal
@@ -70,6 +71,24 @@ async def test_a_unit_that_is_refused_takes_nobody_elses_with_it(why: str) -> No
             assert await store.setting(name) == "1"
         for name in ("refused", "one behind", "one later"):
             assert await store.setting(name) is None
+
+
+async def test_who_asks_is_told_once_what_was_added_by_then_is_written() -> None:
+    """What is added later in the same step, and what is looked for just before the writing, is among it."""
+    told: list[str] = []
+    async with consuming() as (store, consumption):
+        consumption.when_written(lambda: told.append(f"written: {consumption.is_written(3)}"))
+        consumption.before_writing(lambda: consumption.add([PutSetting("looked for", "1")]) and None)
+        consumption.add([PutSetting("one", "1")])
+        await consumption.wait_for(consumption.add([PutSetting("two", "1")]))
+        assert told == ["written: True"]
+        assert await store.setting("looked for") == "1"
+        consumption.when_written(lambda: told.append("nothing to write"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert told[1:] == ["nothing to write"]
+    consumption.when_written(lambda: told.append("over"))
+    await consumption.flush_at_the_end()
+    assert told[2:] == ["over"]
 
 
 async def test_who_wrote_it_is_told_before_anybody_goes_on() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import statistics
 from typing import Any
@@ -72,6 +73,39 @@ async def test_a_chat_gets_what_was_queued_in_order_one_at_a_time(autojump_clock
     for chat in (1, 2, 3):
         assert platform.texts(chat) == list("01234")
     assert (outbox.statistics().done, outbox.statistics().lanes) == (15, 0)
+
+
+async def test_what_is_noted_leaves_behind_the_note_of_the_one_before_it(autojump_clock: Any) -> None:
+    """A kill in between would leave both in doubt. Other chats, and what nobody notes, wait for no note."""
+    platform = ScriptedPlatform()
+    notes = {text: trio.Event() for text in ("one", "two", "three")}
+    async with opened(platform) as outbox, trio.open_nursery() as nursery:
+
+        async def tell(chat: int, text: str, scope: trio.CancelScope | None = None) -> None:
+            with scope or trio.CancelScope():
+                await outbox.perform(SendMessage(chat, text), noted=notes.get(text))
+
+        given_up = trio.CancelScope()
+        nursery.start_soon(tell, 1, "one")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(tell, 1, "two", given_up)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(tell, 1, "three")
+        nursery.start_soon(tell, 2, "other")
+        await trio.sleep(100)
+        assert (platform.texts(1), platform.texts(2)) == (["one"], ["other"])
+        given_up.cancel()
+        notes["two"].set()
+        await trio.sleep(100)
+        assert platform.texts(1) == ["one"]
+        notes["one"].set()
+        await trio.sleep(1)
+        assert platform.texts(1) == ["one", "three"]
+        await outbox.perform(SendMessage(1, "not noted"))
+        del notes["three"]
+        gc.collect()
+        assert not outbox._sender._unnoted, "a chat at rest costs nothing"
+    assert outbox.statistics().lanes == 0
 
 
 async def test_the_result_is_the_operations_own(autojump_clock: Any) -> None:

@@ -39,7 +39,7 @@ from ..money import Captured
 from ..seams import Consume, OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, SenderId
-from ..wire.operations import Operation
+from ..wire.operations import Operation, repeatable
 from .advice import Copy
 from .charges.paid import Debts, abandon
 from .data.own import OwnData
@@ -461,11 +461,17 @@ class Conversation:
         self.enter(OperationKind.SEND)
 
         async def body() -> T:
+            noted = None if repeatable(operation) or not self.route.durable else trio.Event()
             try:
-                return await self.services.outbox.perform(operation, urgency=urgency, on_unknown=on_unknown)
+                return await self.services.outbox.perform(
+                    operation, urgency=urgency, on_unknown=on_unknown, noted=noted
+                )
             except ForbiddenError:
                 self.refused = self.refused or getattr(operation, "chat_id", None) == self.life.chat_id
                 raise
+            finally:
+                if noted is not None:
+                    self.house.when_written(noted.set)
 
         return await self.journal.effect(
             f"send {operation.path}",

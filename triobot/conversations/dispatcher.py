@@ -427,6 +427,10 @@ class Dispatcher:
         """Call this once, just before something is written, soon: it may have more to write."""
         self._consumption.before_writing(look)
 
+    def when_written(self, tell: Callable[[], None]) -> None:
+        """Call this once what has been written by the end of the present step is durable."""
+        self._consumption.when_written(tell)
+
     async def wait_written(self, until: int | None = None) -> None:
         """Wait until everything that was to be written is durable, or as much as `write` said."""
         await self._consumption.wait_for(self._consumption.added if until is None else until)

@@ -67,6 +67,10 @@ class House(Protocol):
         """Call this once, just before something is written, soon: it may have more to write."""
         ...
 
+    def when_written(self, tell: Callable[[], None]) -> None:
+        """Call this once what has been written by the end of the present step is durable."""
+        ...
+
     async def wait_written(self, until: int | None = None) -> None:
         """Wait until everything that was to be written is durable, or this and all before it."""
         ...

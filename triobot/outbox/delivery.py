@@ -127,6 +127,7 @@ class Call:
 
     Attributes:
         doubted: told when it is sent again although it may have arrived.
+        noted: set once what came of it is durable.
         delivery: what it is a part of, once it is queued.
     """
 
@@ -135,6 +136,7 @@ class Call:
     task: trio.lowlevel.Task | None = None
     wanted: bool = True
     doubted: Callable[[], None] | None = None
+    noted: trio.Event | None = None
     delivery: Delivery | None = None
 
 
@@ -146,7 +148,8 @@ class Delivery:
     Attributes:
         calls: who wants it; the last one's operation is what is sent.
         place: where it waits.
-        after: the end of an attempt at an edit of the same message in the lane beside; it is waited for.
+        after: it is waited for: the end of an attempt at an edit of the same message in the lane beside, or
+            that what came of the operation before this one is durable.
         followers: the later edits that wait for the end of this one's attempt, which `landed` tells.
         since: when its place was taken, in the loop's seconds; later by what uploads before it took.
         attempts: how many were begun.

@@ -103,6 +103,7 @@ class LaneOutbox:
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
         doubted: Callable[[], None] | None = None,
+        noted: trio.Event | None = None,
     ) -> R:
         """Queue an operation in its recipient's lane, and wait for its result.
 
@@ -117,6 +118,8 @@ class LaneOutbox:
 
         Args:
             doubted: told, without waiting, when it is sent again although it may have arrived.
+            noted: set by the caller, who must, once what came of it is durable; the next operation of the
+                lane that has one waits for that in its place.
 
         Raises:
             RefusedError: the platform said no. 403 only if it is this chat's, not the token's.
@@ -132,7 +135,7 @@ class LaneOutbox:
         if self._closing.is_set() or self._nursery is None:
             await trio.lowlevel.checkpoint()
             raise NotDeliveredError(operation.path, "the outbox is closed")
-        call = Call(operation, on_unknown, trio.lowlevel.current_task(), doubted=doubted)
+        call = Call(operation, on_unknown, trio.lowlevel.current_task(), doubted=doubted, noted=noted)
         address = address_of(operation)
         if address.speaks and urgency is not Urgency.BESIDE:
             self._hide_typing(address.chat)

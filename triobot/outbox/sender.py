@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Final, final
+from weakref import WeakValueDictionary
 
 import outcome
 import trio
@@ -101,6 +102,8 @@ class Sender:
         self._told: Held | None = None
         self._start = start
         self._refused: dict[Hashable, dict[Place[Delivery], None]] = {}
+        # Of each lane the last. Whoever is to set it holds it until then, and from there on nobody need.
+        self._unnoted: WeakValueDictionary[Hashable, trio.Event] = WeakValueDictionary()
         self._uploads = Uploads(self._upload, remembered=rules.descriptors)
         self._uploading = trio.CapacityLimiter(rules.uploads)
         self._done = self._failed = self._retries = self._possible_repeats = 0
@@ -221,6 +224,7 @@ class Sender:
             self._start(self._ask)
         self._heed_breaker()
         while (place := self._take(now)) is not None:
+            self._heed_unnoted(place)
             self._couriers.send(place, now + self._within(place.work))
 
     def look_again(self) -> float:
@@ -244,6 +248,16 @@ class Sender:
             self._breaker.probe_started(now)
             place.work.probe = True
         return place
+
+    def _heed_unnoted(self, place: Place[Delivery]) -> None:
+        """Let this leave only when it is durable what came of the one before it, if that is to be."""
+        if (noted := place.work.call.noted) is None:
+            return
+        earlier = self._unnoted.get(place.key)
+        if earlier is not noted:  # else it is tried again
+            self._unnoted[place.key] = noted
+            if earlier is not None and not earlier.is_set():
+                place.work.after = earlier
 
     # --- one attempt
 

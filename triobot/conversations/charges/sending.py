@@ -68,9 +68,17 @@ class Sending:
         outbox, ticket, operation = self._conversation.services.outbox, self._ticket, self._operation
         match operation:
             case SendMessage():
-                self._message = await outbox.perform(
-                    operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RESEND, doubted=self._doubt
-                )
+                noted = trio.Event()
+                try:
+                    self._message = await outbox.perform(
+                        operation,
+                        urgency=Urgency.MONEY,
+                        on_unknown=OnUnknown.RESEND,
+                        doubted=self._doubt,
+                        noted=noted,
+                    )
+                finally:
+                    self._conversation.house.when_written(noted.set)
                 return ticket.sent(message_id=self._message.id, twice=self._twice)
             case EditMessage():
                 await outbox.perform(operation, urgency=Urgency.MONEY)

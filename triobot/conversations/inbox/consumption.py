@@ -86,6 +86,7 @@ class Consumption:
         self._raise_alarm = raise_alarm
         self._units: list[_Unit] = []
         self._looks: list[Callable[[], None]] = []
+        self._told: list[Callable[[], None]] = []
         self._chats: Counter[ChatId] = Counter()
         self._added = 0
         self._written = 0
@@ -108,6 +109,11 @@ class Consumption:
     def before_writing(self, look: Callable[[], None]) -> None:
         """Call this once, just before the next units are taken, which is soon: it may add one."""
         self._looks.append(look)
+        self._some.set()
+
+    def when_written(self, tell: Callable[[], None]) -> None:
+        """Call this once what is added by the end of the present step is durable; when the bot stops, too."""
+        self._told.append(tell)
         self._some.set()
 
     def has_data(self, chat_id: ChatId) -> bool:
@@ -163,6 +169,8 @@ class Consumption:
             await self._flush()
         self._over = True
         self._more_written.unpark_all()
+        for tell in self._told:
+            tell()
         if limit.cancelled_caught:
             log.warning("the last %d handled events are still in the inbox", len(self._units))
 
@@ -172,17 +180,18 @@ class Consumption:
         for look in looks:
             look()
         units, self._units = self._units, []
+        told, self._told = self._told, []
         try:
             await self._commit(units)
         except StoreFullError:
             # Nothing is lost: what isn't durable has not happened, and nobody has seen anything of it.
-            self._units = [*units, *self._units]
+            self._units, self._told = [*units, *self._units], [*told, *self._told]
             self._raise_alarm(
                 Alarm("store_unwritable", "store", "the store can't be written: free some space")
             )
             return False
         except BaseException:
-            self._units = [*units, *self._units]
+            self._units, self._told = [*units, *self._units], [*told, *self._told]
             self._in_doubt = True
             raise
         self._written += len(units)
@@ -191,6 +200,8 @@ class Consumption:
                 self._chats.subtract(write.chat_id for write in unit.writes if isinstance(write, PutData))
             self._chats += Counter()
         self._more_written.unpark_all()
+        for tell in told:
+            tell()
         return True
 
     async def _commit(self, units: Sequence[_Unit]) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
 import attrs
+import trio
 
 from ...errors import NotDeliveredError, TriobotError
 from ...seams import Outbox, PutData, Store, Urgency, Write
@@ -84,11 +85,12 @@ class Tidying:
         self._chats[chat_id] += 1
 
         async def tidy() -> None:
+            beside = isinstance(operation, EditMessage)
+            noted = None if beside else trio.Event()
             try:
                 if still():
-                    beside = isinstance(operation, EditMessage)
                     urgency = Urgency.BESIDE if beside else Urgency.REPLY
-                    await self._outbox.perform(operation, urgency=urgency)
+                    await self._outbox.perform(operation, urgency=urgency, noted=noted)
                 over()
             except (TriobotError, OSError) as error:
                 if not (isinstance(error, NotDeliveredError) and self._house.stopping):
@@ -96,6 +98,8 @@ class Tidying:
                 self._house.count("tidying_failed")
                 log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
             finally:
+                if noted is not None:
+                    self._house.when_written(noted.set)
                 self._chats[chat_id] -= 1
                 if not self._chats[chat_id]:
                     del self._chats[chat_id]
@@ -111,13 +115,16 @@ class Tidying:
         self._saying.add(seq)
 
         async def say() -> None:
+            noted = trio.Event()
             try:
-                await self._outbox.perform(SendMessage(chat_id, words))
+                await self._outbox.perform(SendMessage(chat_id, words), noted=noted)
             except NotDeliveredError:
                 return  # the next start says it
             except (TriobotError, OSError) as error:
                 self._house.count("tidying_failed")
                 log.info("an operator's words to chat %s were not sent: %s", chat_id, type(error).__name__)
+            finally:
+                self._house.when_written(noted.set)
             self._house.consumed([seq])
             self._saying.discard(seq)
 

@@ -12,6 +12,8 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from ...errors import (
     ConfigError,
     ConversationEndedError,
@@ -119,15 +121,17 @@ async def apologize(conversation: Conversation, words: str) -> None:
     """Say what became of the conversation, which owes it since its end."""
     house, chat_id = conversation.house, conversation.life.chat_id
     house.working(1)
+    noted = trio.Event()
     try:
         # At once: it keeps its place before whatever is said next in the chat.
-        await conversation.services.outbox.perform(SendMessage(chat_id, words))
+        await conversation.services.outbox.perform(SendMessage(chat_id, words), noted=noted)
     except TriobotError as error:
         log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
         if isinstance(error, NotDeliveredError) and house.stopping:
             return  # the next start says it
     finally:
         house.working(-1)
+        house.when_written(noted.set)
     house.tidying.said(chat_id, conversation.seq)
 
 
