@@ -134,6 +134,30 @@ async def test_an_overdue_deadline_waits_for_what_is_said_first(autojump_clock: 
     assert lives.seen == ["a question", "too late"]
 
 
+@pytest.mark.parametrize("how", ["it hangs", "it is done"])
+async def test_what_is_done_again_has_a_minute_before_an_old_deadline(
+    autojump_clock: MockClock, how: str
+) -> None:
+    """A body that never ends doesn't keep a block from ending for ever."""
+    lives, deaths = Lives(), 0  # a second of Trio's clock is a millisecond of the world's
+
+    async def body() -> None:
+        if deaths == 0 or how == "it hangs":
+            await trio.sleep_forever()
+
+    async def works(chat: Incarnation, world: ListWorld) -> None:
+        with chat.scope(seconds=0.01) as limit:
+            await chat.effect("step", body)
+        await say(chat, world, f"{limit.cancelled_caught} at {chat.now()}")
+
+    await lives.live(works, seconds=5)
+    deaths = 1
+    await trio.sleep(1000)
+    await lives.live(works, seconds=100_000)
+
+    assert lives.seen == ["True at 1061005" if how == "it hangs" else "False at 1001005"]
+
+
 @pytest.mark.parametrize("killed", range(1, 16))
 async def test_leaving_two_nested_nurseries_after_an_expiry(autojump_clock: MockClock, killed: int) -> None:
     """A scope expires, then a branch leaves two nurseries: it keeps the turn until it has parked again."""

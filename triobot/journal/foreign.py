@@ -27,10 +27,8 @@ def cut_holder(turns: Turns, holder: Branch) -> None:
     if not turns.scopes and not turns.stimuli:
         return
     parked, now = turns.parked.values(), turns.world.now()
-    # Before the others are armed it is being revived: what they have to do comes before old deadlines.
-    revived = turns.revived if turns.live else now
     # The jump is taken between two turns; but an hour is an hour now, too.
-    expiries = due(_scopes(turns), parked, now, revived, turns.world.all_came)
+    expiries = due(_scopes(turns), parked, now, turns.revived, turns.world.all_came)
     while (chosen := best([one for one in (*turns.stimuli, *expiries) if _ends(one, holder)])) is not None:
         (turns.stimuli if chosen in turns.stimuli else expiries).remove(chosen)
         turns.in_doubt.took(chosen)
@@ -51,7 +49,7 @@ def watch(turns: Turns) -> None:
     """Be told of the next deadline: whoever has the turn may not come to park before it."""
     if turns.scopes and (turns.live or turns.unended) and not turns.dying:
         now = turns.world.now()
-        turns.world.wake_at(next_due(_scopes(turns), turns.parked.values(), now))
+        turns.world.wake_at(next_due(_scopes(turns), turns.parked.values(), now, turns.revived))
 
 
 def _scopes(turns: Turns) -> Iterable[OpenScope]:

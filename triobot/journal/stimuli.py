@@ -19,6 +19,8 @@ from .records import OperationId, Outcome
 
 HELD: Final = 5000
 """Milliseconds that a deadline waits for an operation that `holds` it."""
+AGAIN: Final = 60_000
+"""Milliseconds that a deadline of the time before a revival waits for the effects that are done again."""
 
 
 @final
@@ -155,21 +157,22 @@ def due(
     """The expiries and the ends of sleeps that have come.
 
     Args:
-        revived: when the journal was exhausted. What was due before that is held while an effect is under
-            way: a question that is asked again after a crash must not be cancelled before it is seen.
+        revived: when the journal was exhausted. What was due before that is held for a while if an effect is
+            under way: a question that is asked again after a crash must not be cancelled before it is seen.
         all_came: neither may overtake an event that was accepted before it, and is on its way.
     """
     operations, blocks = list(parked), list(scopes)
     if not blocks and not [operation for operation in operations if operation.due is not None]:
         return []  # as in most conversations at most times
-    under_way = any(operation.nature is Nature.EFFECT for operation in operations)
+    again = revived is not None and now < revived + AGAIN
+    held = again and any(operation.nature is Nature.EFFECT for operation in operations)
     found: list[Stimulus] = [
         Expiry(scope, scope.due)
         for scope in blocks
         if scope.due is not None
         and scope.due <= now
         and not scope.scope.cancel_called
-        and not (under_way and revived is not None and scope.due <= revived)
+        and not (held and revived is not None and scope.due <= revived)
         and not any(_holds(operation, scope, now) for operation in operations)
         and all_came(scope.due)
     ]
@@ -190,10 +193,14 @@ def _holds(operation: Parked, scope: OpenScope, now: int) -> bool:
     return inside and scope.due is not None and now < scope.due + HELD
 
 
-def next_due(scopes: Iterable[OpenScope], parked: Iterable[Parked], now: int) -> int | None:
-    """When to look again."""
+def next_due(
+    scopes: Iterable[OpenScope], parked: Iterable[Parked], now: int, revived: int | None = None
+) -> int | None:
+    """When to look again; `revived` as for `due`."""
     times = [operation.due for operation in parked if operation.due is not None]
     for scope in scopes:
         if scope.due is not None and not scope.scope.cancel_called:
             times.append(scope.due if scope.due > now else scope.due + HELD)
+            if revived is not None and scope.due <= revived:
+                times.append(revived + AGAIN)
     return min([time for time in times if time > now]) if times and max(times) > now else None

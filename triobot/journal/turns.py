@@ -81,7 +81,8 @@ class Turns:
         dying: every further operation is refused.
         stuck: why the code can't be run over its journal.
         stimuli: what has happened, and waits to be given.
-        revived: when the journal was exhausted, if it was one that had to be replayed.
+        revived: when the journal was exhausted, if it was one that had to be replayed; until then, when that
+            began.
         in_doubt: effects that may have begun before a crash.
         draft: what isn't handed to the store yet.
         lanes: the effects that start one after another.
@@ -114,7 +115,7 @@ class Turns:
         self.stuck: NondeterminismError | None = None
         self._torn = torn
         self._fresh = self.unended = opened or begun is not None
-        self.revived: int | None = None
+        self.revived = None if self._fresh else world.now()
         self._queue: deque[Callable[[], None]] = deque()
         self.stimuli: list[Stimulus] = []
         self.lanes = Lanes()
@@ -397,7 +398,7 @@ class Turns:
         coming = due(self.scopes.values(), parked, now, self.revived, self.world.all_came)
         chosen = best([*self.stimuli, *coming]) if self.stimuli or coming else None
         if chosen is None:
-            self.world.wake_at(next_due(self.scopes.values(), parked, now))
+            self.world.wake_at(next_due(self.scopes.values(), parked, now, self.revived))
             return False
         if self._parking is not None and isinstance(chosen, Expiry | Interruption):
             self._pump_soon()
