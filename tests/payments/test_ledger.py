@@ -15,7 +15,7 @@ from triobot.alarm_kinds import ABOUT, AlarmKind
 from triobot.payments import schedule
 from triobot.payments.drawing import alarms, page
 from triobot.payments.entry import CAPTURED, ENDED, STATES, Entry
-from triobot.payments.facts import FACTS, Adopted, Answer, Hint
+from triobot.payments.facts import FACTS, Adopted, Answer, Hint, SendOk
 from triobot.payments.ledger import Impossible, Moved, Notice, move
 from triobot.payments.table import OUTCOMES, TABLE, WHEN
 from triobot.wire.ids import ChatId, InvoiceId, MessageId
@@ -263,6 +263,21 @@ def test_a_second_word_of_a_payment_is_told_where_a_first_one_may_have_been_capt
     first = told(found, "callback", START + MINUTE)
     assert first.alarms == ()
     assert told(first.entry, "callback", START + MINUTE).alarms == ("maybe_paid_again",)
+
+
+@pytest.mark.parametrize("end", ["verify_ok", "taker_gone"])
+def test_a_button_that_is_shown_once_more_goes_too(end: str) -> None:
+    """The answer to a send was lost, and its callback told where it is; so the second one comes after it."""
+    sent = after(button(), "send_begun", "callback", "verify_begun", end)
+    gone = after(sent, "removed")
+    assert gone.gone_at is not None
+    again = move(gone, SendOk(MessageId(6), twice=True), START)
+    assert isinstance(again, Moved)
+    assert again.due == ("remove",)
+    assert (again.entry.message_id, again.entry.gone_at) == (MessageId(6), None)
+    # The same one, told once more, is gone.
+    same = told(gone, "send_ok")
+    assert (same.due, same.entry.gone_at) == ((), gone.gone_at)
 
 
 def test_an_invoice_without_a_number_is_adopted() -> None:

@@ -118,6 +118,9 @@ def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
     """What the fact itself says."""
     match fact:
         case SendOk(message_id, invoice_id, twice):
+            if entry.gone_at is not None and message_id not in (None, entry.message_id):
+                # It was shown once more, and the one that is gone was the other.
+                entry = attrs.evolve(entry, gone_at=None, remove_failures=0)
             return attrs.evolve(
                 entry,
                 lost=entry.lost or twice,
