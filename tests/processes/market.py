@@ -39,14 +39,21 @@ class Wire:
     Attributes:
         port: where the bot connects to.
         platform: the port of the platform.
-        held: operations whose answers stay here.
-        stopped: answers that came and were not passed on, as often as they came.
+        held: operations whose answers stay here until `release`.
+        stopped: answers that came and were not passed on at once, as often as they came.
     """
 
     port: int
     platform: int
     held: set[str] = attrs.Factory(lambda: set[str]())
     stopped: dict[str, list[bytes]] = attrs.Factory(lambda: dict[str, list[bytes]]())
+    _released: trio.Event = attrs.Factory(trio.Event)
+
+    def release(self) -> None:
+        """Hold nothing any more: what waits is passed on."""
+        self.held.clear()
+        self._released.set()
+        self._released = trio.Event()
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Carry one connection's operations, one after another."""
@@ -64,7 +71,7 @@ class Wire:
                     head, body = await platform.message()
                     if path in self.held:
                         self.stopped.setdefault(path, []).append(body)
-                        await trio.sleep_forever()
+                        await self._released.wait()
                     await stream.send_all(head + b"\r\n\r\n" + body)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return  # the bot was killed
@@ -214,11 +221,11 @@ async def open_market(folder: Path, stack: Stack = "ours") -> AsyncGenerator[Mar
             platform.stdout.close()
 
 
-async def buys(market: Market, name: str = "Ali") -> Person:
+async def buys(market: Market, name: str = "Ali", how: str = "buy") -> Person:
     """A person joins, and is shown a button."""
     person = await market.app.user(name, irr=500_000)
     await person.joins()
-    await person.says("buy")
+    await person.says(how)
     await person.sees("Pizza", within=PATIENCE)
     return person
 

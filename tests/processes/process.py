@@ -71,6 +71,20 @@ class BotProcess:
                 os.kill(pid, signal.SIGKILL)
         return killed[1:]
 
+    async def freeze(self) -> None:
+        """SIGSTOP: it is there, and does nothing before `thaw`."""
+        pids = family(self.popen.pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        with trio.fail_after(PATIENCE):
+            while any(state_of(pid) != "T" for pid in pids):
+                await trio.sleep(0.005)
+
+    def thaw(self) -> None:
+        """SIGCONT: it goes on as if no time had passed."""
+        for pid in family(self.popen.pid):
+            os.kill(pid, signal.SIGCONT)
+
     async def wait(self) -> int:
         """Wait for its end."""
         with trio.fail_after(PATIENCE):
@@ -91,11 +105,16 @@ def family(pid: int) -> list[int]:
 
 def lives(pid: int) -> bool:
     """Whether it runs, or holds anything yet."""
+    return state_of(pid) not in "ZX"
+
+
+def state_of(pid: int) -> str:
+    """The kernel's letter for what a process does; X if there is none."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return status.rpartition(")")[2].split()[0] not in "ZX"
+        return "X"
+    return status.rpartition(")")[2].split()[0]
 
 
 def listen() -> socket.socket:

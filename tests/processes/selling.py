@@ -13,6 +13,7 @@ from triobot.errors import PaymentHandedOverError
 from triobot.filters import command, paid, text
 
 OVEN = Path(os.environ.get("OVEN", "oven"))
+HURRY = 25.0
 
 bot = Bot()
 
@@ -38,6 +39,15 @@ async def buy(chat: Chat) -> None:
         return
     await chat.step(bake, money.key)
     await chat.send("Here it is.")
+
+
+@bot.conversation(text("hurry"))
+async def hurry(chat: Chat) -> None:
+    with chat.move_on_after(HURRY):
+        money = await chat.charge(200_000, "Pizza", item=Pizza())
+        await chat.step(bake, money.key)
+        return await chat.send("Here it is.")
+    return await chat.send("Too late.")
 
 
 @bot.interrupt(command("cancel"))
