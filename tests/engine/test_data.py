@@ -156,7 +156,6 @@ async def test_draining_takes_what_is_queued(autojump_clock: object, promoted: b
         await run.wait()
         return [*found, *run.drain()]
 
-
     async with host.living(drains):
         await host.give("a", "b", "c")
         await trio.sleep(11)

@@ -57,7 +57,7 @@ class Core:
     """What one incarnation of a run knows, whichever way it runs. `Run` is the whole.
 
     Attributes:
-        records: the turns of the journal, of which `cursor` were given.
+        records: the turns of the journal: so `many`, of which `cursor` were given.
         rows: effects that began before a crash, and have no outcome among the turns.
         seed: secret; what is random in the run comes of it.
         time: the present turn's, in wall milliseconds.
@@ -85,6 +85,7 @@ class Core:
         "host",
         "interrupted",
         "mailbox",
+        "many",
         "mid",
         "over",
         "records",
@@ -111,6 +112,7 @@ class Core:
         self.records: Sequence[Record] = ()
         self.rows: dict[Id, Record] | None = None
         self.cursor: int = 0
+        self.many: int = 0
         self.task: Task | None = None
         self.root: trio.CancelScope | None = None
         self.mailbox: list[tuple[int, int, Any]] = []
@@ -160,7 +162,7 @@ class Core:
     @property
     def live(self) -> bool:
         """Whether everything recorded has been given."""
-        return self.cursor >= len(self.records)
+        return self.cursor >= self.many
 
     def set_due(self, op: Operation, seconds: float | None, at: int | None) -> None:
         """Give a sleep its end."""
@@ -241,11 +243,11 @@ class Core:
 
     async def come(self, op: Operation, given: Any, raises: Raises = ()) -> Any:
         """Return or raise what an operation was given."""
-        if isinstance(given, list):
+        if type(given) is list:
             record: Record = given  # pyright: ignore[reportUnknownVariableType]
             value = record[5]
             return value if record[0] == DONE and type(value) in PLAIN else await self._read(record, raises)
-        if isinstance(given, tuple):
+        if type(given) is tuple:
             return cast("tuple[Any]", given)[0]
         if given is FELT:
             self.felt = self.felt or self.interrupted

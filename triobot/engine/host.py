@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import trio
 
@@ -11,8 +10,8 @@ from ..errors import NondeterminismError
 from .records import ABSENT, Absent, Id, Node, Record
 
 
-class Host(Protocol):
-    """One run's world. Subclass it: what most hosts don't need has a plain answer here.
+class Host:
+    """One run's world. Subclass it: `now`, `append` and `commit` are needed.
 
     The order of durability is all that the engine asks of a store: no record is durable before those that
     were appended before it, and each is so together with the rows that it takes and the write that goes with
@@ -23,12 +22,14 @@ class Host(Protocol):
     seen is ahead of the journal: `Run.evict` every run that had something in it, and revive them.
     """
 
+    __slots__ = ()
+
     def now(self) -> int:
         """Return the time in wall milliseconds.
 
         It should be steady while the process lives; if it is set all the same, call `Run.shift`.
         """
-        ...
+        raise NotImplementedError
 
     def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
         """Keep a record after those appended before; durable when `commit` returns, or earlier.
@@ -37,14 +38,14 @@ class Host(Protocol):
             rows: events that this record takes: they are nobody else's from now on.
             write: goes with it: a `Put`, or what `Run.also` was given.
         """
-        ...
+        raise NotImplementedError
 
     async def commit(self) -> None:
         """Wait until everything appended, and every event delivered, is durable.
 
         An error that this raises evicts the run.
         """
-        ...
+        raise NotImplementedError
 
     def rests(self, wake: int | None) -> None:
         """Note that the run waits; call `Run.tick` once `now` is `wake`, unless this is called again before.

@@ -264,7 +264,7 @@ class Machine:
             while self.holder is None and self.branches and not run.dying and not run.over:
                 if self._queue:
                     self._queue.popleft()()
-                elif run.cursor < len(run.records):
+                elif run.cursor < run.many:
                     run.cursor += 1
                     self._apply(run.records[run.cursor - 1])
                 elif not self._take_next():
@@ -278,7 +278,7 @@ class Machine:
         run = self._run
         self.holder = branch
         branch.place, branch.turn = Place.HOLDS, turn
-        if run.mid == turn and run.cursor < len(run.records) and run.records[run.cursor][0] == INTERRUPTED:
+        if run.mid == turn and run.cursor < run.many and run.records[run.cursor][0] == INTERRUPTED:
             run.cursor += 1
             run.interrupted = True
             self.cut(run.root)

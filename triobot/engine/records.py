@@ -11,7 +11,7 @@ stand beside them. They are found by what they are about, and their places in th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias, final
@@ -95,16 +95,29 @@ class Put(NamedTuple):
     node: Node | Absent
 
 
-encode: Final[Callable[[object], str]] = json.JSONEncoder(separators=(",", ":")).encode
+_encoder: Final = json.JSONEncoder(separators=(",", ":"))
+_make: Final[Any] = getattr(json.encoder, "c_make_encoder", None)
+# What JSONEncoder makes anew for each value; each turn writes some, so it is made once.
+_chunks: Final[Callable[[object, int], Iterable[str]]] = (
+    (lambda value, level: (_encoder.encode(value),))
+    if _make is None
+    else _make(
+        None, _encoder.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, True
+    )
+)
 
 
-def encode_record(record: Record) -> str:
-    """Write a record as one line of ASCII."""
-    return encode(record)
+def encode(value: Node) -> str:
+    """Write a node as JSON in ASCII."""
+    return "".join(_chunks(value, 0))
+
+
+encode_record: Final = encode
+"""Writes a record as one line."""
 
 
 def decode_record(line: str) -> Record:
-    """Read what `encode_record` wrote.
+    """Read a record from its line.
 
     Raises:
         UnreadableRecordError: the line is no record.

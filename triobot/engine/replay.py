@@ -1,7 +1,8 @@
-"""Dry runs: a journal is run again under the present code, to see where that stands then, and nothing else.
+"""Dry runs: a journal is run again under the present code, to see where that stands then.
 
-Nothing is performed, recorded or taken. What the code does between its operations is done once more. Where two
-runs over one journal stand apart (`snapshot.difference`), a restart would go another way than the live run.
+Nothing is performed, recorded or taken. What the code does between its operations is done once more. Where
+two runs over one journal stand apart (`snapshot.difference`), a restart would go another way than the live
+run.
 """
 
 from __future__ import annotations
@@ -90,11 +91,10 @@ async def replay(
     """
     host = DryHost(records[-1][1], data)
     run = Run(host, records, codec=codec, dry=True)
-    end: End | None = None
+    ends: list[End] = []
 
     async def lives() -> None:
-        nonlocal end
-        end = await run.run(main)
+        ends.append(await run.run(main))
         host.rested.set()
 
     async with trio.open_nursery() as nursery:
@@ -111,5 +111,5 @@ async def replay(
         tuple(run.beyond),
         tuple(host.reworded_at),
         run.stuck,
-        None if isinstance(end, Evicted) else end,
+        next((end for end in ends if not isinstance(end, Evicted)), None),
     )

@@ -155,6 +155,7 @@ class Run(Core):
 
     def _load(self, records: Sequence[Record]) -> None:
         self.records = turns = [record for record in records if record[0] in TURNS]
+        self.many = len(turns)
         if len(turns) + 1 < len(records):
             self._load_beside(records)
         for record in turns:
@@ -255,14 +256,14 @@ class Run(Core):
         """
         if self.over or self.dying:
             return False
+        if (op := self.operation) is not None and op.due is None and not self.dry:
+            taken = value if op.takes is None else op.takes(value)
+            if taken is not LEFT:
+                self._complete(op, taken, row)
+                return True
         self.mailbox.append((row, stamp, value))
         if self.machine is not None:
             self.machine.pump()
-        elif (op := self.operation) is not None and op.due is None and not self.dry:
-            taken = value if op.takes is None else op.takes(value)
-            if taken is not LEFT:
-                self.mailbox.pop()
-                self._complete(op, taken, row)
         return True
 
     def withdraw(self, row: int) -> bool:
@@ -419,7 +420,7 @@ class Run(Core):
                 await refuse(self)
         if self.machine is None:
             assert id is not None
-            if self.cursor < len(self.records):
+            if self.cursor < self.many:
                 if (record := self._recorded(id, kind, print)) is not None:
                     value = record[5]
                     return (
@@ -469,7 +470,7 @@ class Run(Core):
                 await refuse(self)
         if self.machine is None:
             assert id is not None
-            if self.cursor < len(self.records):
+            if self.cursor < self.many:
                 if (record := self._recorded(id, kind, print)) is not None:
                     value = record[5]
                     return (
@@ -511,7 +512,7 @@ class Run(Core):
                 await refuse(self)
         if self.machine is None:
             assert id is not None
-            if self.cursor < len(self.records):
+            if self.cursor < self.many:
                 if (record := self._recorded(id, "sleep", "")) is not None:
                     if record[0] == FAILED:
                         await self._read(record, ())
@@ -606,11 +607,11 @@ class Run(Core):
 
     def _taken(self, op: Operation, taken: object, row: int | None) -> Record:
         tag, node = self.outcome_of(taken)
-        record = [tag, 0, op.id, op.kind, op.print, node]
         if row is None:
+            record = [tag, 0, op.id, op.kind, op.print, node]
             self._take(record)
         else:
-            record.append(row)
+            record = [tag, 0, op.id, op.kind, op.print, node, row]
             self._take(record, (row,))
         return record
 
