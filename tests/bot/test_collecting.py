@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triobot.collecting import rarely_collected
+from triobot.bot import rarely_collected
 
 
 @pytest.fixture(autouse=True)

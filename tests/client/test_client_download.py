@@ -15,7 +15,7 @@ from loopback_http import Peer, Server, serving
 from trio.testing import MockClock
 
 from triobot.client import PlatformClient
-from triobot.client.landing import harmless_suffix
+from triobot.client.media import harmless_suffix
 from triobot.errors import LocalProtocolError, NotDeliveredError, RefusedError, RemoteProtocolError
 from triobot.wire.content import Descriptor, File, Image
 

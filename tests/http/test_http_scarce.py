@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from triobot.http import Origin
-from triobot.http.dialing import dial
+from triobot.http.connections import dial
 
 
 async def test_certificates_that_can_t_be_read_are_a_connection_that_was_not_made() -> None:

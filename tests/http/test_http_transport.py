@@ -510,7 +510,7 @@ class TestTls:
     async def test_http_1_is_asked_for(self) -> None:
         certificates = make_certificates("localhost")
         certificates.server.set_alpn_protocols(["h2", "http/1.1"])
-        from triobot.http.dialing import default_context
+        from triobot.http.connections import default_context
 
         context = default_context()
         certificates.authority.configure_trust(context)

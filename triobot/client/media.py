@@ -2,15 +2,18 @@
 
 An event can be forged by whoever knows the webhook's address, so everything here distrusts it: where a file
 is said to be, how large it is, what it is called. The token is unknown to this module. The rules for
-addresses are in `address`; where the bytes land is in `landing`.
+addresses are in `address`.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Collection
-from pathlib import Path
-from typing import Final, TypeAlias, final
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final, TypeAlias, final
 
 import httpx
 import trio
@@ -22,7 +25,6 @@ from ..wire.rules import is_digits
 from .address import check_addresses, check_media_url, host_of
 from .delivery import Delivery, cause_of
 from .exchange import FAILURES, Patience, reading, send
-from .landing import new_file, place_for
 
 DownloadProgress: TypeAlias = Callable[[int, int | None], None]
 
@@ -32,6 +34,14 @@ _AT_ONCE: Final = 4
 _ADDRESSES: Final = 4
 # Per address, so that one that leads nowhere leaves time for the next.
 _CONNECT_SECONDS: Final = 5
+# Endings that a desktop opens in a viewer or a player. Anything else is kept without one, so that nothing
+# which a sender named "invoice.exe" or "report.html" runs by a click.
+_SUFFIXES: Final = frozenset(
+    {".jpg", ".jpeg", ".png", ".gif", ".webp", ".heic"}
+    | {".mp4", ".m4v", ".mov", ".webm", ".mkv", ".3gp"}
+    | {".mp3", ".m4a", ".aac", ".ogg", ".oga", ".opus", ".wav", ".flac", ".amr"}
+    | {".pdf", ".txt", ".zip"}
+)
 
 
 @final
@@ -165,3 +175,57 @@ class _Named:
             return await anext(self._pieces)
         except FAILURES as error:
             raise NotDeliveredError(OPERATION, f"the connection failed ({type(error).__name__})") from error
+
+
+async def place_for(to: Path, name: str) -> Path:
+    """`to` itself, or a random name inside it when it is a directory.
+
+    Of `name`, the sender's, at most a harmless ending is taken over.
+    """
+    if await trio.Path(to).is_dir():
+        return to / f"{secrets.token_hex(16)}{harmless_suffix(name)}"
+    return to
+
+
+def harmless_suffix(name: str) -> str:
+    """The ending of a name, in lower case, if it is on the list; else nothing."""
+    suffix = PurePosixPath(name).suffix.lower()
+    return suffix if suffix in _SUFFIXES else ""
+
+
+@asynccontextmanager
+async def new_file(place: Path) -> AsyncGenerator[BinaryIO, None]:
+    """A file to write to, which takes `place` when the block ends well and is gone when it doesn't.
+
+    Only the owner can read it. What was at `place` before is replaced; a link there is replaced, not
+    followed.
+
+    Raises:
+        OSError: the disk's refusal, as it is.
+    """
+    temporary = place.with_name(f".{secrets.token_hex(12)}.part")
+    file = await trio.to_thread.run_sync(_create, temporary)
+    try:
+        yield file
+        await trio.to_thread.run_sync(_finish, file, temporary, place)
+    except BaseException:
+        # Shielded, because a cancelled download must not leave its half behind; a local disk's time at most.
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(_discard, file, temporary)
+        raise
+
+
+def _create(temporary: Path) -> BinaryIO:
+    return os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
+
+
+def _finish(file: BinaryIO, temporary: Path, place: Path) -> None:
+    file.close()
+    temporary.replace(place)
+
+
+def _discard(file: BinaryIO, temporary: Path) -> None:
+    # Closing writes what is buffered, which fails again on a full disk.
+    with suppress(OSError):
+        file.close()
+    temporary.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from importlib import metadata
 from pathlib import Path
@@ -17,16 +17,16 @@ import trio
 from typing_extensions import TypeVar
 
 from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError, RemoteProtocolError
-from ..http import TrioTransport
+from ..http import Origin, TrioTransport
+from ..http.outgoing import encode_head
 from ..secrets import Secret
 from ..wire.content import Media
 from ..wire.decode import decode_result, shape_of, take_unread
 from ..wire.encode import FilePart, Request, encode_form, encode_operation
 from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
-from .address import allowed_domains, parse_base_url
+from .address import BaseUrl, allowed_domains, parse_base_url
 from .exchange import LARGEST_ANSWER, Answer, Patience, WholeBody, exchange, exchange_short
-from .heads import FORM, FormHeads
 from .media import DownloadProgress, MediaFetcher
 from .multipart import frame
 from .upload import UploadBody, Uploaded, UploadProgress, open_source
@@ -38,6 +38,7 @@ _HEADER_SAFE: Final = re.compile(r"[\x21-\x7e]+", re.ASCII)
 _CLOSING_SECONDS: Final = 2
 
 _SHORTEST_TOKEN: Final = 16
+FORM: Final = "application/x-www-form-urlencoded"
 
 
 @final
@@ -337,3 +338,41 @@ def _version() -> str:
     except metadata.PackageNotFoundError:
         # Run from a checkout that was not installed.
         return "unknown"
+
+
+@final
+class FormHeads:
+    """The heads of requests to the platform; the token is in them, and in nothing that can be shown.
+
+    Attributes:
+        origin: where they go.
+    """
+
+    def __init__(self, base: BaseUrl, token: Secret, further: Mapping[str, str]) -> None:
+        root = base.root
+        port = root.port or {"https": 443, "http": 80}[root.scheme]
+        self.origin: Final = Origin(root.scheme, root.raw_host.decode("ascii"), port)
+        self._base = base
+        self._token = token
+        self._further = dict(further)
+        self._written: dict[str, bytes] = {}
+
+    def headers(self, content_type: str, length: int) -> dict[str, str]:
+        """The headers of a request with this body."""
+        return {
+            "Host": self._base.root.netloc.decode("ascii"),
+            **self._further,
+            "token": self._token.reveal(),
+            "Content-Type": content_type,
+            "Content-Length": str(length),
+        }
+
+    def message(self, path: str, form: bytes) -> bytes:
+        """A whole request that posts this form to an operation's path."""
+        start = self._written.get(path)
+        if start is None:
+            pairs = [(name.encode(), value.encode()) for name, value in self.headers(FORM, 0).items()]
+            head = encode_head(b"POST", self._base.operation(path).raw_path, pairs)
+            # The length is the last header; it and the empty line are put behind for each.
+            start = self._written[path] = head.removesuffix(b"0\r\n\r\n")
+        return b"%s%d\r\n\r\n%s" % (start, len(form), form)

@@ -1,8 +1,8 @@
 """HTTP/1.1 on Trio, for both sides, with nothing of bots in it.
 
 Read it in this order. Shared: `links` (bytes over a connection) and `malformed`. The client's side:
-`outgoing` and `response` (pure), `pool` (pure), `dialing`, `client_connection`, `connections`, `sending`,
-`response_body`, `transport`. The server's side: `request` (pure), `talk` (one request),
+`outgoing` and `response` (pure), `pool` (pure), `client_connection`, `connections`,
+`transport`. The server's side: `request` (pure), `talk` (one request),
 `server_connection`, `limits`, `binding`, `certificates`, `listener`; and for applications `forwarded` (pure)
 and `asgi`.
 """

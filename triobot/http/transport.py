@@ -7,22 +7,108 @@ most of what a request costs. Here each request costs the same.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, cast, final
 
 import attrs
 import httpx
 import trio
 
-from .client_connection import NothingSentError, within
-from .connections import Connections
-from .dialing import Report
-from .outgoing import Framing, UnsendableError, encode_head, framing_of
+from .client_connection import ClientConnection, NothingSentError, within
+from .connections import Connections, Report
+from .outgoing import LAST_CHUNK, Framing, UnsendableError, encode_chunk, encode_head, framing_of
 from .pool import Origin
-from .response_body import ResponseBody
-from .sending import body_of, send_request
 
+_CLOSING_SECONDS: Final = 2
+_TOO_LONG: Final = "the body is longer than its headers say"
+_TOO_SHORT: Final = "the body is shorter than its headers say"
 _PORTS: Final = {"http": 80, "https": 443}
+_NO_TIMEOUTS: Final[Mapping[str, float | None]] = {}
+
+
+async def body_of(request: httpx.Request, framing: Framing) -> bytes | None:
+    """A request's body, if it is in memory or must be empty; else None.
+
+    Raises:
+        httpx.LocalProtocolError: it is not as long as the headers say, or can't be read here.
+    """
+    try:
+        whole = request.content
+    except httpx.RequestNotRead:
+        if not isinstance(request.stream, httpx.AsyncByteStream):
+            raise httpx.LocalProtocolError("an asynchronous transport needs an asynchronous body") from None
+        if framing.length != 0:
+            return None
+        # With its head the request would be complete, whatever still came.
+        whole = await _nothing(aiter(request.stream))
+    if framing.length is not None and framing.length != len(whole):
+        raise httpx.LocalProtocolError(_TOO_LONG if len(whole) > framing.length else _TOO_SHORT)
+    return whole
+
+
+async def _nothing(pieces: AsyncIterator[bytes]) -> bytes:
+    try:
+        async for piece in pieces:
+            if piece:
+                return piece
+    finally:
+        await _close_pieces(pieces)
+    return b""
+
+
+async def send_request(
+    connection: ClientConnection, head: bytes, whole: bytes | None, framing: Framing, request: httpx.Request
+) -> None:
+    """Write a request; `whole` is its body if it is in memory.
+
+    Raises:
+        NothingSentError: not a byte of it has left, and its body was not touched.
+        httpx.LocalProtocolError: its body is not as long as its headers say; it has not left to its end.
+        httpx.ReadError, httpx.RemoteProtocolError: as it waited for the other side's word on the body.
+    """
+    if whole is not None and framing.length is not None and not framing.expects:
+        await connection.send(head + whole)
+        return
+    await connection.send(head)
+    if framing.expects and not await connection.wait_continue():
+        # It has answered without the body, which is never sent then: nothing else can follow on this one.
+        connection.broken = True
+        return
+    assert isinstance(request.stream, httpx.AsyncByteStream)
+    pieces = aiter(request.stream)
+    sent = 0
+    last = b""
+    try:
+        async for piece in pieces:
+            sent += len(piece)
+            if framing.length is None:
+                await connection.send(encode_chunk(piece))
+            elif sent > framing.length:
+                raise httpx.LocalProtocolError(_TOO_LONG)
+            elif sent < framing.length:
+                await connection.send(piece)
+            else:
+                # With this one the request is complete, and may take effect: so it must be the last.
+                last = last or piece
+            if connection.broken:
+                return
+    finally:
+        await _close_pieces(pieces)
+    if framing.length is None:
+        await connection.send(LAST_CHUNK)
+    elif sent < framing.length:
+        raise httpx.LocalProtocolError(_TOO_SHORT)
+    elif last:
+        await connection.send(last)
+
+
+async def _close_pieces(pieces: AsyncIterator[bytes]) -> None:
+    # A generator that was left in its middle would otherwise be finished by the garbage collector. Shielded,
+    # because it must be finished in a cancelled task too; with a deadline, because it is somebody else's.
+    finish = cast("Callable[[], Awaitable[None]] | None", getattr(pieces, "aclose", None))
+    if finish is not None:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
+            await finish()
 
 
 @final
@@ -192,7 +278,6 @@ class TrioTransport(httpx.AsyncBaseTransport):
 
 
 _Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
-_NO_TIMEOUTS: Final[Mapping[str, float | None]] = {}
 
 
 def _prepare(request: httpx.Request) -> tuple[bytes, Origin, Framing]:
@@ -219,3 +304,54 @@ def _reporter(trace: _Trace, request: httpx.Request) -> Report:
         await trace(event, {"request": request})
 
     return report
+
+
+@final
+class ResponseBody(httpx.AsyncByteStream):
+    """The pieces of a response's body as they come; its connection is free at the end, or when closed.
+
+    An iterator written out rather than a generator: one that is left half read holds nothing that the
+    garbage collector would have to finish.
+    """
+
+    def __init__(
+        self,
+        connection: ClientConnection,
+        settle: Callable[[ClientConnection], None],
+        read_seconds: float | None,
+    ) -> None:
+        self._connection: ClientConnection | None = connection
+        self._settle = settle
+        self._read_seconds = read_seconds
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        connection = self._connection
+        if connection is None:
+            raise StopAsyncIteration
+        reader = connection.reader
+        try:
+            while not reader.pieces and not reader.done:
+                with within(self._read_seconds, httpx.ReadTimeout):
+                    await connection.receive()
+        except BaseException:
+            self._end()
+            raise
+        if not reader.pieces:
+            self._end()
+            raise StopAsyncIteration
+        piece = b"".join(reader.pieces)
+        reader.pieces.clear()
+        return piece
+
+    async def aclose(self) -> None:
+        """Free the connection; close it if the body was not read to its end."""
+        self._end()
+        await trio.lowlevel.checkpoint()
+
+    def _end(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._settle(connection)

@@ -5,11 +5,10 @@ fault a refusal is), `delivery` (what waits in a lane), `uploads`, `typing`, `an
 `outbox`, the only ones with tasks. Everything is in memory: what must survive the process is written down by
 whoever calls `perform`, before and after.
 
-Broadcasts are such a caller: `announcement`, `window` and `course` decide, `broadcasts` has the tasks.
+Broadcasts are such a caller: `window` and `course` decide, `broadcasts` has the tasks.
 """
 
-from .announcement import Announcement
-from .broadcasts import Broadcasts, open_broadcasts
+from .broadcasts import Announcement, Broadcasts, open_broadcasts
 from .outbox import LaneOutbox, open_outbox
 from .rules import LaneReport, OutboxRules, OutboxStatistics
 

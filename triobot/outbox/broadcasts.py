@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, final
+from typing import Final, Literal, TypeAlias, final
 
 import attrs
 import trio
@@ -42,26 +43,86 @@ from ..jobs import (
     check_key,
 )
 from ..seams import Alarm, OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
-from ..wire.content import Descriptor, Media
+from ..values import decode_value, encode_value, register
+from ..wire import content, markup
+from ..wire.content import Content, Descriptor, Media
 from ..wire.ids import ChatId
-from ..wire.operations import Upload
-from .announcement import Announcement
+from ..wire.markup import InlineKeyboard
+from ..wire.operations import SendMessage, Upload
 from .course import PAGE, Course
-from .gone import Gone
 from .window import WindowRules
 
+OnDoubt: TypeAlias = Literal["count", "resend"]
+"""What becomes of a receiver whom the message may have reached: counted as unknown, or told again."""
+
+_RECORDED: Final = (
+    content.Image,
+    content.Video,
+    content.Audio,
+    content.Voice,
+    content.File,
+    content.Contact,
+    content.Location,
+    content.Descriptor,
+    markup.InlineKeyboard,
+    markup.CallbackButton,
+    markup.LinkButton,
+)
+
 _log: Final = logging.getLogger("triobot.outbox")
-
 AT_ONCE: Final = 4
-"""Broadcasts that run at a time; later ones wait, so that a hundred of them stay bounded."""
-
 PIECE: Final = 500
-"""Receivers that are written down at a time: a transaction that delays nobody's event by much."""
-
 _STOP_PATIENCE: Final = 2.0
 _FLUSH_DEADLINE: Final = 5.0
 _FULL_PAUSE: Final = 1.0
 _TOO_MANY: Final = 429
+
+
+def _register() -> None:
+    # Names that stay when a module moves; the same ones that other records use.
+    for cls in (*_RECORDED, Announcement):
+        register(cls, name=f"triobot.{cls.__name__}")
+
+
+@final
+@attrs.frozen
+class Announcement:
+    """What everybody is told. Media must have its descriptor: a file may be gone tomorrow."""
+
+    content: Content = attrs.field(repr=False)
+    keyboard: InlineKeyboard | None = attrs.field(default=None, repr=False)
+    on_unknown: OnDoubt = "count"
+
+    def to(self, chat_id: ChatId) -> SendMessage:
+        """The operation that tells one receiver.
+
+        Raises:
+            LocalProtocolError: the content can't be sent to anybody.
+        """
+        return SendMessage(chat_id, self.content, inline_keyboard=self.keyboard)
+
+    def dump(self) -> str:
+        """The text of it."""
+        _register()
+        return encode_value(self)
+
+    @classmethod
+    def load(cls, text: str) -> Announcement:
+        """What `dump` wrote.
+
+        Raises:
+            UnreadableRecordError: another version wrote it.
+        """
+        _register()
+        recorded = decode_value(text)
+        if not isinstance(recorded, Announcement):
+            raise UnreadableRecordError("this is no broadcast's content")
+        return recorded
+
+
+"""Broadcasts that run at a time; later ones wait, so that a hundred of them stay bounded."""
+
+"""Receivers that are written down at a time: a transaction that delays nobody's event by much."""
 
 
 @attrs.define(eq=False)
@@ -435,3 +496,26 @@ class Broadcasts:
 
 def _without(piece: Sequence[ChatId], forgotten: set[ChatId]) -> tuple[ChatId, ...]:
     return tuple(chat_id for chat_id in piece if chat_id not in forgotten)
+
+
+@final
+class Gone:
+    """The receivers who have left, in the order of the audience, as far as is known; each once."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store = store
+        self._key = key
+        self._after = 0
+        self._page = deque[Receiver]()
+
+    def __aiter__(self) -> Gone:
+        return self
+
+    async def __anext__(self) -> ChatId:
+        if not self._page:
+            found = await self._store.receivers(self._key, after=self._after, limit=PAGE, gone=True)
+            if not found:
+                raise StopAsyncIteration
+            self._page.extend(found)
+            self._after = found[-1].position
+        return self._page.popleft().chat_id
