@@ -256,6 +256,9 @@ class ListWorld:
     def all_came(self, before: int) -> bool:
         return all(number <= self.came for number, (at, _) in enumerate(self.people.events) if at <= before)
 
+    def comes_to(self, turn: int) -> None:
+        pass
+
     def start_soon(self, work: Callable[[], Awaitable[None]]) -> None:
         self._nursery.start_soon(work)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import trio
 
-from triobot import Bot, Chat
+from triobot import Bot, Chat, Otherwise
 from triobot.filters import command, text
 from triobot.testing import drive
 from triobot.testing.driving import DrivenWorld
@@ -304,3 +304,102 @@ async def test_an_event_that_a_block_gave_back_before(
 
     whose = {"by the conversation": "got b1", "by a block": "block b1", "by nobody": "other b1"}
     assert said == ["left", whose[taken], "other end"]
+
+
+@pytest.mark.parametrize("how", ["nothing", "crashes", "restarts"])
+@pytest.mark.parametrize("cut", ["in the step", "after it"])
+@pytest.mark.parametrize("then", ["drain", "blocks", "a wait"])
+async def test_a_turn_that_runs_once_more_finds_what_waited(
+    autojump_clock: object, then: str, cut: str, how: str
+) -> None:
+    """The outer block is opened first, and takes the first event; so it does when that turn is torn."""
+    bot, died = Bot(), trio.Event()
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        await chat.step(slow)
+        if not died.is_set():
+            await trio.sleep(LONG)  # the process dies in here
+        if then == "drain":
+            for event in chat.drain():
+                await chat.send(f"drained {getattr(event, 'content', None)}")
+        elif then == "a wait":
+            await chat.send(f"got {(await chat.receive(text('b2'))).content}")
+        else:
+            with chat.move_on_when(text()) as outer:
+                with chat.move_on_when(text()) as inner:
+                    await chat.ask("never")
+                await chat.send(f"never {inner.event}")
+            assert outer.event is not None
+            await chat.send(f"outer {outer.event.content}")
+        await chat.send("then")
+        await tell_all(chat)
+
+    async with drive(bot, replay_check=False) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.says("/go")
+        await sara.says("b1")
+        await sara.says("b2")
+        await world.waits(seconds=LONG / 2 if cut == "in the step" else LONG + LONG / 2)
+        died.set()
+        await happens(world, how, bot, ChatId(sara.chat_id))
+        await world.waits(seconds=3 * LONG)
+        await sara.says("end")
+        await world.waits(seconds=1)
+        assert bot.statistics().store.inbox == 0
+        said = [seen.text for seen in await sara.history() if seen.from_bot]
+
+    assert (
+        said
+        == {
+            "drain": ["drained b1", "drained b2", "then", "got end"],
+            "blocks": ["outer b1", "then", "got b2", "got end"],
+            "a wait": ["got b2", "then", "got b1", "got end"],
+        }[then]
+    )
+
+
+@pytest.mark.parametrize("how", ["nothing", "crashes", "restarts"])
+async def test_a_first_turn_that_runs_once_more_finds_what_waited_and_no_more(
+    autojump_clock: object, how: str
+) -> None:
+    """What came while it lasted comes after it: that ends the block that is opened last."""
+    bot, died = Bot(), trio.Event()
+
+    @bot.conversation(command("never"))
+    async def then(chat: Chat) -> None:
+        if not died.is_set():
+            await trio.sleep(LONG)  # the process dies in here
+        drained = [getattr(event, "content", None) for event in chat.drain()]
+        with chat.move_on_when(text()) as outer:
+            with chat.move_on_when(text()) as inner:
+                await chat.receive(command("never"))
+            assert inner.event is not None
+            inside = inner.event.content
+            await chat.receive(command("never"))
+        assert outer.event is not None
+        await chat.send(f"drained {drained}, inner {inside}, outer {outer.event.content}")
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        await chat.receive(text("on"), otherwise=Otherwise.KEEP)
+        await chat.continue_as(then)
+
+    async with drive(bot, replay_check=False) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        for word in ("/go", "a1", "on", "b2"):
+            await sara.says(word)
+            await world.waits(seconds=1)
+        died.set()
+        await happens(world, how, bot, ChatId(sara.chat_id))
+        await world.waits(seconds=2 * LONG)
+        for word in ("c3", "d4"):
+            await sara.says(word)
+            await world.waits(seconds=1)
+        said = [seen.text for seen in await sara.history() if seen.from_bot]
+
+    # Without a crash it goes on only now, and b2 waits already.
+    drained, first, second = ("['a1', 'b2']", "c3", "d4") if how == "nothing" else ("['a1']", "b2", "c3")
+    assert said == [f"drained {drained}, inner {first}, outer {second}"]

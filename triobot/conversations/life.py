@@ -109,6 +109,8 @@ class ChatLife:
         self._refusals = Refusals(house, chat_id, self.kept, services)
         self._born = services.clock.now()
         self._passed: set[int] = set()
+        self._shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
+        self._early: set[int] = set()
         self._typed_until: dict[SenderId | None, int] = {}
 
     @property
@@ -527,7 +529,8 @@ class ChatLife:
             self._made_room()
 
     def _opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
-        taker.opened = self._opened = self._opened + 1
+        self._opened += 1
+        taker.opened = conversation.seq, self._opened
         taker.since = conversation.journal.now()
 
     def _is_for(self, delivery: Delivery, conversation: Conversation) -> bool:
@@ -602,6 +605,40 @@ class ChatLife:
         else:
             self._act(self.decide_on(delivery), delivery)
 
+    # --- the mailbox of a conversation that comes back
+
+    def shows(self, conversation: Conversation, waiting: Sequence[tuple[Delivery, bool]]) -> None:
+        """What waited in its mailbox when the last process ended is there for the turn that was cut off.
+
+        For that turn runs again before anything is routed.
+
+        Args:
+            waiting: what waits for the chat, in its order; each with whether that was a group.
+        """
+        self._shown = conversation, waiting
+
+    def comes_to(self, conversation: Conversation, turn: int) -> None:
+        """A conversation begins a turn; what came before it, and would have been queued, is queued."""
+        if self._shown is None or self._shown[0] is not conversation:
+            return
+        for delivery, group in self._shown[1]:
+            known = delivery.seq in self._early or self.house.holds(delivery.seq)
+            if known or delivery.at >= turn or isinstance(delivery.event, Leave):
+                continue
+            self._group = self._group or group
+            with self.house.care.looking(delivery.seq):
+                queues = self._is_for(delivery, conversation) and self.decide_on(delivery) == Queue()
+            if queues and len(self.mailbox) < MAILBOX:
+                self._act(Queue(), delivery)
+                self._early.add(delivery.seq)
+
+    def shows_no_more(self) -> None:
+        """All that waits is routed from now on, but for what has been taken meanwhile."""
+        self._shown, early, self._early = None, self._early, set[int]()
+        for seq in early.difference(queued.seq for queued in self.mailbox):
+            self.house.hold(self, seq)
+        self.mailbox = [queued for queued in self.mailbox if queued.seq not in early]
+
     def _made_room(self) -> None:
         if self.behind and self._has_room():
             self.house.room(self)
@@ -648,6 +685,8 @@ class ChatLife:
         """A conversation is over: its successor starts, or what is left is routed again from the top."""
         if conversation.ending is None or self.house.cut:
             return
+        if self._shown is not None and self._shown[0] is conversation:
+            self.shows_no_more()
         owner, successor = conversation.owner, conversation.successor
         if conversation in self.places.asides:
             kept = [queued for queued in self.mailbox if conversation in self.places.kept_for(queued.event)]

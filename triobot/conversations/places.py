@@ -115,7 +115,7 @@ class Places:
         """The sender's own first, then the newest."""
         sender = None if event.sender is None else event.sender.id
 
-        def place(taker: W) -> tuple[bool, int, int]:
+        def place(taker: W) -> tuple[bool, int, tuple[int, int]]:
             return sender is not None and taker.owner == sender, taker.since, taker.opened
 
         return sorted(takers, key=place, reverse=True)

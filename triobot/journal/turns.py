@@ -140,6 +140,8 @@ class Turns:
     def begin(self, branch: Branch) -> None:
         """The coroutine itself or a child begins, with its first turn."""
         fresh = self._fresh and not self.branches
+        if self.replays_first_turn and not self.branches and self.history.exhausted:
+            self.world.comes_to(self.time)
         self.branches.add(branch)
         self._begin_turn(branch, branch.turn)
         if fresh:
@@ -405,6 +407,8 @@ class Turns:
             return False
         if chosen in self.stimuli:  # what is due was never among them
             self.stimuli.remove(chosen)
+        if self.revived is not None:
+            self.world.comes_to(chosen.stamp)
         take(self, chosen, now)
         return True
 

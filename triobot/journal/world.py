@@ -104,6 +104,10 @@ class World(Protocol):
         """
         ...
 
+    def comes_to(self, turn: int, /) -> None:
+        """A turn begins that another process may have begun, when what came first came at `turn`."""
+        ...
+
     def start_soon(self, work: Callable[[], Awaitable[None]], /) -> None:
         """Run this as a task that no cancellation of the conversation reaches; it ends by itself."""
         ...

@@ -103,14 +103,24 @@ class CatchingUp:
         # What the last ones of this chat left behind must be there to be read.
         await self._hall.wait_written()
         life.standing_up = True
-        await revive(self._services, self._table, life)
+        await revive(self._services, self._table, life, await self._waiting(life))
         life.standing_up = False
+        life.shows_no_more()
         await self._look_at_those_that_waited(life)
         life.loading = False
         if not self._hall.stopping:
             self.room(life)
             for there in life.places.all():
                 there.tick()
+
+    async def _waiting(self, life: ChatLife) -> Sequence[tuple[Delivery, bool]]:
+        """What waits to be routed; each with whether its chat was a group."""
+        found = list[tuple[Delivery, bool]]()
+        for row in await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE):
+            event = self._hall.known(stored_event(row))
+            if event is not None and not (self._is_the_ledgers(event) or self._hall.holds(row.seq)):
+                found.append((Delivery(row.seq, event, row.at), row.group))
+        return found
 
     async def _look_at_those_that_waited(self, life: ChatLife) -> None:
         """As if they came now: each finds its taker, and once there is no room, only those jump that can."""

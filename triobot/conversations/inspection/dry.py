@@ -103,6 +103,9 @@ class DryWorld:
     def all_came(self, before: int) -> bool:
         return True
 
+    def comes_to(self, turn: int) -> None:
+        """No mailbox."""
+
     def start_soon(self, work: Callable[[], Awaitable[None]]) -> None:
         self._start_soon(work)
 

@@ -355,6 +355,9 @@ class ConversationWorld:
     def all_came(self, before: int) -> bool:
         return self._house.all_came(self._there, before)
 
+    def comes_to(self, turn: int) -> None:
+        self._there.life.comes_to(self._there, turn)
+
     def start_soon(self, work: Callable[[], Awaitable[None]]) -> None:
         self._house.start_task(work)
 

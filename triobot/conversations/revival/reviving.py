@@ -45,10 +45,17 @@ HANGS: Final = 60.0
 """Seconds after which it is parked, if something is: what it waits for has come before, and doesn't now."""
 
 
-async def revive(services: Services, table: Table, life: ChatLife) -> None:
-    """Bring back whatever is stored of a chat's conversations."""
+async def revive(
+    services: Services, table: Table, life: ChatLife, waiting: Sequence[tuple[Delivery, bool]]
+) -> None:
+    """Bring back whatever is stored of a chat's conversations.
+
+    Args:
+        waiting: what waits for the chat; each with whether that was a group.
+    """
     store, care = services.store, life.house.care
-    rows = await store.conversations(life.chat_id)
+    # Whose mailbox holds what waits comes last: then it is known what the others have of that.
+    rows = sorted(await store.conversations(life.chat_id), key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
         life.recall_told(await store.data(life.chat_id))
     for row in rows:
@@ -81,6 +88,8 @@ async def revive(services: Services, table: Table, life: ChatLife) -> None:
         )
         await _follow(there, stored)
         _place(life, there)
+        if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
+            life.shows(there, waiting)
         life.house.count("revived")
         life.house.start(there)
         await _stand(there)

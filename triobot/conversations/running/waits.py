@@ -96,7 +96,8 @@ class Wait:
         token: what its buttons carry; empty without buttons.
         also: what a question takes besides its own buttons, as any wait does.
         since: the time of the turn in which it opened, which a revival doesn't change: the newest goes first.
-        opened: grows with each opening in the chat; of those of one time the last goes first.
+        opened: its conversation's number, and one that grows with each opening in the chat; of those of one
+            time that of the youngest conversation goes first, and of these the last, after a restart, too.
         owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
         parked_as: the operation in which its task waits for nothing else; None before.
         given: told when it is given something while it is parked.
@@ -110,7 +111,7 @@ class Wait:
     question: bool = False
     token: str = attrs.field(default="", repr=False)
     also: Callable[[Event, Setting], object | None] | None = attrs.field(default=None, repr=False)
-    opened: int = 0
+    opened: tuple[int, int] = (0, 0)
     since: int = attrs.field(default=0, kw_only=True)
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     parked_as: OperationId | None = attrs.field(default=None, init=False)
@@ -161,7 +162,7 @@ class Watch:
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
     name: str
     end: Callable[[Taken], None] = attrs.field(repr=False)
-    opened: int = 0
+    opened: tuple[int, int] = (0, 0)
     since: int = attrs.field(default=0, kw_only=True)
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     scope: OperationId = attrs.field(default=OperationId(""), init=False)
