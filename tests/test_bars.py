@@ -22,8 +22,8 @@ from tests.bars.sources import (
 from tests.bars.table import MOST
 from tests.bars.ways import TITLES
 
-# One event of a few hundred: a start of the profile and open connections weigh more, and it takes a second.
-EVENTS = 512
+# Enough for connections that are opened not to weigh, and few enough for seconds.
+EVENTS = 1_024
 # A run sees in addition what is due by the clock meanwhile, so the least of several is the count.
 RUNS = 3
 

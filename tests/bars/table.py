@@ -9,21 +9,23 @@ from __future__ import annotations
 from typing import Final
 
 MOST: Final = {
-    # Modules of the package, and their lines without docstrings, comments and what is blank.
-    "modules": 380,
-    "code lines": 41_000,
+    # Modules of the package, and their lines without docstrings, comments and what is blank. `engine` stands
+    # beside `journal`, whose place it takes: about 2,200 lines, and eleven of the names below, go with that.
+    "modules": 368,
+    "code lines": 42_000,
     # What the bot enters from the request to the settled write. See `ways`.
-    "modules that an answer enters": 106,
-    "classes that an answer enters": 79,
-    "modules that an answer after a restart enters, up to a charge": 140,
-    "classes that an answer after a restart enters, up to a charge": 99,
-    # In the loop's thread, Trio's and C's included. They vary by less than one in a hundred. See `calls`.
-    "calls of an echo": 1_700,
-    "calls of a turn of `ask`": 2_230,
+    "modules that an answer enters": 104,
+    "classes that an answer enters": 77,
+    "modules that an answer after a restart enters, up to a charge": 137,
+    "classes that an answer after a restart enters, up to a charge": 98,
+    # In the loop's thread, Trio's and C's included. They vary by less than one in a hundred, and connections
+    # that are opened add nine where a thousand events are counted, as the test does. See `calls`.
+    "calls of an echo": 1_720,
+    "calls of a turn of `ask`": 2_240,
     # Files that reach one another by imports, those under TYPE_CHECKING included.
     "files in import circles": 51,
     # Names that mean several classes; a leading underscore makes no other name.
-    "class names used twice": 51,
+    "class names used twice": 62,
     # Of the functions' docstrings, how many in a hundred. See `verbs`.
-    "docstrings that begin with no verb, %": 60,
+    "docstrings that begin with no verb, %": 57,
 }
