@@ -4,6 +4,10 @@ The platform repeats what it got no answer to, and users say the same thing twic
 repetition only if the earlier one's 200 was not fully written, so that this must be known. The store notes
 it at once, in a way that outlives the process; what outlives the machine is written behind, in batches, since
 nobody waits for it, and `settle` closes the one gap that this leaves.
+
+A kill may come between an answer and its note, whichever is first. With the note in front, the platform would
+repeat an event that counts as answered, and its word would be handled twice, each time. With the note behind,
+only a user who says the same again within the minute is taken for the platform.
 """
 
 from __future__ import annotations
