@@ -103,6 +103,33 @@ async def test_who_pays_after_an_outage_is_served_at_once(autojump_clock: MockCl
             assert await ticket.wait_decided() == PaymentNotice("paid", captured=PRICE)
 
 
+async def test_who_pays_does_not_wait_for_the_old_button_to_go(autojump_clock: MockClock) -> None:
+    """An edit may be answered late or never: it is done again behind what can't wait, and hasn't failed."""
+    async with open_till() as till:
+        till.aside = settles
+        ticket = await till.charges()
+
+        def fault(operation: Any) -> str | None:
+            if isinstance(operation, VerifyPayment | InquirePayment):
+                raise LOST
+            return "hangs" if isinstance(operation, EditMessage) else None
+
+        till.line.fault = fault
+        event = till.pays()
+        await till.ends(ticket, "given_up")
+        await trio.sleep(1)
+        assert till.line.asked[-1] == "editMessage"
+        till.line.fault = lambda operation: None
+        await till.posts(event)
+        with trio.fail_after(5):
+            while not till.delivered:
+                await trio.sleep(0.1)
+        await trio.sleep(1)
+        assert await till.state(ticket.id) == "settled"
+        assert (await till.facts(ticket.id)).count("removed") == 1
+        assert "remove_failed" not in await till.facts(ticket.id)
+
+
 async def test_a_decline_is_confirmed_first(autojump_clock: MockClock) -> None:
     """Verify and inquiry agree, then the conversation is told."""
     async with open_till() as till:

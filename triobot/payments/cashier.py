@@ -27,7 +27,7 @@ from .books import Books
 from .callbacks import Callbacks
 from .desk import Desk
 from .entry import CAPTURED, UNPAID, Entry, State, Taker
-from .examiner import work_on
+from .examiner import next_step, work_on
 from .facts import WINDOW, Answer, Fact, Plain, SetForward
 from .later import claiming, moving, opening
 from .ledger import Moved
@@ -132,6 +132,7 @@ class Cashier:
         self._callbacks = Callbacks(desk, store, self.books.counts)
         self._tickets: dict[RefId, OpenTicket] = {}
         self._busy: set[RefId] = set()
+        self._removing: dict[RefId, trio.CancelScope] = {}
         self._captured: set[RefId] = set()
         self._asking = trio.CapacityLimiter(self._budget.parallel)
         self._poke = trio.Event()
@@ -461,6 +462,8 @@ class Cashier:
             self._recall(moved.entry.chat_id)
         for kind in moved.alarms:
             self._noted(alarm_of(kind, moved.entry))
+        if moved.entry.id in self._removing and next_step(moved.entry, self._clock.now()) != "remove":
+            self._removing[moved.entry.id].cancel()
         self._poke.set()
 
     async def _commit_at_last(self, *writes: Write) -> None:
@@ -479,10 +482,15 @@ class Cashier:
         async with self._asking:
             return await asking.ask(self._outbox, entry, to)
 
-    async def remove(self, entry: Entry) -> bool:
-        """Take the button away from the user's screen."""
-        async with self._asking:
-            return await asking.remove_button(self._outbox, entry)
+    async def remove(self, entry: Entry) -> bool | None:
+        """Take the button away from the user's screen; whoever has paid doesn't wait for that."""
+        with trio.CancelScope() as self._removing[entry.id]:
+            try:
+                async with self._asking:
+                    return await asking.remove_button(self._outbox, entry)
+            finally:
+                del self._removing[entry.id]
+        return None
 
     async def deliver(self, entry: Entry) -> bool:
         """Hand captured money to the aside for its item."""

@@ -25,8 +25,11 @@ class Hands(Protocol):
         """Ask the platform; no failure is raised, an answer that can't be read is "unknown"."""
         ...
 
-    async def remove(self, entry: Entry, /) -> bool:
-        """Take the button away from the user's screen; False if that failed."""
+    async def remove(self, entry: Entry, /) -> bool | None:
+        """Take the button away from the user's screen.
+
+        Returns: False if that failed; None if something about the payment came that can't wait for it.
+        """
         ...
 
     async def deliver(self, entry: Entry, /) -> bool:
@@ -75,7 +78,8 @@ async def work_on(id_: RefId, books: Books, hands: Hands, now: Callable[[], int]
                 await books.move(id_, await hands.ask(entry, "inquire"))
             case "remove":
                 gone = await hands.remove(entry)
-                await books.move(id_, Plain("removed" if gone else "remove_failed"))
+                if gone is not None:
+                    await books.move(id_, Plain("removed" if gone else "remove_failed"))
             case "deliver":
                 if not entry.wanted or not await hands.deliver(entry):
                     await books.move(id_, Plain("no_handler"), may_fail=True)
