@@ -6,7 +6,8 @@ connection of its own, the others over four that are kept open, as a platform's 
 time from when an event was due until its 200. What has none after ten seconds, or gets another answer, has
 failed; a sender whose kept connection was closed before it wrote opens another one, and that is no failure.
 
-The same bot runs on triobot's own listener and under hypercorn, each also behind nginx.
+The same bot runs on triobot's own listener and under hypercorn, each also behind nginx; and behind a strict
+nginx, which knows the webhook's path and closes the connection of whoever asks for another one.
 """
 
 from __future__ import annotations
@@ -73,10 +74,15 @@ http {{
   scgi_temp_path {folder}/scgi;
   server {{
     listen 127.0.0.1:{port} backlog=4096;
-    location / {{ proxy_pass http://127.0.0.1:{behind}; }}
+    {locations}
   }}
 }}
 """
+_LOCATIONS: Final = {
+    "nginx": "location / {{ proxy_pass http://127.0.0.1:{behind}; }}",
+    "strict nginx": "location = /{secret} {{ proxy_pass http://127.0.0.1:{behind}; }} "
+    "location / {{ return 444; }}",
+}
 
 
 @attrs.define
@@ -200,10 +206,12 @@ async def _system(
         if proxy:
             front = free_port()
             config = folder / "nginx.conf"
-            config.write_text(_NGINX.format(folder=folder, port=front, behind=port))
+            locations = _LOCATIONS[proxy].format(behind=port, secret=SECRET)
+            config.write_text(_NGINX.format(folder=folder, port=front, locations=locations))
             program = shutil.which("nginx") or "/usr/sbin/nginx"
             stack.enter_context(_process([program, "-c", str(config), "-p", str(folder)]))
-        await _until_ready(front)
+        await _until_ready(port)
+        await _until_open(front)
         yield pid, front
 
 
@@ -219,11 +227,21 @@ async def _until_ready(port: int) -> None:
             await trio.sleep(0.1)
 
 
+async def _until_open(port: int) -> None:
+    with trio.fail_after(60):
+        while True:
+            with contextlib.suppress(OSError):
+                async with await trio.open_tcp_stream("127.0.0.1", port):
+                    return
+            await trio.sleep(0.1)
+
+
 def servers() -> tuple[str, ...]:
     """What can be measured here."""
     own = ("triobot", "hypercorn")
     there = shutil.which("nginx") or Path("/usr/sbin/nginx").exists()
-    return (*own, *(f"{name}, behind nginx" for name in own)) if there else own
+    behind = *(f"{name}, behind nginx" for name in own), "triobot, behind strict nginx"
+    return (*own, *behind) if there else own
 
 
 async def measure(
