@@ -71,10 +71,10 @@ def test_the_code_is_python(page: Path) -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_the_code_runs(folder: Path, name: str) -> None:
     module = imported(folder, name)
-    bot = module.bot
-    assert isinstance(bot, Bot)
+    if "from triobot.engine import" not in MODULES[name]:  # which knows no bots
+        assert isinstance(module.bot, Bot)
     if "@bot." in MODULES[name] and "@bot.on_alarm" not in MODULES[name]:
-        table_of(bot)
+        table_of(module.bot)
     for test in [test for name, test in vars(module).items() if name.startswith("test_")]:
         run(test)
 
