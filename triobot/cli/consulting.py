@@ -68,13 +68,23 @@ def consult(settings: Settings, request: Request) -> list[Told]:
     """
     import trio
 
+    return trio.run(gather, partial(ask_bot, settings), request)
+
+
+async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Request) -> list[Told]:
+    """The lines of an answer.
+
+    Raises: as `consult`.
+    """
+    import trio
+
     answer: list[Told] = []
 
     async def tell(fields: Told) -> None:
         await trio.lowlevel.checkpoint()
         answer.append(fields)
 
-    trio.run(ask_bot, settings, request, tell)
+    await ask(request, tell)
     return answer
 
 

@@ -28,6 +28,7 @@ from ..conversations.data.slots import Key, declared_keys
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..journal.faults import leaves
+from .consulting import gather, open_desk
 from .terminal import drawn, harmless
 
 if TYPE_CHECKING:
@@ -150,10 +151,8 @@ async def check(
         sample: look at so many conversations only.
         processes: that run journals; by default as many as there are processors, if that is worth while.
     """
-    from .consulting import open_desk
-
     async with open_desk(settings) as ask:
-        total = cast("int", (await _answer(ask, _status()))[0]["conversations"])
+        total = cast("int", (await gather(ask, _status()))[0]["conversations"])
         report = Report(total)
         due = total if sample is None else min(sample, total)
         several = processes or (min(os.cpu_count() or 1, MOST) if due > FEW else 1)
@@ -207,7 +206,7 @@ async def _sampled(ask: Ask, sample: int) -> Journals:
             if not found[route]:
                 del found[route]
             try:
-                lines = await _answer(ask, ShowJournal(ConversationId(id)))
+                lines = await gather(ask, ShowJournal(ConversationId(id)))
             except ConfigError:
                 continue  # it has ended meanwhile
             sample -= 1
@@ -219,21 +218,10 @@ async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Told]:
 
     after: int | None = 0
     while after is not None:
-        *told, end = await _answer(ask, ReadJournals(after, whole=whole))
+        *told, end = await gather(ask, ReadJournals(after, whole=whole))
         for one in told:
             yield one
         after = cast("int | None", end["after"])
-
-
-async def _answer(ask: Ask, request: Request) -> list[Told]:
-    answer: list[Told] = []
-
-    async def tell(fields: Told) -> None:
-        await trio.lowlevel.checkpoint()
-        answer.append(fields)
-
-    await ask(request, tell)
-    return answer
 
 
 # --- what chats keep
@@ -250,7 +238,7 @@ async def _check_values(ask: Ask) -> bool:
         examples: dict[str, int] = {}
         after: int | None = None
         while True:
-            *told, end = await _answer(ask, ReadKept(key.name, after))
+            *told, end = await gather(ask, ReadKept(key.name, after))
             for one in told:
                 values += 1
                 because = _why_unreadable(key, str(one["value"]))

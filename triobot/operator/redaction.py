@@ -17,7 +17,8 @@ from typing import Final, TypeAlias, cast
 from ..values import TAGS
 from .requests import Told
 
-_Node: TypeAlias = "bool | int | float | str | list[_Node] | dict[str, _Node] | None"
+Node: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"
+"""A recorded value, as JSON."""
 
 # Of a journal's own records: what tells the order of things, and nothing of what was in them.
 # By their full names: an author's module may be called `journal`, too.
@@ -48,13 +49,13 @@ def _redacted_field(name: str, value: object) -> object:
     if name in {"record", "last_record", "intent", "result"}:
         return None if value is None else redacted_text(str(value))
     if name in _ROW_LOSES:
-        return _blank(cast("_Node", value))
+        return _blank(cast("Node", value))
     return value
 
 
 def redacted_text(text: str) -> str:
     """A record without content; what is no record becomes its length."""
-    match _parsed(text):
+    match parsed(text):
         case [int() as values, [int() as journals, record]] if _is_record(record):
             return json.dumps([values, [journals, _record(record)]], separators=(",", ":"))
         case _:
@@ -71,18 +72,19 @@ def summary(text: str) -> str:
     return " ".join([name, *(str(word) for word in words if isinstance(word, str | int))])
 
 
-def read_record(text: str) -> tuple[str, dict[str, _Node]] | None:
+def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
     """The class and the fields of a record: ``[1,[1,{"class":["journal.Done",{...}]}]]``."""
-    match _parsed(text):
+    match parsed(text):
         case [int(), [int(), {"class": [str(name), dict(fields)]}]] if name in _RECORDS:
             return name.removeprefix("journal."), fields
         case _:
             return None
 
 
-def _parsed(text: str) -> _Node:
+def parsed(text: str) -> Node:
+    """What a recorded value is as JSON; None of what is none."""
     try:
-        return cast("_Node", json.loads(text))
+        return cast("Node", json.loads(text))
     except (ValueError, RecursionError):
         return None
 
@@ -90,7 +92,7 @@ def _parsed(text: str) -> _Node:
 # --- a record, whose fields are known
 
 
-def _is_record(node: _Node) -> bool:
+def _is_record(node: Node) -> bool:
     match node:
         case {"class": [str(name), dict()]}:
             return name in _RECORDS
@@ -98,7 +100,7 @@ def _is_record(node: _Node) -> bool:
             return False
 
 
-def _record(node: _Node) -> _Node:
+def _record(node: Node) -> Node:
     match node:
         case {"class": [str(name), dict(fields)]} if name in _RECORDS:
             return {"class": [name, {key: _own(key, part) for key, part in fields.items()}]}
@@ -106,7 +108,7 @@ def _record(node: _Node) -> _Node:
             return _blank(node)
 
 
-def _own(key: str, part: _Node) -> _Node:
+def _own(key: str, part: Node) -> Node:
     if isinstance(part, str if key in _KEPT_WORDS else int) and key in _KEPT_WORDS | _KEPT_NUMBERS:
         return part
     if key in _VALUES and isinstance(part, str):
@@ -120,7 +122,7 @@ def _own(key: str, part: _Node) -> _Node:
             return _blank(part)
 
 
-def _kept(text: _Node) -> _Node:
+def _kept(text: Node) -> Node:
     return _value_text(text) if isinstance(text, str) else _blank(text)
 
 
@@ -128,14 +130,14 @@ def _kept(text: _Node) -> _Node:
 
 
 def _value_text(text: str) -> str:
-    match _parsed(text):
+    match parsed(text):
         case [int() as version, node]:
             return json.dumps([version, _value(node)], separators=(",", ":"))
         case _:
             return _length(text)
 
 
-def _value(node: _Node) -> _Node:
+def _value(node: Node) -> Node:
     match node:
         case list():
             return [_value(part) for part in node]
@@ -147,7 +149,7 @@ def _value(node: _Node) -> _Node:
             return _blank(node)
 
 
-def _parts(tag: str, parts: _Node) -> _Node:
+def _parts(tag: str, parts: Node) -> Node:
     match parts:
         case [str(name), *rest] if tag in _CLASSES:
             # The name of the class stays, and which member of an Enum goes.
@@ -158,7 +160,7 @@ def _parts(tag: str, parts: _Node) -> _Node:
             return _value(parts)
 
 
-def _blank(node: _Node) -> _Node:
+def _blank(node: Node) -> Node:
     match node:
         case str():
             return _length(node)

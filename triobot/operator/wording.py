@@ -5,13 +5,10 @@ The opposite of `redaction`: what people wrote stays. Values look as an author w
 
 from __future__ import annotations
 
-import json
-from typing import Final, TypeAlias, cast
+from typing import Final
 
-from .redaction import read_record
+from .redaction import Node, parsed, read_record
 from .requests import Told
-
-_Node: TypeAlias = "bool | int | float | str | list[_Node] | dict[str, _Node] | None"
 
 LONGEST: Final = 400
 # A wait's value brings its event, and where that was in the inbox; only as what it was taken is of interest.
@@ -53,7 +50,7 @@ def record_in_words(text: str) -> dict[str, object]:
     return shown
 
 
-def _failed(fields: dict[str, _Node]) -> bool:
+def _failed(fields: dict[str, Node]) -> bool:
     match fields.get("outcome"):
         case {"class": ["journal.Failed", _]}:
             return True
@@ -61,7 +58,7 @@ def _failed(fields: dict[str, _Node]) -> bool:
             return fields.get("failure") is not None
 
 
-def _value_of(what: str, fields: dict[str, _Node]) -> str | None:
+def _value_of(what: str, fields: dict[str, Node]) -> str | None:
     match fields.get("outcome"):
         case {"class": ["journal.Value" | "journal.Failed", {"text": str(text)}]}:
             return _taken(text) if fields.get("kind") == "receive" else in_python(text)
@@ -78,7 +75,7 @@ def _value_of(what: str, fields: dict[str, _Node]) -> str | None:
 
 
 def _began_with(text: str) -> str | None:
-    match _parsed(text):
+    match parsed(text):
         case [_, {"dict": [list(keys), list(values)]}] if "value" in keys:
             return _shown(values[keys.index("value")])
         case _:
@@ -86,7 +83,7 @@ def _began_with(text: str) -> str | None:
 
 
 def _taken(text: str) -> str:
-    match _parsed(text):
+    match parsed(text):
         case [_, {"tuple": [*parts]}] if len(parts) == _OF_A_WAIT:
             match parts[-1]:
                 case {"tuple": [only]}:
@@ -99,21 +96,14 @@ def _taken(text: str) -> str:
 
 def in_python(text: str) -> str:
     """A recorded value, as Python would show it; what is none is shown as it is."""
-    match _parsed(text):
+    match parsed(text):
         case [_, node]:
             return _shown(node)
         case _:
             return text
 
 
-def _parsed(text: str) -> _Node:
-    try:
-        return cast("_Node", json.loads(text))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _shown(node: _Node) -> str:
+def _shown(node: Node) -> str:
     match node:
         case {"class": [str(name), dict(fields)]}:
             hidden = _ENVELOPE if name.startswith("triobot.") else frozenset[str]()
