@@ -1,4 +1,4 @@
-"""Random programs, killed at their actions and given their machine at their places.
+"""Random programs, killed at their actions, their commits failed, given their machine at their places.
 
     python -m tests.engine.fuzz MODE --seeds N --first F
 
@@ -120,7 +120,8 @@ def check(
     for point in points:
         more = [point + r.randint(1, 12) * n for n in (1, 2)] if r.random() < 0.3 else []
         chance = 0.15 if mode in ("both", "race") else 0.0
-        got = lives(program, plan(kills=[point, *more], chance=chance))
+        fails = [r.randint(1, 12)] if r.random() < 0.3 else []
+        got = lives(program, plan(kills=[point, *more], fails=fails, chance=chance))
         COVERED.update(runs=1, crashes=got.disk.crashes, repeats=got.disk.repeats)
         wrong = got.problem()
         if wrong is None and got.disk.repeats > got.disk.crashes:
@@ -128,7 +129,7 @@ def check(
         if wrong is None and mode != "race":
             wrong = _compared(program, plan, calm, got)
         if wrong is not None:
-            return f"killed at {sorted(got.plan.kills)}: {wrong}"
+            return f"killed at {sorted(got.plan.kills)}, commits {sorted(fails)} failed: {wrong}"
     return None
 
 

@@ -47,7 +47,7 @@ class DeadError(BaseException):
 
 
 class Plan:
-    """What happens to one program: its events, its kills, its promotions."""
+    """What happens to one program: its events, its kills, its commits that fail, its promotions."""
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class Plan:
         race: bool = False,
         instant: bool = False,
         kills: Iterable[int] = (),
+        fails: Iterable[int] = (),
         promote: Iterable[int] = (),
         promote_all: bool = False,
         chance: float = 0.0,
@@ -69,12 +70,13 @@ class Plan:
         self.race = race
         self.instant = instant
         self.kills = set(kills)
+        self.fails = set(fails)
         self.promote = set(promote)
         self.promote_all = promote_all
         self.chance = chance
         self.down = down
         self.behind = behind
-        self.actions = self.places = 0
+        self.actions = self.places = self.commits = 0
         self.machine = False
         early = random.Random(f"early {seed}")
         self.early = [early.random() < 0.5 for _ in events]
@@ -181,10 +183,17 @@ class ListHost(Host):
 
     async def flush(self) -> None:
         self.action()
+        self.plan.commits += 1
         many, finished = len(self.pending), set(self._finished)
         if self.race:
             await trio.sleep(3)
         self.place()
+        if self.plan.commits in self.plan.fails and not self.dead:
+            # Memory is ahead of the disk: all that had something in it is revived from there.
+            COVERED["failed commits"] += 1
+            self.dead = True
+            self.run.evict()
+            raise OSError("the disk is full")
         for _ in range(min(many, len(self.pending))):
             if self.dead:
                 break
@@ -299,7 +308,7 @@ class ListHost(Host):
             if self.pending:
                 try:
                     await self.flush()
-                except DeadError:
+                except (DeadError, OSError):
                     return
 
 
@@ -396,7 +405,7 @@ async def _process(
         if limit.cancelled_caught:
             end = "hang"
         if not host.dead and not isinstance(end, Evicted | Stuck | str):
-            with suppress(DeadError):
+            with suppress(DeadError, OSError):
                 await host.flush()
         nursery.cancel_scope.cancel()
     return end, host, code.log

@@ -1,8 +1,8 @@
 """Durable coroutines on Trio: code whose progress is a journal.
 
-It knows no chats, stores or platforms. A `Host` keeps the records and brings the events; a `Run` is the code,
-run over its journal and then on. Read `records` first, then `run`, `core` and `machine`; `docs/engine.md` says
-what is recorded and how it replays.
+It knows no chats, stores or platforms. A `Host` keeps the records and brings the events; a `Run` is the
+code, run over its journal and then on. Read `records` first, then `run`, `core` and `machine`;
+`docs/engine.md` says what is recorded and how it replays.
 """
 
 from .codec import JSON as JSON
