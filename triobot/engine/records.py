@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias, final
+from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
 from ..errors import UnreadableRecordError
 
@@ -107,6 +107,9 @@ _chunks: Final[Callable[[object, int], Iterable[str]]] = (
 )
 
 
+_scan: Final[Callable[[str, int], tuple[Any, int]]] = cast("Any", json.JSONDecoder()).scan_once
+
+
 def encode(value: Node) -> str:
     """Write a node as JSON in ASCII."""
     return "".join(_chunks(value, 0))
@@ -123,10 +126,10 @@ def decode_record(line: str) -> Record:
         UnreadableRecordError: the line is no record.
     """
     try:
-        record: object = json.loads(line)
-    except (ValueError, RecursionError):
+        record, end = _scan(line, 0)
+    except (ValueError, RecursionError, StopIteration):
         raise UnreadableRecordError("this is no record of a journal") from None
-    if not isinstance(record, list):
+    if type(record) is not list or end != len(line):
         raise UnreadableRecordError("this is no record of a journal")
     return record  # pyright: ignore[reportUnknownVariableType]
 
