@@ -11,7 +11,7 @@ from typing import Final
 MOST: Final = {
     # Modules of the package, and their lines without docstrings, comments and what is blank. `engine` stands
     # beside `journal`, whose place it takes: about 2,200 lines, and eleven of the names below, go with that.
-    "modules": 368,
+    "modules": 360,
     "code lines": 42_000,
     # What the bot enters from the request to the settled write. See `ways`.
     "modules that an answer enters": 104,
