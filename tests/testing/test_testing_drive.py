@@ -202,6 +202,23 @@ async def test_an_event_that_was_accepted_survives_a_crash(autojump_clock: objec
         await world.restarts()
 
 
+@pytest.mark.parametrize("turns", range(0, 200, 20))
+async def test_an_event_that_meets_the_end_of_a_stop_is_posted_again(
+    autojump_clock: object, turns: int
+) -> None:
+    async with drive(greeting(), replay_check="here") as world:
+        world.faults.add(Fault(operation="sendMessage", latency=3))
+        people = [world.user(f"Ali {number}") for number in range(20)]
+        async with trio.open_nursery() as nursery:
+            for ali in people:
+                nursery.start_soon(ali.joins)
+            for _ in range(turns):
+                await trio.lowlevel.checkpoint()
+            await world.restarts()
+        for ali in people:
+            await ali.sees("Your name?", within=120)
+
+
 async def test_a_real_clock_is_refused() -> None:
     with pytest.raises(ConfigError, match="autojump_clock"):
         async with drive(greeting()):

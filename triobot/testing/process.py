@@ -107,7 +107,10 @@ class BotProcess:
             await trio.lowlevel.checkpoint()
             return None
         mortal, inbox = self._mortal, self._intake.inbox
-        outcome = await inbox.accept(body.content_type, body.data)
+        try:
+            outcome = await inbox.accept(body.content_type, body.data)
+        except trio.ClosedResourceError:
+            return None  # it came at the very end of a stop
         if mortal.dead:
             return None
         match outcome:
