@@ -48,9 +48,9 @@ class Host:
         raise NotImplementedError
 
     def rests(self, wake: int | None) -> None:
-        """Note that the run waits; call `Run.tick` once `now` is `wake`, unless this is called again before.
+        """Note that the run waits: call `Run.tick` once `now` is `wake`, unless this is called again before.
 
-        `Run.quiescent` tells whether an effect is under way meanwhile.
+        `Run.quiescent` tells whether an effect is under way meanwhile. Call nothing of the run from within.
         """
 
     def read(self, key: str) -> Node | Absent:
