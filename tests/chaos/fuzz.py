@@ -138,6 +138,8 @@ class Deaths:
         self.writes += not mortal.dead
         self.since += not mortal.dead
         kill = self._at.pop(0) if now else None
+        if kill is not None and not kill.stops:
+            self.kills += 1  # here: it may die in the middle of a stop
         if kill is not None and not (kill.durable or kill.stops):
             mortal.die()
         yield
@@ -175,11 +177,8 @@ class Deaths:
         while True:
             await self._died.wait()
             self._died = trio.Event()
-            if self._stops:
-                self.since = 0
-                await world.restarts()
-            else:
-                await self.kill(world)
+            self.since = 0
+            await (world.restarts() if self._stops else world.crashes())
 
     async def kill(self, world: DrivenWorld) -> None:
         self.kills += 1
