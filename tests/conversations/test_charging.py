@@ -29,8 +29,7 @@ from triobot.errors import (
 )
 from triobot.money import Charge, MovePayment
 from triobot.payments import cashier
-from triobot.payments.facts import Answer, Plain
-from triobot.payments.references import new_ref_id
+from triobot.payments.facts import Answer, Plain, new_ref_id
 from triobot.seams import OnUnknown, Urgency, Write
 from triobot.wire.ids import ChatId, RefId, as_ref_id
 from triobot.wire.markup import LinkButton, PayButton

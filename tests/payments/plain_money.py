@@ -27,7 +27,7 @@ from triobot.money import (
     RaiseAlarm,
 )
 from triobot.seams import PlainWrite, Write
-from triobot.store.moves import decided
+from triobot.store.admission import decided
 from triobot.store.payment_rows import DAY
 from triobot.wire.ids import ChatId, InvoiceId, RefId
 

@@ -26,7 +26,7 @@ from triobot.emulator.people import User
 from triobot.money import RaiseAlarm
 from triobot.payments import examiner
 from triobot.payments.books import Books, Planned
-from triobot.payments.desk import Desk
+from triobot.payments.callbacks import Desk
 from triobot.payments.entry import Entry
 from triobot.payments.facts import Answer, Fact, Plain, SendOk
 from triobot.payments.later import moving

@@ -1,4 +1,8 @@
-"""Callbacks on their way from the inbox to the desk: at once, side by side, and a bounded number at a time.
+"""Callbacks on their way from the inbox into the ledger: at once, side by side, a bounded number at a time.
+
+Each is a hint about one payment. It is never deduplicated (a failure's callback and a success's are the same
+bytes), never believed, and never verified for a payment that isn't ours. An invoice whose creation answer was
+lost is found by its chat and by the amount that the platform names under the unknown id.
 
 Each stays in the inbox until the transaction that takes it. Of what comes while too many are in hand only the
 place is noted: it is read from the inbox again once there is room.
@@ -7,25 +11,126 @@ place is noted: it is read from the inbox again once there is room.
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import Final, TypeAlias, final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeAlias, final
 
 import trio
 
-from ..errors import ProtocolError
-from ..seams import Consume, Store
+from ..alarm_kinds import text_of
+from ..errors import ProtocolError, StaleRowError
+from ..money import PaymentRows, RaiseAlarm
+from ..seams import Consume, Store, Write
 from ..wire.decode import decode_event
 from ..wire.events import InvoiceCallback, PayCallback
-from .desk import Desk
+from ..wire.ids import ChatId, InvoiceId, RefId
+from .books import Books, Commit
+from .entry import Entry, State
+from .facts import Adopted, Answer, Hint
+from .records import SHARED, entry_of
+
+_WITHOUT_ID: Final[tuple[State, ...]] = ("sending", "unsure", "check", "closing", "lapsed")
+_CANDIDATES: Final = 200
+IN_HAND: Final = 1_024
+AGAIN: Final = (2.0, 10.0, 60.0, *(300.0 for _ in range(15)))
+_PAGE: Final = 200
+
+
+class LookUp(Protocol):
+    """Ask the platform about an invoice that may be ours; capture nothing."""
+
+    def __call__(self, chat_id: ChatId, invoice_id: InvoiceId, /) -> Awaitable[Answer]: ...
+
+
+@final
+class Desk:
+    """Takes callbacks.
+
+    Args:
+        look_up: an inquiry about an invoice that isn't in the books.
+    """
+
+    def __init__(
+        self, books: Books, rows: PaymentRows, commit: Commit, look_up: LookUp, now: Callable[[], int]
+    ) -> None:
+        self._books = books
+        self._rows = rows
+        self._commit = commit
+        self._look_up = look_up
+        self._now = now
+
+    async def take(self, event: PayCallback | InvoiceCallback, also: Sequence[Write] = ()) -> bool:
+        """Store what a callback hints at, with `also` in the same transaction.
+
+        Returns: False if it can't be told yet whose it is: nothing was stored, take it again later.
+        """
+        if isinstance(event, PayCallback):
+            hint = Hint(event.code, event.chat_id, event.message_id, event.sender, event.charge_url)
+            if await self._books.move(event.ref_id, hint, also=also) is None:
+                await self._foreign(event.ref_id, event.chat_id, also)
+            return True
+        row = await self._rows.of_invoice(event.invoice_id)
+        if row is not None:
+            await self._books.move(row.id, _hint(event), also=also)
+            return True
+        return await self._adopt(event, also)
+
+    async def _adopt(self, event: InvoiceCallback, also: Sequence[Write]) -> bool:
+        lost = await self._without_id(event.chat_id)
+        if any(entry.state == "sending" for entry in lost):
+            return False  # the answer that tells its id may be on its way
+        if not lost:
+            await self._foreign(event.invoice_id, event.chat_id, also)
+            return True
+        answer = await self._look_up(event.chat_id, event.invoice_id)
+        if answer.word in ("unknown", "403"):
+            return False
+        matching = [entry for entry in lost if answer.word != "400" and entry.amount == answer.amount]
+        # One that can't be paid any more is not it, if there is another.
+        matching = [entry for entry in matching if entry.state != "lapsed"] or matching
+        if len(matching) != 1:
+            # The platform knows it, and so it is no forger's: an alarm of its own keeps its number.
+            key = event.invoice_id if matching else SHARED["foreign_payment"]
+            await self._foreign(event.invoice_id, event.chat_id, also, key)
+            return True
+        try:
+            await self._books.move(matching[0].id, Adopted(event.invoice_id), _hint(event), also=also)
+        except StaleRowError:
+            return False  # it has been found otherwise meanwhile
+        return True
+
+    async def _without_id(self, chat_id: ChatId) -> list[Entry]:
+        found: list[Entry] = []
+        after: RefId | None = None
+        while page := await self._rows.find(
+            states=_WITHOUT_ID, chat_id=chat_id, after=after, limit=_CANDIDATES
+        ):
+            after = page[-1].id
+            entries = (entry_of(row) for row in page if row.invoice_id is None)
+            found += [entry for entry in entries if entry.kind == "invoice"]
+        return found
+
+    async def _foreign(
+        self,
+        number: str,
+        chat_id: ChatId,
+        also: Sequence[Write],
+        key: str = SHARED["foreign_payment"],
+    ) -> None:
+        self._books.counts["foreign"] += 1
+        text = f"number {number} of chat {chat_id}: {text_of('foreign_payment', number)}"
+        alarm = RaiseAlarm("foreign_payment", key, text, self._now())
+        await self._commit(*also, alarm)
+
+
+def _hint(event: InvoiceCallback) -> Hint:
+    return Hint(None, event.chat_id, payer=event.sender)
+
 
 Callback: TypeAlias = PayCallback | InvoiceCallback
 
-IN_HAND: Final = 1_024
 """Callbacks that may be in memory; what comes beyond waits in the inbox."""
 
-AGAIN: Final = (2.0, 10.0, 60.0, *(300.0 for _ in range(15)))
 """Seconds between attempts to tell whose a callback is: for as long as its money can wait."""
-
-_PAGE: Final = 200
 
 
 @final

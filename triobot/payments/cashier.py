@@ -24,15 +24,13 @@ from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
 from . import asking
 from .books import Books
-from .callbacks import Callbacks
-from .desk import Desk
+from .callbacks import Callbacks, Desk
 from .entry import CAPTURED, UNPAID, Entry, State, Taker
 from .examiner import next_step, work_on
-from .facts import WINDOW, Answer, Fact, Plain, SetForward
+from .facts import WINDOW, Answer, Fact, Plain, SetForward, new_ref_id
 from .later import claiming, moving, opening
 from .ledger import Moved
 from .records import alarm_of, clock_time, entry_of
-from .references import new_ref_id
 from .schedule import BLIND, MINUTE, SECOND, claimed_since
 from .ticket import OpenTicket, captured_of
 

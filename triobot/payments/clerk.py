@@ -38,9 +38,8 @@ from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
 from ..wire.rules import check_integer
 from .books import Books
 from .entry import ENDED, NOTHING, STATES, UNPAID, Entry, Kind, State
-from .facts import Adopted, Answer, Plain, PlainName, SendOk
+from .facts import Adopted, Answer, Plain, PlainName, SendOk, new_ref_id
 from .records import entry_of
-from .references import new_ref_id
 from .schedule import INVOICE_LIFE, claimed_since, verify_by, watched_until
 
 Question: TypeAlias = Mapping[str, object]

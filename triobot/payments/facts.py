@@ -6,12 +6,13 @@ conversation, clocks, starts of the program, and operators.
 
 from __future__ import annotations
 
+import secrets
 from typing import Final, Literal, TypeAlias, assert_never, final
 
 import attrs
 
 from ..wire.events import Sender
-from ..wire.ids import ChatId, InvoiceId, MessageId
+from ..wire.ids import ChatId, InvoiceId, MessageId, RefId, as_ref_id
 from .entry import UNPAID, Entry
 
 FactName: TypeAlias = Literal[
@@ -148,6 +149,16 @@ PlainName: TypeAlias = Literal[
     "forgotten",
 ]
 
+NOT_ENOUGH: Final = 1000
+TRY_AGAIN: Final = 1004
+RETRY: Final = frozenset({NOT_ENOUGH, TRY_AGAIN})
+USED: Final = 1003
+FINAL: Final = frozenset({1001, 1002, USED})
+LINGER: Final = 5 * 60 * 1_000
+WINDOW: Final = 60 * 60 * 1_000
+AT_ONCE: Final = 60 * 1_000
+AFTERLIFE: Final = 75 * 60 * 1_000
+
 
 @final
 @attrs.frozen
@@ -221,21 +232,12 @@ class Answer:
 
 Fact: TypeAlias = Plain | SendOk | Adopted | Hint | Answer | SetForward
 
-NOT_ENOUGH: Final = 1000
-TRY_AGAIN: Final = 1004
-RETRY: Final = frozenset({NOT_ENOUGH, TRY_AGAIN})
-USED: Final = 1003
-FINAL: Final = frozenset({1001, 1002, USED})
-LINGER: Final = 5 * 60 * 1_000
 """How long after it was begun a verify that we gave up may still reach the platform."""
 
-WINDOW: Final = 60 * 60 * 1_000
 """The platform gives back what was not verified so long after it was paid (interface section 1)."""
 
-AT_ONCE: Final = 60 * 1_000
 """In so little time nobody gets money back and pays once more."""
 
-AFTERLIFE: Final = 75 * 60 * 1_000
 """After so long nothing is paid and not captured: the hour, and a quarter for clocks that differ."""
 
 
@@ -316,3 +318,12 @@ def unpaid_until(entry: Entry) -> int:
     """The last moment at which it was certainly not paid."""
     known = [at for at in (entry.clean_at, entry.sent_at) if at is not None]
     return max(known, default=entry.made_at)
+
+
+def new_ref_id() -> RefId:
+    """16 random digits, the first 1 to 8: valid as base64 text, as letters and digits, and below 2**53.
+
+    From the system's generator, never derived from a row's number: after a backup was restored, numbers that
+    were used since must not come again.
+    """
+    return as_ref_id(str(10**15 + secrets.randbelow(8 * 10**15)))

@@ -1,8 +1,8 @@
 """What outlives the process: what is behind `triobot.seams.Store`, and one contract for all of them.
 
 `open_store` picks the store by its address. Both kinds are SQLite: one in a file, and one in memory, which
-gives everything but durability. The rules that decide (redelivery, quota, the ring of raw requests) are pure
-modules of their own.
+gives everything but durability. The rules that decide (redelivery, quota, the ring of raw requests) are
+a pure module of their own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ..errors import ConfigError
 from ..seams import Store, WallClock
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
-from .retention import DAY as DAY
-from .retention import RETENTION
-from .retention import Retention as Retention
+from .rules import DAY as DAY
+from .rules import RETENTION
+from .rules import Retention as Retention
 from .sqlite import back_up_sqlite as back_up_sqlite
 from .sqlite import examine_sqlite as examine_sqlite
 from .sqlite import open_sqlite as open_sqlite

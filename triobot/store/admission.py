@@ -8,12 +8,37 @@ it is refused at the door, alone, with the field's name and without its content.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, assert_never, get_args
 
 from ..errors import LocalProtocolError
 from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast, check_key
-from ..journals import LARGEST_RECORD
-from ..money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
+from ..journals import (
+    LARGEST_RECORD,
+    AppendRecords,
+    BeginConversation,
+    ContinueConversation,
+    ConversationId,
+    DropEffects,
+    EndConversation,
+    JournalWrite,
+    KeepIntent,
+    KeepResult,
+    ParkConversation,
+    PutStanding,
+    RunKind,
+    TakeInHand,
+    WakeEarlier,
+)
+from ..money import (
+    AcknowledgeAlarms,
+    AlarmTold,
+    Decided,
+    MoneyWrite,
+    MovePayment,
+    PaymentRow,
+    PutPayment,
+    RaiseAlarm,
+)
 from ..seams import (
     LARGEST_VALUE,
     Acknowledge,
@@ -25,15 +50,15 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId
-from ..wire.rules import LARGEST_INTEGER, check_integer
+from ..wire.rules import LARGEST_INTEGER, check_integer, check_word
 from .broadcasts import admit_broadcast, size_of_broadcast
 from .columns import LARGEST_CHAT, check_chat, check_column
-from .journal_admission import admit_journal_write, journal_size
-from .money_admission import admit_money_write, money_size
-from .ring import as_kept
+from .rules import as_kept
 
 LARGEST_BODY: Final = 32 * 1024 * 1024
 """One request's bytes; the webhook's own limit is far lower."""
+
+_KINDS: Final[tuple[str, ...]] = get_args(RunKind)
 
 
 def admit_arrival(arrival: Arrival) -> None:
@@ -156,3 +181,174 @@ def _admitted(write: Write) -> Write:
         case _:
             admit_journal_write(write)
     return write
+
+
+def admit_money_write(write: MoneyWrite) -> None:
+    """Refuse a payment or an alarm that can't be stored.
+
+    Raises:
+        LocalProtocolError: names the field. Repeating never helps.
+    """
+    match write:
+        case PutPayment(row, fact):
+            _admit_payment(row)
+            check_column("fact", fact)
+        case RaiseAlarm(_, key, text):
+            check_column("key", key)
+            check_column("text", text)
+        case AcknowledgeAlarms(_, key):
+            if key is not None:
+                check_column("key", key)
+        case AlarmTold(_, key):
+            check_column("key", key)
+        case _:
+            assert_never(write)
+    check_integer("at", write.at, least=0)
+
+
+def money_size(write: MoneyWrite) -> int:
+    """Roughly how many bytes this write brings."""
+    return 1024 + len(write.row.record) if isinstance(write, PutPayment) else 256
+
+
+def _admit_payment(row: PaymentRow) -> None:
+    for name, text in (("id", row.id), ("state", row.state), ("group", row.group), ("record", row.record)):
+        check_column(name, text)
+    if row.invoice_id is not None:
+        check_column("invoice_id", row.invoice_id)
+    if len(row.record) > LARGEST_VALUE:
+        raise LocalProtocolError("record", f"must be at most {LARGEST_VALUE} characters")
+    check_chat(row.chat_id)
+    check_integer("revision", row.revision, least=1)
+    for name, number in (
+        ("amount", row.amount),
+        ("made_at", row.made_at),
+        ("due_at", row.due_at),
+        ("urgent", row.urgent),
+        ("captured", row.captured),
+        ("captured_at", row.captured_at),
+    ):
+        if number is not None:
+            check_integer(name, number, least=0)
+
+
+def admit_journal_write(write: JournalWrite) -> None:
+    """Refuse a write to a conversation that can't be stored.
+
+    Raises:
+        LocalProtocolError: names the field. Repeating never helps.
+    """
+    check_integer("lease.shard", write.lease.shard, least=0)
+    check_integer("lease.fence", write.lease.fence, least=0)
+    match write:
+        case BeginConversation():
+            admit_conversation(write.id)
+            check_chat(write.chat_id)
+            if write.sender_id is not None:
+                check_integer("sender_id", write.sender_id, least=-LARGEST_CHAT, most=LARGEST_CHAT)
+            if write.key is not None:
+                check_column("key", write.key)
+            check_integer("at", write.at, least=0)
+            _wake(write.wake_at)
+            _code(write.route, write.kind, write.version)
+        case AppendRecords():
+            admit_conversation(write.conversation)
+            _records(write.position, write.records)
+        case ContinueConversation():
+            admit_conversation(write.conversation)
+            check_integer("at", write.at, least=0)
+            _records(write.position, write.records)
+            _code(write.route, write.kind, write.version)
+        case PutStanding():
+            admit_conversation(write.conversation)
+            check_integer("at", write.at, least=0)
+            _wake(write.wake_at)
+        case KeepIntent() | KeepResult():
+            admit_conversation(write.conversation)
+            check_integer("run", write.run, least=1)
+            check_integer("at", write.at, least=0)
+            check_column("operation", write.operation)
+            _long("text", write.text)
+        case DropEffects():
+            admit_conversation(write.conversation)
+            check_integer("run", write.run, least=1)
+            for operation in write.operations:
+                check_column("operation", operation)
+        case ParkConversation():
+            admit_conversation(write.conversation)
+            check_integer("at", write.at, least=0)
+            if write.because is not None:
+                check_column("because", write.because)
+            _error(write.error)
+        case EndConversation():
+            admit_conversation(write.conversation)
+            check_integer("at", write.at, least=0)
+            _error(write.error)
+        case WakeEarlier():
+            check_integer("by", write.by, least=0)
+        case TakeInHand():
+            admit_conversation(write.conversation)
+            check_integer("at", write.at, least=0)
+        case _:
+            assert_never(write)
+
+
+def admit_conversation(conversation: ConversationId) -> None:
+    """Refuse a conversation's number that is none."""
+    check_integer("conversation", conversation, least=1)
+
+
+def journal_size(write: JournalWrite) -> int:
+    """Roughly how many bytes this write brings."""
+    match write:
+        case AppendRecords() | ContinueConversation():
+            return 256 + sum(len(record) for record in write.records)
+        case KeepIntent() | KeepResult():
+            return 256 + len(write.text)
+        case _:
+            return 256
+
+
+def _code(route: str, kind: str, version: str) -> None:
+    check_column("route", route)
+    check_word("kind", kind, *_KINDS)
+    check_column("version", version, empty=True)
+
+
+def _records(position: int, records: tuple[str, ...]) -> None:
+    check_integer("position", position, least=0)
+    if not records:
+        raise LocalProtocolError("records", "must hold at least one")
+    for record in records:
+        _long("records", record)
+        # Records of one append lie in one row, a line each.
+        if "\n" in record:
+            raise LocalProtocolError("records", "must be one line each")
+
+
+def _long(field: str, text: str) -> None:
+    check_column(field, text)
+    if len(text) > LARGEST_RECORD:
+        raise LocalProtocolError(field, f"must be at most {LARGEST_RECORD} characters")
+
+
+def _wake(wake_at: int | None) -> None:
+    if wake_at is not None:
+        check_integer("wake_at", wake_at, least=0)
+
+
+def _error(error: str | None) -> None:
+    if error is not None:
+        check_column("error", error)
+
+
+def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:
+    """What a move comes to, of the row as it is now.
+
+    Raises:
+        StaleRowError: it can't be done: nothing of the commit may be stored.
+        LocalProtocolError: what it comes to can't be stored.
+    """
+    comes = write.move(row)
+    admit_writes(comes)
+    return comes

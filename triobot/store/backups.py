@@ -13,14 +13,13 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from ..errors import ConfigError, StoreCorruptError
 from .broadcasts import stop_after_restore
-from .examination import examine
 from .faults import for_the_opener
 from .identity import BACKUP, check_identity, stored_stamp
 from .lock import lock_path, take_lock
@@ -33,6 +32,44 @@ STEP: Final = 64
 
 LEAP: Final = 10**9
 """How far the inbox's numbers jump at a restore: further than a bot gets between two backups."""
+
+MOST: Final = 20
+# The sentence, and the query that finds whom it is true of.
+_RULES: Final[tuple[tuple[str, str], ...]] = (
+    (
+        "the journal of conversation {} has a gap or an overlap",
+        "SELECT DISTINCT conversation FROM (SELECT conversation, n, lag(n + size)"
+        " OVER (PARTITION BY conversation ORDER BY n) AS expected FROM journal)"
+        " WHERE expected IS NOT NULL AND n <> expected",
+    ),
+    (
+        "a journal row of conversation {} doesn't hold as many records as it says",
+        "SELECT DISTINCT conversation FROM journal"
+        " WHERE size <> length(records) - length(replace(records, char(10), '')) + 1",
+    ),
+    (
+        "the journal of conversation {} doesn't begin at 0",
+        "SELECT id FROM conversations WHERE run = 1"
+        " AND coalesce((SELECT min(n) FROM journal WHERE conversation = id), 0) <> 0",
+    ),
+    (
+        "there are records of conversation {}, which doesn't exist",
+        "SELECT DISTINCT conversation FROM journal WHERE conversation NOT IN (SELECT id FROM conversations)",
+    ),
+    (
+        "there are effects of conversation {}, which doesn't exist",
+        "SELECT DISTINCT conversation FROM effects WHERE conversation NOT IN (SELECT id FROM conversations)",
+    ),
+    (
+        "conversation {} has a number that the inbox has yet to give",
+        "SELECT id FROM conversations"
+        " WHERE id > coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'inbox'), 0)",
+    ),
+    (
+        "conversation {} has ended, and yet something of it is under way",
+        "SELECT id FROM conversations WHERE ended_at IS NOT NULL AND (unfinished OR wake_at IS NOT NULL)",
+    ),
+)
 
 
 def copy_store(
@@ -219,3 +256,37 @@ def _locked(path: Path) -> Generator[sqlite3.Connection]:
         raise for_the_opener(error, path) from error
     finally:
         lock.release()
+
+
+"""Problems of one sort that are told; the rest of them is one more line."""
+
+
+def examine(connection: sqlite3.Connection) -> list[str]:
+    """What is wrong in this store; nothing in a good one."""
+    found = [line for line in _integrity(connection) if line != "ok"]
+    if found:
+        return found  # what lies in damaged pages says nothing about the rest
+    if not _has_conversations(connection):
+        return []
+    return [line for sentence, query in _RULES for line in _broken(connection, sentence, query)]
+
+
+def _integrity(connection: sqlite3.Connection) -> list[str]:
+    try:
+        rows: list[tuple[str]] = connection.execute(f"PRAGMA integrity_check({MOST})").fetchall()
+    except sqlite3.DatabaseError as error:
+        return [f"SQLite can't read it: {error}"]
+    return [line for (line,) in rows]
+
+
+def _has_conversations(connection: sqlite3.Connection) -> bool:
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'conversations'").fetchone()
+    return found is not None
+
+
+def _broken(connection: sqlite3.Connection, sentence: str, query: str) -> Iterator[str]:
+    found: list[tuple[int]] = connection.execute(f"{query} LIMIT {MOST + 1}").fetchall()
+    for (conversation,) in found[:MOST]:
+        yield sentence.format(conversation)
+    if len(found) > MOST:
+        yield f"and more of this: {sentence.format('...')}"

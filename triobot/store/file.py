@@ -27,7 +27,7 @@ from .identity import check_identity, check_original, put_stamp, stored_stamp
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .notes import AnyAtWork, AnyNotes
 from .private_files import checked_path, make_private, remove_leftover
-from .retention import RETENTION, Retention
+from .rules import RETENTION, Retention
 from .schema import (
     Migration,
     SchemaVersion,

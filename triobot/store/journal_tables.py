@@ -33,7 +33,7 @@ from ..journals import (
     WakeEarlier,
 )
 from ..wire.ids import ChatId, SenderId
-from .tally import Tally
+from .rules import Tally
 
 _Row: TypeAlias = tuple[
     int, int, str, RunKind, str, int | None, str | None, int, int, int | None,

@@ -22,7 +22,7 @@ from ..journals import Lease
 from ..seams import Store, WallClock
 from .file import take_over
 from .notes import MemoryAtWork, MemoryNotes
-from .retention import RETENTION, Retention
+from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, drop_meta, put_meta, run_migration
 from .sqlite import SqliteStore
 from .statements import Tables

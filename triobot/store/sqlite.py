@@ -1,8 +1,7 @@
 """The default engine: one file, one connection, one writer, group commit.
 
-`open_sqlite` owns the writer's nursery. What is decided elsewhere: when an arrival is a redelivery
-(`deliveries`), what there is room for (`tally`), how a transaction fails (`transactions`), how a file is
-opened (`file`).
+`open_sqlite` owns the writer's nursery. What is decided elsewhere: when an arrival is a redelivery and what
+there is room for (`rules`), how a transaction fails (`transactions`), how a file is opened (`file`).
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ from ..wire.ids import ChatId
 from ..wire.rules import check_integer
 from .admission import (
     admit_arrival,
+    admit_conversation,
     admit_due,
     admit_keyed,
     admit_page,
@@ -51,14 +51,11 @@ from .admission import (
 )
 from .backups import back_up_file, examine_file, restore_file
 from .columns import check_chat
-from .deliveries import names_chat
 from .file import StoreFile, open_file
-from .journal_admission import admit_conversation
-from .moves import tell_moved
 from .notes import AnyAtWork, AnyNotes
 from .payment_rows import MoneyTables
 from .reading import ReadAlarms, ReadPayments
-from .retention import RETENTION, Retention
+from .rules import RETENTION, Retention, names_chat, tell_moved
 from .schema import MIGRATIONS, Migration
 from .stamp import Stamp
 from .statements import Tables

@@ -32,16 +32,21 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId, SenderId
-from .admission import admit_begun, admit_writes
+from .admission import admit_begun, admit_writes, decided
 from .broadcasts import BroadcastTables
-from .deliveries import NAMING, UNSURE_BEFORE_A_CRASH, Delivery, cutoff, is_redelivery
 from .journal_tables import LIVE, JournalTables
-from .moves import decided
 from .payment_rows import MoneyTables
-from .retention import Retention
-from .ring import overflows
+from .rules import (
+    NAMING,
+    UNSURE_BEFORE_A_CRASH,
+    Delivery,
+    Retention,
+    Tally,
+    cutoff,
+    is_redelivery,
+    overflows,
+)
 from .schema import get_meta, put_meta
-from .tally import Tally
 
 _NOTE_NEW: Final = (
     "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key) DO NOTHING"

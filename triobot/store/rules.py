@@ -1,0 +1,214 @@
+"""What a store decides: what is a redelivery, what there is room for, and what is kept for how long. Pure.
+
+Redelivery is the rule of `triobot.seams.Arrival`. The platform repeats a request whose 200 it did not get,
+and its events carry no id. A callback's id is unique in itself, so a second one is dropped for a week.
+Anything else may honestly be said twice ("yes", "yes"): an equal event is a redelivery only within a minute
+of one whose 200 was not fully written. Only accepted deliveries count; a dropped one does not prolong the
+minute, because losing a message is worse than hearing it twice.
+
+`Tally` counts what waits in memory, so that quota and statistics cost no query. Transactions fail, and counts
+must fail with them: every change is noted until `settle`, and `undo` takes back what came after a mark.
+
+A request that could not be read is kept so that an operator sees what the platform sent. Whoever knows the
+webhook's address can fill that ring, so it is small, its rows are cut, and the oldest go first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias, final
+
+import attrs
+
+from ..money import MovePayment
+from ..seams import Arrival, KeepRaw, OverQuota, Quota, StoreStatistics, Write
+from ..wire.ids import ChatId
+
+ONCE_FOR: Final = 7 * 24 * 60 * 60 * 1000
+"""How long a key that is unique in itself is remembered, in milliseconds."""
+
+REPEATED_WITHIN: Final = 60 * 1000
+"""How long after an unacknowledged delivery an equal one is taken for its repetition, in milliseconds."""
+
+UNSURE_BEFORE_A_CRASH: Final = 1000
+"""Acknowledgements this close to a crash of the machine are not believed: its kernel may not have sent what
+the process had written. In milliseconds."""
+
+NAMING: Final = "substr(key, instr(key, ':')) GLOB ':' || ?1 || ':*' OR key GLOB '*:' || ?1 || '/[0-9]*/*'"
+MOST_ROWS: Final = 1_000
+MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_BYTES_A_ROW: Final = 64 * 1024
+_MOST_CHARACTERS: Final = 500
+DAY: Final = 24 * 60 * 60 * 1000
+
+
+@final
+@attrs.frozen
+class Delivery:
+    """The last accepted delivery of a key."""
+
+    at: int
+    acknowledged: bool
+
+
+def is_redelivery(arrival: Arrival, previous: Delivery | None) -> bool:
+    """Whether `arrival` is here already, given the last accepted delivery of its key."""
+    if arrival.key is None or previous is None:
+        return False
+    if arrival.once:
+        return arrival.at - previous.at < ONCE_FOR
+    # Both ways, so that a clock that was set back by hours suppresses nothing.
+    return not previous.acknowledged and abs(arrival.at - previous.at) <= REPEATED_WITHIN
+
+
+def names_chat(key: str, chat_id: ChatId) -> bool:
+    """Whether this is a key of the chat, or of what its conversations have sent to others; see `NAMING`."""
+    _, _, rest = key.partition(":")
+    return rest.startswith(f"{chat_id}:") or re.search(f":{chat_id}/[0-9]+/", key) is not None
+
+
+"""The same in SQL. A key is a word, the chat it goes to, and behind that what tells it from others."""
+
+
+@final
+@attrs.frozen
+class Cutoff:
+    """Deliveries accepted before these instants decide nothing any more."""
+
+    once: int
+    repeatable: int
+
+
+def cutoff(now: int) -> Cutoff:
+    """What may be forgotten at `now`."""
+    return Cutoff(once=now - ONCE_FOR, repeatable=now - REPEATED_WITHIN)
+
+
+Total: TypeAlias = Literal["inbox", "inbox_bytes", "raw", "raw_bytes", "conversations", "parked"]
+
+
+@final
+class Tally:
+    """Counts that can be taken back."""
+
+    def __init__(self) -> None:
+        self._totals: dict[Total, int] = {
+            "inbox": 0,
+            "inbox_bytes": 0,
+            "raw": 0,
+            "raw_bytes": 0,
+            "conversations": 0,
+            "parked": 0,
+        }
+        self._chats: dict[ChatId, int] = {}
+        self._changes: list[tuple[Total | ChatId, int]] = []
+
+    def __getitem__(self, total: Total) -> int:
+        return self._totals[total]
+
+    def waiting(self, chat_id: ChatId) -> int:
+        """How many events of this chat wait."""
+        return self._chats.get(chat_id, 0)
+
+    def count_event(self, chat_id: ChatId, size: int, *, sign: Literal[1, -1]) -> None:
+        """One event of `size` bytes more or less."""
+        self.add("inbox", sign)
+        self.add("inbox_bytes", sign * size)
+        self._change(chat_id, sign)
+
+    def add(self, total: Total, amount: int) -> None:
+        """Change a total."""
+        self._change(total, amount)
+
+    def refusal(self, chat_id: ChatId, size: int, quota: Quota) -> OverQuota | None:
+        """Why an event of `size` bytes can't be taken now, or None."""
+        if self["inbox_bytes"] + size > quota.bytes_in_all:
+            return OverQuota(whole=True)
+        if self.waiting(chat_id) >= quota.events_per_chat:
+            return OverQuota(whole=False)
+        return None
+
+    def mark(self) -> int:
+        """A point to come back to; 0 is the last `settle`."""
+        return len(self._changes)
+
+    def undo(self, mark: int = 0) -> None:
+        """Take back every change since `mark`."""
+        undone = self._changes[mark:]
+        for key, amount in reversed(undone):
+            self._change(key, -amount)
+        del self._changes[mark:]
+
+    def settle(self) -> None:
+        """Everything so far is durable and won't be taken back."""
+        self._changes.clear()
+
+    def statistics(self) -> StoreStatistics:
+        """Where the store stands."""
+        return StoreStatistics(
+            inbox=self["inbox"],
+            inbox_bytes=self["inbox_bytes"],
+            raw=self["raw"],
+            conversations=self["conversations"],
+            parked=self["parked"],
+        )
+
+    def _change(self, key: Total | ChatId, amount: int) -> None:
+        self._changes.append((key, amount))
+        if isinstance(key, str):
+            self._totals[key] += amount
+            return
+        left = self._chats.get(key, 0) + amount
+        if left:
+            self._chats[key] = left
+        else:
+            # A chat without events leaves no trace: there may be millions of them.
+            self._chats.pop(key, None)
+
+
+def as_kept(write: KeepRaw) -> KeepRaw:
+    """The row as it is kept: cut, and with text that any engine can hold.
+
+    What could not be read is often unreadable in its headers too, so nothing is refused here.
+    """
+    return KeepRaw(
+        write.at, _storable(write.reason), _storable(write.content_type), write.body[:MOST_BYTES_A_ROW]
+    )
+
+
+def overflows(rows: int, size: int) -> bool:
+    """Whether the oldest row of a ring of this many rows and bytes must go."""
+    return rows > MOST_ROWS or size > MOST_BYTES
+
+
+def _storable(text: str) -> str:
+    # U+0000 is text to SQLite, but not to every engine.
+    return text[:_MOST_CHARACTERS].encode(errors="replace").decode().replace("\0", "?")
+
+
+def tell_moved(writes: Sequence[Write]) -> None:
+    """Say of each move that it is durable."""
+    for write in writes:
+        if isinstance(write, MovePayment):
+            write.committed()
+
+
+@final
+@attrs.frozen
+class Retention:
+    """How long, in milliseconds; 0 keeps it until the next sweep, a minute at most.
+
+    Events go when they are consumed, journals when their conversation ends: this is for what is left over.
+
+    Attributes:
+        crashed: conversations that ended with an error, with their journals.
+        raw: requests that could not be read; their number is bounded besides.
+    """
+
+    crashed: int = 7 * DAY
+    raw: int = 7 * DAY
+
+
+RETENTION: Final = Retention()
+"""Unless somebody says otherwise."""
