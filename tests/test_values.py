@@ -210,7 +210,7 @@ def test_the_text_is_in_the_record_and_nowhere_in_an_error() -> None:
         '[1,{"set":[[]]}]',
         '[1,{"a":1,"b":2}]',
         '[1,{"datetime":["2026-01-01T00:00:00",0,"Nowhere/At all"]}]',
-        "[1," + "[" * 5000 + "]" * 5000 + "]",
+        "[1," + "[" * 50_000 + "]" * 50_000 + "]",
     ],
 )
 def test_what_cannot_be_read_says_so(text: str) -> None:
