@@ -618,3 +618,42 @@ async def test_an_interrupt_that_comes_in_between_wins(autojump_clock: MockClock
         assert seen[0] == 0
         assert str(seen[-1]).endswith("work")
         assert not town.store.rows
+
+
+class BusyForCalls(FakeStore):
+    """Takes what code asks for only after a while: who is cancelled before that has asked for nothing."""
+
+    async def accept(self, arrival: Arrival, **how: Any) -> Acceptance:
+        if arrival.content_type == CALL:
+            await trio.sleep(10)
+        return await super().accept(arrival, **how)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_what_is_interrupted_while_it_hands_over_is_over(
+    autojump_clock: MockClock, *, waits: bool
+) -> None:
+    """Its end is written down, and neither it nor what it would have gone on as comes back."""
+    router, store, seen = Router(), BusyForCalls(), list[str]()
+
+    @router.conversation(command("go"))
+    async def work(chat: Chat, after: bool = False) -> None:
+        seen.append("after" if after else "before")
+        if waits and not after:
+            await chat.receive(text("more"))
+        await chat.continue_as(work, True)
+
+    @router.interrupt(command("cancel"))
+    async def cancel(chat: Chat) -> None:
+        seen.append("cancelled")
+
+    async with open_town(router, store=store) as town:
+        await town.says("/go", wait=False)
+        if waits:
+            await town.says("more", wait=False)
+        await trio.sleep(5)
+        await town.says("/cancel", wait=False)
+        await trio.sleep(100)
+        assert seen == ["before", "cancelled"]
+    assert store.rows == {}
+    assert await store.conversations(CHAT) == []

@@ -188,12 +188,29 @@ class Elsewhere:
 
         settled = conversation.money.ends(well=True)
         also = [*settled, *conversation.end_with()]
-        try:
-            await self._accept(arrival, succeed, also=also, beginning=begin)
-        except StoreError:
+        answered, answers = trio.Event(), list[StoreError | None]()
+
+        async def store() -> None:
+            try:
+                await self._accept(arrival, succeed, also=also, beginning=begin)
+                answers.append(None)
+            except StoreError as error:
+                answers.append(error)
+            finally:
+                answered.set()
+
+        # Its end is in this write. An interrupt ends it, too, and doesn't write that down once more: so that
+        # may not call the write off. Only a cut of everything does.
+        house = conversation.house
+        house.beside(store)
+        with trio.CancelScope(shield=not house.cut):
+            await answered.wait()
+        if not answers:
+            await trio.sleep_forever()  # it was cut
+        if (refused := answers[0]) is not None:
             if conversation.world is not None:
                 conversation.world.over = False  # whoever catches this goes on, and it is written down
-            raise
+            raise refused
         conversation.money.clear()
 
     def _begun(
