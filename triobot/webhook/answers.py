@@ -1,4 +1,4 @@
-"""Everything the webhook can answer: a status, a few bytes, and nothing that tells who is answering."""
+"""Every answer of the webhook: a status and a few bytes. None of them names the software or the bot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GET_ONLY: Final = Answer(405, b"GET only\n", (*_TEXT, (b"allow", b"GET, HEAD")))
 
 
 def try_later(seconds: int) -> Answer:
-    """503, with the time after which a repetition makes sense."""
+    """Return a 503 whose ``Retry-After`` is this number of seconds."""
     return Answer(503, b"try later\n", (*_TEXT, (b"retry-after", str(seconds).encode())))
 
 
@@ -51,6 +51,10 @@ class Readiness:
 
 
 def readiness_answer(readiness: Readiness) -> Answer:
-    """Whether it is ready, and no more: behind a proxy every stranger comes from this machine."""
+    """Return 200 if ready, otherwise 503.
+
+    The states stay out of it: behind a proxy every request comes from this machine, so that strangers can't
+    be told from the operator.
+    """
     headers = (*_TEXT, (b"cache-control", b"no-store"))
     return Answer(200, b"ready\n", headers) if readiness.ready else Answer(503, b"not ready\n", headers)

@@ -1,4 +1,4 @@
-"""The webhook in a quart-trio application: in one of its own, or in somebody else's.
+"""The webhook in a quart-trio application: in one of its own, or in an existing one.
 
 The webhook answers in front of Quart rather than as one of its views. A view runs after Quart has begun to
 buffer the body by rules of its own (16 MB, 500 kB in forms, 60 s), cannot see whether its answer was

@@ -1,4 +1,4 @@
-"""The webhook on our own listener: no ASGI between, the socket itself tells what ASGI has to be asked."""
+"""Requests from our own listener, without ASGI: the socket itself shows whether the sender has left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 
 @final
 class DirectExchange:
-    """A request that our own listener has brought; see `Exchange`."""
+    """A request from our own listener; see `Exchange`."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
@@ -46,7 +46,7 @@ class DirectExchange:
         return TooSlow()
 
     async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """See `Exchange`. The kernel remembers who has left, so nobody watches."""
+        """See `Exchange`. No task watches for a sender that leaves: `answer` asks the kernel."""
         await work()
 
     async def answer(self, answer: Answer) -> bool:
@@ -61,13 +61,13 @@ class DirectExchange:
 
 
 def framing_of(request: Incoming) -> Framing:
-    """What the head tells of the body; the listener has refused those that tell it in two ways."""
+    """Return what the head says of the body. It is never conflicting: the listener has refused those."""
     content_type = request.header(b"content-type").decode("latin-1")
     return Framing(content_type, request.length, False, not request.complete)
 
 
 def path_of(request: Incoming) -> str:
-    """The path that is asked for, decoded."""
+    """Return the path of the request target, decoded."""
     target = request.target
     if not target.startswith(b"/"):
         # A whole URL, which servers must take too.
@@ -80,12 +80,12 @@ def path_of(request: Incoming) -> str:
 @final
 @attrs.frozen
 class Framing:
-    """What the headers tell of the body.
+    """What the headers say of the body.
 
     Attributes:
         content_type: as it came, or empty.
-        length: in bytes; None if not told.
-        conflicting: the length is told in two ways, or can't be read.
+        length: in bytes; None if no header says it.
+        conflicting: the headers give two lengths, or one that can't be read.
         unread: a body may follow.
     """
 

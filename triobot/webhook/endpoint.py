@@ -1,10 +1,10 @@
-"""The webhook itself: which request is heard, in which order it is checked, what it gets.
+"""The webhook itself: checks each request, hands its event to the inbox, and answers.
 
-Everything about a request is decided in this order: the secret, the method, the told length, the framing,
-the body itself, the event. Until the secret has matched there is one answer, the same 404, whatever was
-asked and before a byte of the body is read.
+The checks come in this order: the secret, the method, the length in the headers, the framing, the body
+itself, the event. A request without the right secret gets the same 404, whatever it asks for, before a byte
+of its body is read.
 
-There are two more pages, for whoever supervises the process, and no others: an operator's door does not
+There are two more pages, for the supervisor of the process. The operator's commands have none: they do not
 belong on a port that strangers reach.
 """
 
@@ -76,11 +76,11 @@ class Endpoint:
         self._later = answers.try_later(limits.retry_seconds)
 
     def owns(self, scope: HTTPScope | WebsocketScope) -> bool:
-        """Whether this path is the webhook's to answer: the prefix, and all below it."""
+        """Return whether the webhook answers this path: the prefix, and all below it."""
         return not self._prefix or is_below(scope, self._prefix)
 
     async def __call__(self, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        """Answer one request that an ASGI server brings.
+        """Answer one request from an ASGI server.
 
         Cancellation: *ambiguous*, as `Inbox.accept`; the connection must be closed then.
         """
@@ -92,7 +92,7 @@ class Endpoint:
         await self._respond(exchange, path, scope["method"], framing)
 
     async def handle(self, talk: Talk) -> None:
-        """Answer one request that our own listener brings.
+        """Answer one request from our own listener.
 
         Cancellation: as above.
         """
@@ -104,7 +104,7 @@ class Endpoint:
             await self._respond(DirectExchange(talk), path, request.method, framing_of(request))
 
     def _wants(self, path: str, request: Incoming) -> bool:
-        """Whether a request that has come whole passes each check of `_respond`, which says what if not."""
+        """Return whether a request that has come whole passes all checks of `_respond`."""
         length = request.length
         return (
             self._secrets.matches(path.removeprefix("/"))
@@ -156,7 +156,7 @@ class Endpoint:
     async def refuse_websocket(
         self, scope: WebsocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable
     ) -> None:
-        """Answer the wish for a WebSocket as any other unknown path."""
+        """Answer a WebSocket's handshake with 404, like any other unknown path."""
         hide_path(scope)
         self._traffic.unknown_path += 1
         await receive()
@@ -239,16 +239,16 @@ class Endpoint:
 
 
 def is_below(scope: HTTPScope | WebsocketScope, prefix: str) -> bool:
-    """Whether a request's path is this prefix or below it."""
+    """Return whether a request's path is this prefix or below it."""
     path = _local_path(scope)
     return path == prefix or path.startswith(prefix + "/")
 
 
 def hide_path(scope: HTTPScope | WebsocketScope) -> None:
-    """Take the path out of a request, in place.
+    """Replace the path in a request's scope, in place.
 
-    Servers log a request from this very mapping once it is answered, so that the secret stays out of the
-    access log of whichever server runs the application, not only of ours.
+    Servers write their access log from this very mapping after the answer, so that the secret stays out of
+    the log of any ASGI server.
     """
     scope["path"] = HIDDEN_PATH
     scope["raw_path"] = HIDDEN_PATH.encode()

@@ -1,9 +1,9 @@
-"""One request and its answer: read so much and no more, answer, know whether that arrived.
+"""One request and its answer: reads a bounded body, answers, and tells whether the sender was still there.
 
-`Exchange` is what the endpoint needs of a server; `AsgiExchange` is it over ASGI, and `direct` over our own
-listener. ASGI servers hand the body over through a bounded queue. Whoever answers without emptying it can
-leave the server waiting for room in that queue for ever, with the connection and all; so that a refusal here
-goes on reading, and throws away, until its answer is out.
+`Exchange` is what the endpoint needs of a server; `AsgiExchange` implements it over ASGI, and `direct` over
+our own listener. ASGI servers hand the body over through a bounded queue. An application that answers without
+emptying it can leave the server waiting for ever for room in that queue, and the connection with it. A
+refusal therefore goes on reading, and throws away, until its answer is written.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ class TooSlow:
 @final
 @attrs.frozen
 class Truncated:
-    """The sender left in the middle; there is nobody to answer."""
+    """The sender left in the middle; no answer can reach it."""
 
 
 @final
 @attrs.frozen
 class Broken:
-    """Its chunks or trailers break HTTP's rules; the listener says so."""
+    """Its chunks or trailers break HTTP's rules; the listener answers it."""
 
 
 Reading: TypeAlias = Complete | TooLong | TooSlow | Truncated | Broken
 
 
 class Exchange(Protocol):
-    """A request that is being answered."""
+    """One request and its answer, whichever server it came through."""
 
     async def read(self, *, most: int, seconds: float) -> Reading:
         """Read the whole body, unless it is longer than `most` bytes or takes longer than `seconds`."""
         ...
 
     async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do the work that answers, once the body is complete, and notice if the sender leaves meanwhile."""
+        """Run `work`, which calls `answer`, and notice if the sender leaves meanwhile; call after `read`."""
         ...
 
     async def answer(self, answer: Answer) -> bool:
@@ -75,13 +75,13 @@ class Exchange(Protocol):
         ...
 
     async def refuse(self, answer: Answer, *, unread: bool, linger: float, body_first: bool = False) -> None:
-        """Write an answer to a request whose body is not wanted, and close the connection if it has one."""
+        """Write an answer without wanting the body; close the connection if some of it is `unread`."""
         ...
 
 
 @final
 class AsgiExchange:
-    """A request that an ASGI server has brought."""
+    """A request from an ASGI server."""
 
     def __init__(self, receive: ASGIReceiveCallable, send: ASGISendCallable, *, closable: bool) -> None:
         self._receive = receive
@@ -118,9 +118,9 @@ class AsgiExchange:
 
     async def answer(self, answer: Answer) -> bool:
         """See `Exchange`."""
-        # A sender that has left says so behind whatever it said before: two passes of the scheduler, and
-        # `_watch` has heard of it. Not after the answer: whoever closes a connection with each request has
-        # read the answer and left by then, and its next equal word would be taken for a repetition.
+        # The disconnect comes behind the body in the queue: two passes of the scheduler, and `_watch` has
+        # read it. Not after the answer: a sender that closes its connection with each request has read the
+        # answer and left by then, and its next equal event would be taken for a repetition.
         await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         there = not self._left

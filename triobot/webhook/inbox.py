@@ -1,8 +1,8 @@
-"""From a request's body to a durable event: decode, store, hand on, and only then may it be answered.
+"""From a request's body to a durable event: decodes, stores and hands it on, all before it is answered.
 
-An event is in the store before `Inbox.accept` says so, and is handed on in the order of the store's rows
-before that. What can't be read is kept as it came and counts as taken, since asking for it again brings
-the same bytes again. Nothing here knows HTTP: `endpoint` turns an outcome into a status.
+When `Inbox.accept` returns, an event is in the store and has been handed on, in the order of the store's
+rows. A body that can't be read is kept as it came and answered 200, since the platform would only send the
+same bytes again. Nothing here knows HTTP: `endpoint` turns an outcome into a status.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _QUIET_SECONDS: Final = 60.0
 @final
 @attrs.frozen
 class Taken:
-    """It is durable, new or not; answer 200, then call `Inbox.answered` with this.
+    """The event is durable, new or not. Answer 200, then call `Inbox.answered` with this.
 
     Attributes:
-        repeated: it was here already, and was not handed on.
+        repeated: the store had it already; it was not handed on again.
     """
 
     repeated: bool
@@ -59,7 +59,7 @@ class Taken:
 @final
 @attrs.frozen
 class Unread:
-    """Nobody can read it; it is kept as it came. Answer 200."""
+    """The body can't be read; it is kept as it came. Answer 200."""
 
 
 @final
@@ -86,30 +86,30 @@ Outcome: TypeAlias = Taken | Unread | NoRoom | Unwritable | Unstorable
 
 
 class Claim(Protocol):
-    """Whoever would deal with an event in the very transaction that accepts it."""
+    """May handle an event in the very transaction that accepts it."""
 
     def beginning(self, chat: ChatAtArrival) -> str | None:
-        """What begins with the event; see `triobot.seams.Store.accept`."""
+        """Return what begins with the event, for `InboxRow.begun`; see `triobot.seams.Store.accept`."""
         ...
 
     def accepted(self, row: InboxRow) -> bool:
-        """It is durable; True if it has been dealt with, and is not to be handed on. Must not raise."""
+        """Return whether the event, durable now, is handled and must not be handed on. Must not raise."""
         ...
 
     def over(self, *, known: bool) -> None:
-        """Nobody waits any more: it has been accepted or refused, or, not `known`, it may still be."""
+        """Release the claim: the event was accepted or refused; if not `known`, it may still be accepted."""
         ...
 
 
 @final
 @attrs.frozen(kw_only=True)
 class InboxStatistics:
-    """What has arrived since the start.
+    """Counts of what has arrived since the start.
 
     Attributes:
         accepted: new events, stored and handed on.
-        repeated: events that were here already.
-        unread: bodies that nobody could read, kept as they came.
+        repeated: events that the store had already.
+        unread: bodies that could not be read, kept as they came.
         over_quota_chat: refused, because too much of their chat waits.
         over_quota_whole: refused, because too much waits altogether.
         unwritable: refused, because the store could not write.
@@ -133,7 +133,7 @@ class InboxStatistics:
 
 @final
 class Inbox:
-    """The durable door for the platform's events. `run` must be running for as long as `accept` is called.
+    """Makes events durable and hands them on. `run` must be running for as long as `accept` is called.
 
     Args:
         store: where events wait.
@@ -141,9 +141,9 @@ class Inbox:
         quota: how much may wait.
         deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
             must not raise.
-        alarm: told when the inbox is half full, and when the store can't write.
+        alarm: called when the inbox is half full, and when the store can't write.
         marks: remembers which deliveries were answered; made from `store` if None.
-        claim: asked for each event just before it is stored, at its time of arrival; quick, and must not
+        claim: called for each event just before it is stored, at its time of arrival; quick, and must not
             raise.
     """
 
@@ -181,15 +181,15 @@ class Inbox:
     async def accept(self, content_type: str, body: bytes) -> Outcome:
         """Make one request's event durable, and hand it on.
 
-        At most once per delivery: an event that is here already is `Taken`, and not handed on again.
+        At most once per delivery: an event that the store has already is `Taken`, and not handed on again.
         A failure of the store is an outcome, not an exception.
 
         Args:
             content_type: the request's header, or empty.
             body: the request's body, raw; bounded by the caller.
 
-        Cancellation: *ambiguous*: the event may have been stored, and is handed on if it was. Nobody has
-        answered it, so that the platform's repetition of it counts as one.
+        Cancellation: *ambiguous*: the event may have been stored, and is handed on if it was. It has
+        not been answered, so that the platform's repetition of it counts as one.
 
         Platform: section 2.2.
         """
@@ -253,15 +253,15 @@ class Inbox:
             claim.over(known=known)
 
     def answered(self, taken: Taken) -> None:
-        """Remember that the 200 of this was fully written. Never waits; written behind, see `Marks`."""
+        """Remember that the 200 of this was fully written. Never waits: `Marks` stores it later."""
         if taken._key is not None:  # pyright: ignore[reportPrivateUsage]
             self._marks.add(taken._key)  # pyright: ignore[reportPrivateUsage]
 
     async def run(self) -> None:
-        """Write behind what `answered` was told, until cancelled.
+        """Store what `answered` remembered, in batches, until cancelled.
 
-        While the store can't write, look whether it can again: whoever heeds ``/readyz`` sends no event
-        that would find out.
+        While the store can't write, try every two seconds whether it can again: a proxy that obeys
+        ``/readyz`` sends no event that would show it.
 
         Cancellation: finishes one last write within two seconds; cancel it before the store is closed.
         """
@@ -281,11 +281,11 @@ class Inbox:
 
     @property
     def failing(self) -> bool:
-        """Whether the store could not write what came last."""
+        """Return whether the store failed to write what came last."""
         return self._failing
 
     def statistics(self) -> InboxStatistics:
-        """What has arrived since the start."""
+        """Return the counts since the start."""
         return InboxStatistics(
             accepted=self._accepted,
             repeated=self._repeated,
@@ -327,7 +327,7 @@ class Inbox:
         return Unread()
 
     def _tell(self, kind: Literal["chat_refused", "request_unreadable"], what: str) -> None:
-        """Alarm and log, once a minute at most: whoever floods must not fill the log."""
+        """Raise an alarm and log, at most once a minute: a flood must not fill the log."""
         since, unsaid = self._told.get(kind, (-math.inf, 0))
         if trio.current_time() < since + _QUIET_SECONDS:
             self._told[kind] = since, unsaid + 1

@@ -1,4 +1,4 @@
-"""Every bound of the webhook in one value, each with its precedent.
+"""Every bound of the webhook, in one value.
 
 What arrives is bounded three times: one body by `body_bytes`, all bodies in hand by `bodies_bytes`, and the
 connections by `connections`. What has been accepted is bounded by the store's `Quota`, not here.
@@ -40,7 +40,7 @@ class Limits:
         connections, connections_per_address, shared_addresses, spare_descriptors: how many connections are
             open at once, and which give way to new ones; see `triobot.http.limits.ServingLimits`. A bot's
             requests to the platform have descriptors besides the spare ones.
-        backlog: the kernel's queue of connections that nobody has taken yet.
+        backlog: the kernel's queue of connections that are not accepted yet.
         settle_seconds: at a stop, how long connections that are open may still bring a request.
         grace_seconds: at a stop, how long requests that are in hand may take to be answered.
 
@@ -52,7 +52,7 @@ class Limits:
     # What hypercorn gives a request line is 5 s; uploads never come this way, so 10 s is plenty.
     body_seconds: float = 10.0
     bodies_bytes: int = 64 * 1024 * 1024
-    # nginx: lingering_timeout 5 s. Who is sent away sooner only comes back sooner.
+    # nginx: lingering_timeout 5 s. A sender that is cut off sooner only comes back sooner.
     linger_seconds: float = 5.0
     retry_seconds: int = 5
     header_bytes: int = 16 * 1024
@@ -93,7 +93,7 @@ class Limits:
 
     @property
     def serving(self) -> ServingLimits:
-        """What the listener under the webhook needs to know of them."""
+        """Return the limits for the listener under the webhook."""
         return ServingLimits(
             header_bytes=self.header_bytes,
             idle_seconds=self.idle_seconds,

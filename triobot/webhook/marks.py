@@ -1,13 +1,13 @@
-"""Which deliveries were answered: remembered behind the answer, never in front of it.
+"""Remembers which deliveries were answered, after each answer.
 
 The platform repeats what it got no answer to, and users say the same thing twice. An equal event is a
-repetition only if the earlier one's 200 was not fully written, so that this must be known. The store notes
-it at once, in a way that outlives the process; what outlives the machine is written behind, in batches, since
-nobody waits for it, and `settle` closes the one gap that this leaves.
+repetition only if the earlier one's 200 was not fully written. The store therefore notes each answer at once,
+in a way that outlives the process. What outlives the machine is committed later, in batches, since no answer
+waits for it, and `settle` closes the one gap that this leaves.
 
-A kill may come between an answer and its note, whichever is first. With the note in front, the platform would
-repeat an event that counts as answered, and its word would be handled twice, each time. With the note behind,
-only a user who says the same again within the minute is taken for the platform.
+A kill may come between an answer and its note, whichever is first. If the note came first, the platform would
+repeat an event that counts as answered, and the event would be handled twice. As the note comes second, the
+worst case is a user who says the same again within a minute and is taken for the platform.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Marks:
     """The answered deliveries that the store doesn't know of yet.
 
     Bounded: when `most` wait, further ones are not remembered but counted in `lost`. Then an equal event
-    within a minute is taken for a repetition, as after an unclean stop. It takes a store that has not
-    written for a while, which refuses new events as well.
+    within a minute is taken for a repetition, as after an unclean stop. Only a store that has not written for
+    a while gets there, and such a store refuses new events as well.
     """
 
     def __init__(self, store: Store, *, most: int = 10_000, pause_seconds: float = 0.25) -> None:
@@ -67,7 +67,7 @@ class Marks:
         self._some.set()
 
     async def settle(self, key: str) -> None:
-        """Have the store know about this key before an event with the same one is offered to it.
+        """Store this key if it still waits; call before an event with the same key is accepted.
 
         Without it a user's second "yes" within the pause would be taken for a repetition of the first.
 
@@ -80,10 +80,10 @@ class Marks:
             await self._write((key,))
 
     async def flush(self) -> None:
-        """Write whatever waits.
+        """Write all marks that wait.
 
         Raises:
-            StoreError: it could not be written; it still waits.
+            StoreError: they could not be written, and still wait.
 
         Cancellation: *ambiguous*, and harmless, as above.
         """
@@ -92,7 +92,7 @@ class Marks:
             await self._write(tuple(self._waiting)[:_BATCH])
 
     async def run(self) -> None:
-        """Write marks behind until cancelled; then write the last ones.
+        """Write marks in batches until cancelled, then the last ones.
 
         Cancellation: finishes one last write within two seconds, shielded: marks lost at a clean stop would
         make a user's repeated word look like the platform's repetition after the restart.

@@ -1,7 +1,7 @@
-"""The secret segment of the webhook's address: all there is to tell the platform from anybody else.
+"""The secret segment of the webhook's address: the only thing that tells the platform from strangers.
 
 Several are accepted, so that a secret can be changed without losing an event: put the new one first,
-register the new address, take the old one out. None of them ever reaches a log, an error or a repr.
+register the new address, take the old one out. No log, error or repr ever shows one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _digest(text: str) -> bytes:
 @final
 @attrs.frozen
 class Secrets:
-    """The accepted secrets, the current one first. Made by `parse` or `generate`."""
+    """The accepted secrets, the current one first. `parse` and `generate` make them."""
 
     _values: tuple[str, ...] = attrs.field(repr=False)
     _digests: tuple[bytes, ...] = attrs.field(repr=False, init=False, eq=False)
@@ -65,21 +65,21 @@ class Secrets:
         return Secrets((system.token_urlsafe(24),))
 
     def forget_oldest(self) -> None:
-        """Accept the oldest one no longer; the current one stays."""
+        """Stop accepting the oldest one, unless it is the current one."""
         object.__setattr__(self, "_digests", self._digests[: max(1, len(self._digests) - 1)])
 
     @property
     def current(self) -> str:
-        """The secret to register. Whoever has it can forge every event: only the operator may see it."""
+        """Return the secret to register. It lets a person forge any event: show it to the operator only."""
         return self._values[0]
 
     @property
     def path(self) -> str:
-        """The path to register, with the secret in it."""
+        """Return the path to register, with the secret in it."""
         return "/" + self._values[0]
 
     def matches(self, candidate: str) -> bool:
-        """Whether this is one of the secrets, in a time that doesn't depend on how much of it is right."""
+        """Return whether this is an accepted secret, in a time that tells nothing of how much is right."""
         digest = _digest(candidate)
         found = False
         for known in self._digests:
@@ -88,7 +88,7 @@ class Secrets:
 
 
 def webhook_address(public_base: str, secrets: Secrets) -> str:
-    """The address to register with the platform: where the webhook is seen from outside, and the secret.
+    """Return the address to register with the platform: the public base, and the current secret's path.
 
     Args:
         public_base: such as ``https://bot.example.com`` or ``https://example.com/bot``.

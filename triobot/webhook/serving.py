@@ -1,4 +1,4 @@
-"""Serve the webhook on our own listener."""
+"""Serves the webhook on our own listener."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ async def serve(
     traffic: Traffic | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the webhook until told to stop, then answer what is in hand, and return.
+    """Serve the webhook until `shutdown` is set, then answer the requests in hand, and return.
 
-    See `triobot.http.listener.serve_listeners` for what a stop does: it refuses nobody.
+    A stop refuses no request that has arrived; see `triobot.http.listener.serve_listeners`.
 
     Args:
         endpoint: the webhook.

@@ -13,10 +13,10 @@ class TrafficStatistics:
     """Requests that were refused before the inbox saw them, and answers that were lost.
 
     Attributes:
-        unknown_path: no secret, or a wrong one; a rise means that somebody is guessing.
+        unknown_path: no secret, or a wrong one; a rise means that secrets are being guessed.
         wrong_method: the right secret, but no POST.
         too_long: a body beyond the limit; each may be a lost event.
-        bad_framing: a length told in two ways, or whatever else is no HTTP that can be trusted.
+        bad_framing: two different lengths, or anything else that breaks HTTP's rules.
         too_slow: a body that was not complete in time; each may be a lost event.
         truncated: a sender that left in the middle of a body.
         overloaded: too many bytes in hand; each may be a lost event.
@@ -35,7 +35,7 @@ class TrafficStatistics:
 
 @final
 class Traffic:
-    """The counters, since the start; `Endpoint` moves them."""
+    """The counters since the start; `Endpoint` increments them."""
 
     def __init__(self) -> None:
         self.unknown_path = 0
@@ -48,7 +48,7 @@ class Traffic:
         self.unanswered = 0
 
     def statistics(self) -> TrafficStatistics:
-        """Where they stand."""
+        """Return the counts since the start."""
         return TrafficStatistics(
             unknown_path=self.unknown_path,
             wrong_method=self.wrong_method,
