@@ -23,12 +23,12 @@ HOME = Location("35.6892", "51.3890", "home")
 
 
 def sender_of(world: World, user: User) -> Sender | None:
-    """What events say of who did it."""
+    """Return what events say of the person who acts; None while the platform names no senders."""
     return user.sender() if world.switches.senders else None
 
 
 def chat_of(world: World, user: User, chat_id: ChatId | None) -> Chat:
-    """The chat that an act happens in, the private one by default.
+    """Return the chat in which an act happens, the person's private one by default.
 
     Raises:
         ImpossibleActError: the person is not a member.
@@ -42,23 +42,23 @@ def chat_of(world: World, user: User, chat_id: ChatId | None) -> Chat:
 def join(world: World, user: User, now: int, *, chat: ChatId | None = None) -> tuple[Event, ...]:
     """Join the service, or a group."""
     world.catch_up(now)
-    there = world.chat(chat if chat is not None else user.chat_id)
-    if there.name is None and there.id != user.chat_id:
+    in_chat = world.chat(chat if chat is not None else user.chat_id)
+    if in_chat.name is None and in_chat.id != user.chat_id:
         raise ImpossibleActError("this is somebody else's private chat")
-    if user.id in there.members:
+    if user.id in in_chat.members:
         raise ImpossibleActError("a member already")
-    there.members.add(user.id)
-    world.record(now, MembersChanged(there.id, user.id, joined=True))
-    return (Join(there.id, sender_of(world, user)),)
+    in_chat.members.add(user.id)
+    world.record(now, MembersChanged(in_chat.id, user.id, joined=True))
+    return (Join(in_chat.id, sender_of(world, user)),)
 
 
 def leave(world: World, user: User, now: int, *, chat: ChatId | None = None) -> tuple[Event, ...]:
     """Leave the service, or a group."""
     world.catch_up(now)
-    there = chat_of(world, user, chat)
-    there.members.discard(user.id)
-    world.record(now, MembersChanged(there.id, user.id, joined=False))
-    return (Leave(there.id, sender_of(world, user)),)
+    in_chat = chat_of(world, user, chat)
+    in_chat.members.discard(user.id)
+    world.record(now, MembersChanged(in_chat.id, user.id, joined=False))
+    return (Leave(in_chat.id, sender_of(world, user)),)
 
 
 def say(
@@ -66,8 +66,8 @@ def say(
 ) -> tuple[Event, ...]:
     """Write text, or send media, a contact or a location."""
     world.catch_up(now)
-    there = chat_of(world, user, chat)
-    return (_say(world, user, there, content, content, now),)
+    in_chat = chat_of(world, user, chat)
+    return (_say(world, user, in_chat, content, content, now),)
 
 
 def _say(world: World, user: User, chat: Chat, shown: Content, sent: Content, now: int) -> Event:
@@ -78,14 +78,14 @@ def _say(world: World, user: User, chat: Chat, shown: Content, sent: Content, no
 
 
 def share_contact(world: World, user: User, now: int, *, chat: ChatId | None = None) -> tuple[Event, ...]:
-    """Share one's own phone number."""
+    """Send one's own phone number."""
     return say(world, user, Contact(user.phone, user.name), now, chat=chat)
 
 
 def share_location(
     world: World, user: User, now: int, *, chat: ChatId | None = None, place: Location = HOME
 ) -> tuple[Event, ...]:
-    """Share where one is."""
+    """Send a place, by default `HOME`."""
     return say(world, user, place, now, chat=chat)
 
 
@@ -98,17 +98,17 @@ def tap(
         place: what a key that asks for a location shares.
     """
     world.catch_up(now)
-    there = chat_of(world, user, chat)
-    keyboard = there.reply_keyboard
+    in_chat = chat_of(world, user, chat)
+    keyboard = in_chat.reply_keyboard
     if keyboard is None or not any(key in row for row in keyboard.rows):
         raise ImpossibleActError("this key is not on the keyboard")
     if keyboard.once:
-        there.reply_keyboard = None
+        in_chat.reply_keyboard = None
     if key.value == SHARE_CONTACT:
-        return share_contact(world, user, now, chat=there.id)
+        return share_contact(world, user, now, chat=in_chat.id)
     if key.value == SHARE_LOCATION:
-        return share_location(world, user, now, chat=there.id, place=place)
-    return (_say(world, user, there, key.label, key.value, now),)
+        return share_location(world, user, now, chat=in_chat.id, place=place)
+    return (_say(world, user, in_chat, key.label, key.value, now),)
 
 
 def press(
@@ -122,18 +122,18 @@ def press(
 ) -> tuple[Event, ...]:
     """Click an inline button with data. It waits for an answer from here on."""
     world.catch_up(now)
-    there = chat_of(world, user, chat)
-    under(there, message_id, button)
+    in_chat = chat_of(world, user, chat)
+    under(in_chat, message_id, button)
     if not isinstance(button, CallbackButton):
         raise ImpossibleActError("this button is paid or opens a page: it can't be pressed")
     callback_id = CallbackId(world.letters())
-    there.press(Pressed(callback_id, user.id, message_id, now))
-    world.record(now, Clicked(there.id, user.id, message_id, callback_id, button.text))
-    return (Press(there.id, button.data, message_id, callback_id, sender_of(world, user)),)
+    in_chat.press(Pressed(callback_id, user.id, message_id, now))
+    world.record(now, Clicked(in_chat.id, user.id, message_id, callback_id, button.text))
+    return (Press(in_chat.id, button.data, message_id, callback_id, sender_of(world, user)),)
 
 
 def under(chat: Chat, message_id: MessageId, button: InlineButton) -> Entry:
-    """The message, if this button hangs under it.
+    """Return the message under which this button hangs.
 
     Raises:
         ImpossibleActError: the message or the button is gone.
@@ -158,19 +158,19 @@ def submit(
     Text that isn't given stays as it was filled in before, or empty; a tick is any value but the empty one.
     """
     world.catch_up(now)
-    there = chat_of(world, user, chat)
-    entry = _with_form(there, message_id)
+    in_chat = chat_of(world, user, chat)
+    entry = _with_form(in_chat, message_id)
     assert entry.form is not None
     pairs = filled(entry.form, values)
     others = tuple(one for one in entry.filled if one[0] != user.id)
     chat_entry = attrs.evolve(entry, submitted=entry.submitted + 1, filled=(*others, (user.id, pairs)))
-    there.put(chat_entry)
-    world.record(now, Edited(there.id, chat_entry, anew=False))
+    in_chat.put(chat_entry)
+    world.record(now, Edited(in_chat.id, chat_entry, anew=False))
     callback_id: CallbackId | None = None
     if world.switches.form_callback_ids:
         callback_id = CallbackId(world.letters())
-        there.press(Pressed(callback_id, user.id, entry.id, now))
-    return (Submission(there.id, pairs, entry.id, callback_id, sender_of(world, user)),)
+        in_chat.press(Pressed(callback_id, user.id, entry.id, now))
+    return (Submission(in_chat.id, pairs, entry.id, callback_id, sender_of(world, user)),)
 
 
 def _with_form(chat: Chat, message_id: MessageId | None) -> Entry:
@@ -181,7 +181,7 @@ def _with_form(chat: Chat, message_id: MessageId | None) -> Entry:
 
 
 def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The pairs that the app sends for these values: by name in alphabetical order, as was seen live.
+    """Return the pairs that the app sends for these values: by name in alphabetical order, as was seen live.
 
     Raises:
         ImpossibleActError: a value for no field, or an option that isn't offered.
@@ -210,8 +210,8 @@ def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]
             case _:
                 pairs.append((field.name, value or ""))
     if unknown := values.keys() - names:
-        there = ", ".join(repr(name) for name in sorted(names))
-        raise ImpossibleActError(f"the form has no field {sorted(unknown)[0]!r}; its fields: {there}")
+        known = ", ".join(repr(name) for name in sorted(names))
+        raise ImpossibleActError(f"the form has no field {sorted(unknown)[0]!r}; its fields: {known}")
     return tuple(sorted(pairs))
 
 

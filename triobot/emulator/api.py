@@ -38,7 +38,7 @@ Fields = list[tuple[str, str]]
 
 
 def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
-    """The routes of the platform, for one bot's token."""
+    """Return the platform's routes, which take one bot's token."""
     blueprint = Blueprint("platform", __name__)
     expected = token.encode()
 
@@ -165,7 +165,7 @@ def _file(exchange: Exchange, file_id: str) -> Response:
 
 
 def _span(asked: str, size: int) -> tuple[int, int] | None:
-    """The one range that a player asks for when somebody jumps in a film; of anything else, the whole."""
+    """Parse a `Range` header of one span, as players send it to jump in a film; None: send the whole file."""
     found = re.fullmatch(r"bytes=([0-9]{1,18})-([0-9]{0,18})", asked)
     if found is None:
         return None

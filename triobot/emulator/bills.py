@@ -1,7 +1,7 @@
 """Money that a bot asked for: payment buttons by ``ref_id``, invoices by id (interface sections 2.3, 2.4, 3).
 
 A bill is open until somebody pays. Paid money is the bot's only once it was captured by a verify; what is
-not captured within the hour goes back to whoever paid. Pure: the moment comes in as `now`.
+not captured within the hour goes back to the payer. Pure: the moment comes in as `now`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Taking:
 
     @property
     def waits(self) -> bool:
-        """Whether it is neither captured nor given back."""
+        """Return whether it is neither captured nor given back."""
         return self.captured_at is None and self.refunded_at is None
 
 
@@ -46,7 +46,7 @@ class Bill:
     Attributes:
         kind: a payment button, or an invoice.
         id: the button's ``ref_id``, or the invoice's id.
-        expires_at: nobody can pay from here on; None for never.
+        expires_at: it can't be paid from here on; None for never.
     """
 
     kind: Literal["payment", "invoice"]
@@ -59,7 +59,7 @@ class Bill:
     takings: list[Taking] = attrs.field(factory=list[Taking])
 
     def state(self, now: int) -> BillState:
-        """Where it stands; the newest taking counts, unless another was captured."""
+        """Compute the state: a captured taking decides it, else the newest one."""
         if any(taking.captured_at is not None for taking in self.takings):
             return "captured"
         if self.takings:
@@ -67,7 +67,7 @@ class Bill:
         return "expired" if self.is_expired(now) else "open"
 
     def is_expired(self, now: int) -> bool:
-        """Whether it is too late to pay."""
+        """Return whether it is too late to pay."""
         return self.expires_at is not None and now >= self.expires_at
 
     def verify(self, now: int, switches: Switches) -> tuple[PaymentState, Taking | None]:
@@ -109,11 +109,11 @@ class Till:
         yield from self._invoices.values()
 
     def payment(self, ref_id: str) -> Bill | None:
-        """The payment button of this ``ref_id``, if one was ever shown."""
+        """Return the payment button of this ``ref_id``, or None if it was never shown."""
         return self._payments.get(ref_id)
 
     def invoice(self, invoice_id: str) -> Bill | None:
-        """The invoice of this id."""
+        """Return the invoice of this id, or None."""
         return self._invoices.get(invoice_id)
 
     def add(self, bill: Bill) -> None:
@@ -128,7 +128,7 @@ class Till:
         self._paid = deque(sorted(self._paid, key=lambda paid: paid[1].paid_at))
 
     def take(self, bill: Bill, payer: SenderId, amount: int, currency: Currency, now: int) -> Taking:
-        """Somebody pays; the hour begins."""
+        """Add a payment of this bill. Its money goes back unless a verify captures it within the hour."""
         taking = Taking(payer, amount, currency, now)
         bill.takings.append(taking)
         self._paid.append((bill, taking))

@@ -62,7 +62,7 @@ class TooLargeError(Exception):
 
 
 def raster_type(head: bytes) -> str | None:
-    """The media type of a raster image, by its first bytes and never by its name."""
+    """Return the media type of a raster image, by its first bytes and never by its name."""
     for magic, kind in _RASTER:
         if head.startswith(magic):
             return kind
@@ -70,7 +70,7 @@ def raster_type(head: bytes) -> str | None:
 
 
 def played_type(head: bytes) -> str | None:
-    """The media type of a sound or a film, by its first bytes and never by its name."""
+    """Return the media type of a sound or a film, by its first bytes and never by its name."""
     for magic, kind in _PLAYED:
         if head.startswith(magic):
             return kind
@@ -89,7 +89,7 @@ class Blobs:
         self._stored = {path.name: self._look(path) for path in folder.iterdir()}
 
     def get(self, file_id: str) -> Stored | None:
-        """The file of this id."""
+        """Return the file of this id, or None."""
         return self._stored.get(file_id)
 
     async def keep(self, file_id: str, source: BinaryIO, *, shrink: bool) -> tuple[Stored, Measured | None]:
@@ -122,7 +122,7 @@ class Blobs:
         return Stored(path, path.stat().st_size, raster_type(head), played_type(head))
 
     async def read(self, stored: Stored, first: int = 0, last: int | None = None) -> AsyncIterator[bytes]:
-        """The bytes in pieces: all, or those from the `first` to the `last`."""
+        """Yield the bytes in pieces: all, or those from the `first` to the `last`."""
         left = stored.size - first if last is None else last - first + 1
         async with await trio.open_file(stored.path, "rb") as file:
             await file.seek(first)

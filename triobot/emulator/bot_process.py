@@ -12,23 +12,23 @@ class BotProcess(Protocol):
     """What people may know of the bot's process, and do to it."""
 
     def view(self) -> dict[str, JsonValue]:
-        """How it is: ``phase``, ``pid``, ``since``, ``starts``, ``problem``, ``target``."""
+        """Return the process's state: ``phase``, ``pid``, ``since``, ``starts``, ``problem``, ``target``."""
         ...
 
     def runtime(self) -> dict[str, JsonValue]:
-        """What the bot says of itself: counts by name, and its ``alarms``; empty while it says nothing."""
+        """Return the bot's counts by name, and its ``alarms``; empty until the bot reports them."""
         ...
 
     def chats(self) -> Sequence[dict[str, JsonValue]]:
-        """What goes on in its memory, chat by chat, those in which something happened last first."""
+        """Return the chats in its memory, those with the latest happenings first."""
         ...
 
     def payments(self) -> Sequence[JsonValue]:
-        """Its ledger's newest entries."""
+        """Return the newest entries of its ledger."""
         ...
 
     async def journal(self, conversation: int) -> Sequence[dict[str, JsonValue]]:
-        """What happened in one of its conversations, record by record, for people.
+        """Return the records of one of its conversations in readable form, in their order.
 
         Raises:
             ImpossibleActError: there is none, or the bot doesn't run.
@@ -36,7 +36,7 @@ class BotProcess(Protocol):
         ...
 
     def lines(self, after: int) -> Sequence[tuple[int, str]]:
-        """What it wrote behind this line, as far as it is kept, with the lines' growing numbers."""
+        """Return the lines that it wrote after this number and that are still kept, with their numbers."""
         ...
 
     async def pass_time(self, milliseconds: int) -> None:

@@ -44,7 +44,7 @@ class Entry:
     filled: tuple[tuple[SenderId, Pairs], ...] = attrs.field(default=(), repr=False)
 
     def buttons(self) -> Iterator[InlineButton]:
-        """The inline buttons in sight, row by row."""
+        """Yield the inline buttons in sight, row by row."""
         if self.inline_keyboard is not None and not self.deleted:
             for row in self.inline_keyboard.rows:
                 yield from row
@@ -106,15 +106,15 @@ class Chat:
             del self.pressed[next(iter(self.pressed))]
 
     def in_sight(self) -> Iterator[Entry]:
-        """The messages that are not deleted, newest first."""
+        """Yield the messages that are not deleted, newest first."""
         return (entry for entry in reversed(self.entries.values()) if not entry.deleted)
 
     def is_typing(self, now: int) -> bool:
-        """Whether the bot seems to be typing."""
+        """Return whether the typing indicator shows at this moment."""
         return now < self.typing_until
 
     def button(self, label: str, message_id: MessageId | None = None) -> tuple[Entry, InlineButton] | None:
-        """The newest inline button of this label, or that of one message."""
+        """Find the newest inline button of this label, or that of one message."""
         for entry in self.in_sight():
             for button in entry.buttons():
                 if button.text == label and message_id in (None, entry.id):
@@ -122,12 +122,12 @@ class Chat:
         return None
 
     def labels(self) -> Iterator[str]:
-        """What there is to press: the keys that are shown, and the inline buttons in sight, newest first."""
+        """Yield the labels that can be pressed: the keys, then the inline buttons in sight, newest first."""
         rows = self.reply_keyboard.rows if self.reply_keyboard is not None else ()
         yield from (key.label for row in rows for key in row)
         yield from (button.text for entry in self.in_sight() for button in entry.buttons())
 
     def key(self, label: str) -> Key | None:
-        """The key of this label on the reply keyboard that is shown."""
+        """Find the key of this label on the reply keyboard that is shown."""
         rows = self.reply_keyboard.rows if self.reply_keyboard is not None else ()
         return next((key for row in rows for key in row if key.label == label), None)

@@ -73,7 +73,7 @@ class Answered:
 @final
 @attrs.frozen
 class MembersChanged:
-    """Somebody joined or left."""
+    """This person joined or left."""
 
     chat_id: ChatId
     user_id: SenderId

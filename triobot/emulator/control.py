@@ -122,35 +122,35 @@ class Asked:
         return cls(cast("dict[str, object]", value))
 
     def only(self, names: Collection[str]) -> None:
-        """Refuse keys that nobody reads: a misspelt one would be ignored in silence."""
+        """Refuse keys that aren't known: a misspelt one would be ignored in silence."""
         for name in self._values:
             if name not in names:
                 raise BadAskError(f"{name!r} is not known here; known are {', '.join(sorted(names))}")
 
     def values(self) -> Mapping[str, object]:
-        """Everything, unread."""
+        """Return all keys with their values, unchecked."""
         return self._values
 
     def text(self, name: str) -> str:
-        """Text that must be there."""
+        """Read text that must be given."""
         if (value := self.optional_text(name)) is None:
             raise BadAskError(f"{name!r} must be given")
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """Text, or None when it isn't there."""
+        """Read text, or None if it isn't given."""
         value = self._values.get(name)
         if value is not None and not isinstance(value, str):
             raise BadAskError(f"{name!r} must be text")
         return value
 
     def integer(self, name: str, default: int) -> int:
-        """An integer, or the default."""
+        """Read an integer, or return the default."""
         value = self.optional_integer(name)
         return default if value is None else value
 
     def optional_integer(self, name: str) -> int | None:
-        """An integer, or None when it isn't there."""
+        """Read an integer, or None if it isn't given."""
         value = self._values.get(name)
         if value is None:
             return None
@@ -159,21 +159,21 @@ class Asked:
         return value
 
     def seconds(self, name: str) -> float:
-        """A number of seconds from 0 to a year, that must be there."""
+        """Read a number of seconds from 0 to a year, which must be given."""
         value = self._values.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 366 * 86_400:
             raise BadAskError(f"{name!r} must be a number of seconds, at most a year")
         return value
 
     def flag(self, name: str) -> bool:
-        """True or false; false when it isn't there."""
+        """Read true or false; false if it isn't given."""
         value = self._values.get(name, False)
         if not isinstance(value, bool):
             raise BadAskError(f"{name!r} must be true or false")
         return value
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """An object of texts; empty when it isn't there."""
+        """Read an object of texts; empty if it isn't given."""
         value = self._object(name)
         for entry in value.values():
             if not isinstance(entry, str):
@@ -181,14 +181,14 @@ class Asked:
         return cast("Mapping[str, str]", value)
 
     def integers(self, name: str) -> list[int]:
-        """A list of integers; empty when it isn't there."""
+        """Read a list of integers; empty if it isn't given."""
         value = self._values.get(name, [])
         if not isinstance(value, list) or not all(type(item) is int for item in cast("list[object]", value)):
             raise BadAskError(f"{name!r} must be a list of integers")
         return cast("list[int]", value)
 
     def inner(self, name: str) -> Asked:
-        """An object inside; empty when it isn't there."""
+        """Read an object; empty if it isn't given."""
         return Asked(self._object(name))
 
     def _object(self, name: str) -> Mapping[str, object]:
@@ -199,7 +199,7 @@ class Asked:
 
 
 def as_number(name: str, value: object) -> int:
-    """An integer out of an address, where everything is text."""
+    """Parse an integer of an address, where everything is text."""
     text = str(value)
     if not (text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= 18):
         raise BadAskError(f"{name!r} must be an integer")
@@ -207,7 +207,7 @@ def as_number(name: str, value: object) -> int:
 
 
 def control_blueprint(exchange: Exchange) -> Blueprint:
-    """The routes of the control API."""
+    """Return the routes of the control API."""
     blueprint = Blueprint("control", __name__, url_prefix="/control")
     people, whole = PersonControl(exchange), PlatformControl(exchange)
 
@@ -285,7 +285,7 @@ SettingsT = TypeVar("SettingsT")
 
 @final
 class PlatformControl:
-    """What concerns the platform as a whole."""
+    """Answers requests that concern the platform as a whole."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -370,11 +370,11 @@ class PlatformControl:
     async def _clock(self, asked: Asked) -> JsonValue:
         asked.only(("seconds",))
         exchange, milliseconds = self._exchange, round(asked.seconds("seconds") * 1_000)
-        async with self._skipping:  # whoever asks twice gets both, one after the other
+        async with self._skipping:  # two requests are served one after the other
             if exchange.bot is None:
                 exchange.pass_time(milliseconds)
             else:
-                await skip(milliseconds, there=exchange.bot.pass_time, here=exchange.pass_time)
+                await skip(milliseconds, bot=exchange.bot.pass_time, platform=exchange.pass_time)
         return {"now": exchange.clock.now()}
 
     def _switches(self, asked: Asked) -> JsonValue:
@@ -453,7 +453,7 @@ def _place_of(asked: Asked) -> Location:
 
 
 def _button(chat: Chat, asked: Asked) -> tuple[Entry, InlineButton] | None:
-    """The button of this label; with an index, that one of the message, where two have the same label."""
+    """Find the button of this label, or the one at `index` of the message, where two have the same label."""
     label, message = asked.optional_text("label") or "", _message_of(asked)
     index = asked.optional_integer("index")
     if index is None or message is None:
@@ -596,10 +596,10 @@ class PersonControl:
         chat, label = _chat_of(asked), asked.optional_text("label")
         if label is None:
             return paying.newest_pay_button(self._world, user, chat=chat, message_id=_message_of(asked))
-        there = acts.chat_of(self._world, user, chat)
-        found = _button(there, asked)
+        in_chat = acts.chat_of(self._world, user, chat)
+        found = _button(in_chat, asked)
         if found is None:
-            _nothing(label, there)
+            _nothing(label, in_chat)
         entry, button = found
         if not isinstance(button, PayButton):
             raise ImpossibleActError("this button is not paid")
@@ -625,27 +625,27 @@ class PersonControl:
 
 
 def _nothing(label: str, chat: Chat) -> NoReturn:
-    there = [repr(one) for one in islice(dict.fromkeys(chat.labels()), _MOST_NAMED)]
-    what = f"what there is to press: {', '.join(there)}" if there else "there is nothing to press"
+    labels = [repr(one) for one in islice(dict.fromkeys(chat.labels()), _MOST_NAMED)]
+    what = f"what there is to press: {', '.join(labels)}" if labels else "there is nothing to press"
     raise ImpossibleActError(f"there is no button {label!r}; {what}")
 
 
 def strides(milliseconds: int) -> list[int]:
-    """The parts in which a time passes: at most `STRIDES`, none shorter than needed."""
+    """Divide a time into at most `STRIDES` parts, of `SHORTEST` milliseconds where that is enough."""
     stride = max(SHORTEST, -(-milliseconds // STRIDES))
     whole, rest = divmod(milliseconds, stride)
     return [stride] * whole + ([rest] if rest else [])
 
 
 async def skip(
-    milliseconds: int, *, there: Callable[[int], Awaitable[None]], here: Callable[[int], None]
+    milliseconds: int, *, bot: Callable[[int], Awaitable[None]], platform: Callable[[int], None]
 ) -> None:
     """Let time pass, stride by stride.
 
     Args:
-        there: lets it pass in the bot's process, and returns once that has done what was due.
-        here: lets it pass on the platform.
+        bot: lets it pass in the bot's process, and returns once that has done what was due.
+        platform: lets it pass on the platform.
     """
     for stride in strides(milliseconds):
-        await there(stride)
-        here(stride)
+        await bot(stride)
+        platform(stride)

@@ -1,4 +1,4 @@
-"""The ASGI door in front of everything: who may come in, and what goes wrong on demand.
+"""The ASGI application in front of all others: refuses foreign requests, and makes things go wrong on demand.
 
 Any web page that a developer has open can post to a loopback port, and a name that resolves to 127.0.0.1
 makes it look like its own. So `Host` is checked before anything else, then `Origin`, and for the control API
@@ -111,7 +111,10 @@ class Door:
         return None
 
     def _stopped_socket(self, scope: Message) -> str | None:
-        """No CORS rule keeps other pages from opening one: the origin and the token are all there is."""
+        """Say why a WebSocket is refused, or return None.
+
+        No CORS rule keeps other pages from opening one: only the origin and the token do.
+        """
         headers = cast("list[tuple[bytes, bytes]]", list(scope["headers"]))
         if (reason := self._elsewhere(headers) or self._foreign(headers)) is not None:
             return reason
@@ -149,7 +152,7 @@ class Door:
 
 
 def _plain(path: str) -> str:
-    """The one spelling of a path: a client may send a whole address, and a doubled slash counts as one."""
+    """Reduce a path to its one spelling: a client may send a whole address, or slashes doubled."""
     return re.sub("//+", "/", path if path.startswith("/") else f"/{urlsplit(path).path}")
 
 

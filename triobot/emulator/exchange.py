@@ -39,13 +39,13 @@ class ShiftedClock:
         self._ahead = ahead
 
     def now(self) -> int:
-        """Wall milliseconds, with what was added."""
+        """Return wall milliseconds, with what was added."""
         base = self._base.now() if self._base is not None else time.time_ns() // 1_000_000
         return base + self._ahead
 
     @property
     def ahead(self) -> int:
-        """How far it was put forward, in milliseconds."""
+        """Return how far it was put forward, in milliseconds."""
         return self._ahead
 
     def advance(self, milliseconds: int) -> None:
@@ -106,7 +106,7 @@ class Exchange:
         return answer
 
     def act(self, what: Callable[[int], tuple[Event, ...]]) -> tuple[Event, ...]:
-        """Let somebody do something now, and queue the events for the bot.
+        """Perform a person's act now, and queue its events for the bot.
 
         Raises:
             ImpossibleActError: the app doesn't offer that; nothing happened.
@@ -159,7 +159,7 @@ class Exchange:
         return self._news
 
     def tell(self) -> None:
-        """Wake up whoever looks on."""
+        """Wake up every page and request that waits for news."""
         self._news += 1
         self._changed.set()
         self._changed = trio.Event()

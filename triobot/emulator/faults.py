@@ -1,4 +1,4 @@
-"""What goes wrong on demand: in answering operations, in posting events, and while nobody answers at all.
+"""What goes wrong on demand: in answering operations, in posting events, and in taking connections.
 
 Frozen descriptions, taken one after another from a `FaultPlan`. The first that fits is used; one with
 `times` is used that often and then gone.
@@ -70,7 +70,7 @@ class Fault:
     times: int | None = attrs.field(default=None, validator=_is_times)
 
     def fits(self, name: str) -> bool:
-        """Whether it is meant for this operation."""
+        """Return whether it is meant for this operation."""
         return self.operation in ("*", name)
 
 
@@ -99,7 +99,7 @@ class EventFault:
     times: int | None = attrs.field(default=None, validator=_is_times)
 
     def fits(self, name: str) -> bool:
-        """Whether it is meant for this type of event."""
+        """Return whether it is meant for this type of event."""
         return self.type in ("*", name)
 
 
@@ -108,7 +108,7 @@ FaultT = TypeVar("FaultT", Fault, EventFault)
 
 
 def in_words(fault: AnyFault | None) -> str:
-    """What a planned fault does, for whoever looks on."""
+    """Describe for people what a planned fault does; None gives an empty text."""
     match fault:
         case None:
             return ""
@@ -125,7 +125,7 @@ def in_words(fault: AnyFault | None) -> str:
     return ", ".join(parts)
 
 
-# Nobody writes this many by hand; a script in a loop should be told.
+# No person writes this many by hand; a script in a loop should fail.
 MOST_FAULTS = 1_000
 
 
@@ -138,7 +138,7 @@ class FaultPlan:
         self._events: list[EventFault] = []
 
     def pending(self) -> Sequence[AnyFault]:
-        """What is still to come, operations first."""
+        """Return the faults still to come, those of operations first."""
         return (*self._operations, *self._events)
 
     def add(self, fault: AnyFault) -> None:
@@ -181,7 +181,7 @@ def _use(faults: list[FaultT], name: str) -> FaultT | None:
 
 @final
 class Outage:
-    """Asks whoever listens to stop for a while."""
+    """Asks the server to refuse connections for a while."""
 
     def __init__(self) -> None:
         self._begin = trio.Event()
@@ -197,6 +197,6 @@ class Outage:
         await self._begin.wait()
 
     def take(self) -> float:
-        """How long; the outage is then under way, and another may be asked for."""
+        """Return how long the outage lasts. It counts as begun, and another may be asked for."""
         self._begin = trio.Event()
         return self._seconds

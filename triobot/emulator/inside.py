@@ -1,4 +1,4 @@
-"""The emulator's two faces without HTTP in between, for whoever runs in the same process.
+"""The emulator's two faces without HTTP in between, for what runs in the same process.
 
 `InsideControl` is the control API as function calls; `InsideTransport` carries a bot's requests to the very
 application that the HTTP server serves, so that faults, limits and answers are the same ones.
@@ -48,7 +48,7 @@ class InsideControl:
         return await self._ask(self._changes, path, given)
 
     async def fetch(self, address: str) -> bytes:
-        """The bytes of a file that was uploaded."""
+        """Return the bytes of a file that was uploaded."""
         file_id = urlsplit(address).path.split("/")[2]
         stored = self._blobs.get(file_id)
         if stored is None:
@@ -78,7 +78,7 @@ class InsideTransport(httpx.AsyncBaseTransport):
     """Carries requests to an ASGI application in the same process.
 
     An answer that the application does not finish is a connection that broke, and while there is an outage
-    nobody can be reached: the client sees what it would see over a network.
+    none can be made: the client sees what it would see over a network.
     """
 
     def __init__(self, app: AsgiApp, outage: Outage) -> None:

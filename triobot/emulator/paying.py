@@ -41,14 +41,14 @@ def pay(
         amount: take another amount than the button says.
     """
     world.catch_up(now)
-    there = chat_of(world, user, chat)
-    under(there, message_id, button)
+    in_chat = chat_of(world, user, chat)
+    under(in_chat, message_id, button)
     _check_code(code)
     bill = world.till.payment(button.ref_id)
     assert bill is not None
     price = button.amount if amount is None else amount
     if code is None:
-        if bill.chat_id != there.id or (bill.takings and not world.switches.pay_twice):
+        if bill.chat_id != in_chat.id or (bill.takings and not world.switches.pay_twice):
             code = DUPLICATE
         elif user.wallet[button.currency] < price:
             code = NOT_ENOUGH
@@ -58,7 +58,7 @@ def pay(
         _take(world, user, bill, price, button.currency, now)
     return (
         PayCallback(
-            there.id,
+            in_chat.id,
             button.ref_id,
             message_id,
             world.switches.paid_status if code is None else "error",
@@ -99,7 +99,7 @@ def pay_invoice(
 
 
 def newest_invoice(world: World, user: User, now: int) -> InvoiceId:
-    """The newest invoice that this person can pay.
+    """Return the newest invoice that this person can pay.
 
     Raises:
         ImpossibleActError: there is none.
@@ -120,7 +120,7 @@ def newest_invoice(world: World, user: User, now: int) -> InvoiceId:
 def newest_pay_button(
     world: World, user: User, *, chat: ChatId | None = None, message_id: MessageId | None = None
 ) -> tuple[MessageId, PayButton]:
-    """The newest payment button in sight, or that of one message.
+    """Find the newest payment button in sight, or that of one message.
 
     Raises:
         ImpossibleActError: there is none.

@@ -37,13 +37,13 @@ class User:
     wallet: dict[Currency, int] = attrs.field(factory=lambda: {"IRR": 0, "coin": 0})
 
     def sender(self) -> Sender:
-        """As events show this person."""
+        """Return this person as events show a sender."""
         return Sender(self.id, self.name, self.username)
 
 
 @final
 class People:
-    """Everybody there is, by id, by phone number and by name."""
+    """All people, by id, by phone number and by name."""
 
     def __init__(self) -> None:
         self._by_id: dict[SenderId, User] = {}
@@ -81,7 +81,7 @@ class People:
         self._by_id[user.id] = user
 
     def get(self, user_id: SenderId) -> User:
-        """The person of this id.
+        """Return the person of this id.
 
         Raises:
             ImpossibleActError: there is none.
@@ -91,5 +91,5 @@ class People:
         return user
 
     def by_phone(self, phone: PhoneNumber) -> User | None:
-        """Whoever has this number."""
+        """Find the person who has this number."""
         return next((user for user in self if user.phone == phone), None)

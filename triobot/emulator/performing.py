@@ -59,7 +59,7 @@ Result: TypeAlias = Sent | Descriptor | InvoiceCreated | PaymentState | Answer |
 
 
 def invalid(parameter: str) -> Refusal:
-    """A parameter that is not valid, as interface section 7 names it."""
+    """Refuse a parameter in the words of interface section 7."""
     return Refusal(400, f"{parameter} is not valid")
 
 
@@ -199,7 +199,7 @@ def _answer_callback(world: World, operation: AnswerCallback, now: int) -> Refus
 
 
 def _upload(world: World, kind: MediaKind, source: object) -> Descriptor | Refusal:
-    # Only bytes can come in here: reading a file is the business of whoever may wait.
+    # Only bytes can come in here: reading a file would have to wait.
     if not isinstance(source, Blob):
         return Refusal(500, "the file could not be read")
     return world.uploads.add(world.letters(), kind, source.filename, len(source.data))
@@ -255,7 +255,7 @@ def _outside(world: World, operation: Operation[object], now: int) -> Answer | R
 
 
 def kind_of(world: World, recipient: Recipient, message_id: MessageId) -> str:
-    """The type of a message's content, which an edit doesn't tell; ``text`` if there is no such message."""
+    """Return the type of a message's content, which an edit doesn't name; ``text`` without such a message."""
     chat = world.find(recipient)
     entry = chat.entries.get(message_id) if chat is not None else None
     return encode_content(entry.content)[0] if entry is not None else "text"

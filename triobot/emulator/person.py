@@ -89,7 +89,7 @@ class Seen:
         )
 
     def is_what(self, expected: Expected) -> bool:
-        """Whether it is the text, matches the pattern, or is content of the class."""
+        """Return whether it is the text, matches the pattern, or is content of the class."""
         match expected:
             case None:
                 return True
@@ -101,7 +101,7 @@ class Seen:
                 return self.type == _TYPES.get(expected, getattr(expected, "kind", None))
 
     def line(self) -> str:
-        """One line for a terminal, without anything that a terminal would act on."""
+        """Return one line for a terminal, without anything that a terminal would act on."""
         who = "bot" if self.from_bot else "   "
         what = "" if self.type == "text" else f"[{self.type}] "
         buttons = "".join(f" <{label}>" for row in self.buttons for label in row)
@@ -117,7 +117,7 @@ def _printable(text: str) -> str:
 
 @final
 class Person:
-    """Somebody in one chat with the bot; make them with `App.user`."""
+    """A person in one chat with the bot; make them with `App.user`."""
 
     def __init__(self, app: App, user: JsonObject, chat_id: ChatId, cursor: int) -> None:
         self._app = app
@@ -129,7 +129,7 @@ class Person:
         self._cursor = cursor
 
     def at(self, chat_id: ChatId) -> Person:
-        """The same person in a group.
+        """Return the same person in a group.
 
         Raises:
             AppError: this is no chat's id.
@@ -169,11 +169,11 @@ class Person:
                 raise AppError("media must come from bytes")
 
     async def shares_contact(self) -> None:
-        """Share one's own number."""
+        """Send one's own number."""
         await self._act("share-contact")
 
     async def shares_location(self) -> None:
-        """Share where one is."""
+        """Send the place that the app shares by default."""
         await self._act("share-location")
 
     async def presses(self, label: str, *, times: int = 1) -> None:
@@ -214,7 +214,7 @@ class Person:
         await self._app.post(f"users/{self.id}/top-up", {"IRR": irr, "coin": coin})
 
     async def wallet(self) -> Mapping[str, int]:
-        """What is in the wallet, by currency."""
+        """Return what is in the wallet, by currency."""
         people = cast("list[JsonObject]", await self._app.get("users"))
         mine = next(person for person in people if person["id"] == self.id)
         return cast("Mapping[str, int]", mine["wallet"])
@@ -308,16 +308,16 @@ class Person:
         return await self._app.fetch(address)
 
     async def screen(self) -> JsonObject:
-        """The chat as the control API shows it: typing, keys, messages."""
+        """Return the chat as the control API shows it: typing, keys, messages."""
         return await self._look(self._cursor, 0)
 
     async def history(self) -> Sequence[Seen]:
-        """The newest messages, oldest first."""
+        """Return the newest messages, oldest first."""
         messages = cast("list[JsonObject]", (await self.screen())["messages"])
         return [Seen.of(message) for message in messages]
 
     async def _next(self, within: float, wanted: Callable[[JsonObject], FoundT | None]) -> FoundT | None:
-        """The first change that is wanted; it and what came before it count as seen."""
+        """Wait for the first change that is wanted, and count it and all before it as seen."""
         position, deadline = self._cursor, trio.current_time() + within
         while True:
             left = deadline - trio.current_time()
@@ -344,7 +344,7 @@ class Person:
 
 
 def _labels(screen: JsonObject) -> tuple[list[str], list[str]]:
-    """The labels of the newest message that has buttons, and of the keys below the chat."""
+    """Return the labels of the newest message that has buttons, and of the keys below the chat."""
     shown = [Seen.of(message) for message in cast("list[JsonObject]", screen["messages"])]
     buttons = next((seen.buttons for seen in reversed(shown) if seen.buttons), ())
     keys = cast("list[list[JsonObject]]", screen["reply_keyboard"] or [])
@@ -383,7 +383,7 @@ class Control(Protocol):
         ...
 
     async def fetch(self, address: str) -> bytes:
-        """The bytes of a file that the platform serves.
+        """Return the bytes of a file that the platform serves.
 
         Raises:
             AppError: there is none.
@@ -393,7 +393,7 @@ class Control(Protocol):
 
 @final
 class App:
-    """The app on everybody's phone, and the machine room behind it."""
+    """The app on every phone, and the controls of the platform behind it."""
 
     def __init__(self, control: Control) -> None:
         self.get = control.get
@@ -410,7 +410,7 @@ class App:
         return Person(self, user, ChatId(cast("int", user["chat_id"])), 0)
 
     async def known(self, name: str) -> Person:
-        """Somebody who is there already, such as from an earlier run; sees what comes from now on.
+        """Return a person who is there already, such as from an earlier run; they see what comes from now on.
 
         Raises:
             AppError: there is nobody of this name.
@@ -450,7 +450,6 @@ class HttpControl:
         return _read(await self._client.post(path, json=given))
 
     async def fetch(self, address: str) -> bytes:
-        """The bytes of a file."""
         answer = await self._client.get(address)
         if answer.status_code != 200:
             raise AppError(f"{answer.status_code}: the file is not there")

@@ -21,7 +21,7 @@ from ..wire.events import Event
 from .faults import EventFault
 
 Post: TypeAlias = Callable[[Body], Awaitable[int | None]]
-"""Posts a body; returns the status, or None when nobody answered."""
+"""Posts a body; returns the status, or None without an answer."""
 
 Watch: TypeAlias = Callable[[str, Body, EventFault], Callable[["int | None"], None]]
 """Is told of each posting, of which type and with which fault; what it returns is told of the answer."""
@@ -59,7 +59,7 @@ class Delivery:
     Attributes:
         type: the event's type.
         attempts: how often it was posted; 0 for one that was dropped on demand.
-        status: the last answer, or None when nobody answered.
+        status: the last answer, or None without one.
     """
 
     type: str
@@ -102,13 +102,13 @@ class Pusher:
 
     @property
     def pending(self) -> Sequence[Event]:
-        """What no bot has taken yet: the one in flight, and those that wait."""
+        """Return the events that no bot has taken yet: the one in flight, and those that wait."""
         flying = () if self._flying is None else (self._flying,)
         return (*flying, *(event for event, _ in self._queue))
 
     @property
     def waiting(self) -> int:
-        """Events that are not in flight yet."""
+        """Count the events that are not in flight yet."""
         return len(self._queue)
 
     def check_room(self) -> None:
@@ -211,7 +211,7 @@ class HttpPost:
         self.url = url
 
     async def __call__(self, body: Body) -> int | None:
-        """Post; None when nobody answered."""
+        """Post one body; return the status, or None without an answer."""
         if self.url is None:
             return None
         if self._wait is not None:

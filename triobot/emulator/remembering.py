@@ -37,7 +37,7 @@ from .views import JsonObject
 from .world import World
 
 VERSION: Final = 1
-# What was made after the last writing has numbers that nobody here remembers, but the bot may.
+# What was made after the last writing has numbers that are forgotten here, but the bot may know them.
 _GAP: Final = 1_000
 
 
@@ -46,7 +46,7 @@ class UnreadableWorldError(TriobotError):
 
 
 def dump_world(world: World, pending: Sequence[Event], *, closed: bool) -> JsonObject:
-    """Everything that is to be kept.
+    """Return everything that is to be kept.
 
     Args:
         pending: the events that no bot has taken.
@@ -157,7 +157,7 @@ def _dump_entries(chat: Chat) -> Iterator[JsonObject]:
         try:
             kind, data = encode_content(entry.content)
         except LocalProtocolError:
-            continue  # a text that no UTF-8 can carry; whoever looks has seen enough of it
+            continue  # a text that no UTF-8 can carry
         keys, buttons, form = entry.reply_keyboard, entry.inline_keyboard, entry.form
         yield {
             "id": entry.id,

@@ -36,7 +36,7 @@ from .recorder import Recorder
 from .switches import Switches
 from .world import World
 
-# At least this much was taken by the platform around 2020; nobody has published a limit.
+# At least this much was taken by the platform around 2020; no limit is published.
 LARGEST_UPLOAD: Final = 500 * 1024 * 1024
 # What is under way when connections are to be refused is cut off after this.
 _GRACE: Final = 0.2
@@ -63,12 +63,11 @@ class Emulator:
 
     @property
     def page_address(self) -> str:
-        """What to open in a browser. The token is behind the ``#``, which no browser sends anywhere."""
+        """Return what to open in a browser. The token is behind the ``#``, which browsers send nowhere."""
         return f"{self.page_url}/#{self.control_token}"
 
     @property
     def world(self) -> World:
-        """The platform's world."""
         return self.exchange.world
 
 
@@ -83,7 +82,7 @@ def make_exchange(
     push: PushSettings | None = None,
     largest_upload: int = LARGEST_UPLOAD,
 ) -> Exchange:
-    """A platform without its HTTP faces; uploads go into `folder`, events to `post`."""
+    """Make a platform without its HTTP faces; uploads go into `folder`, events to `post`."""
     world = World(chance=chance or random.SystemRandom(), switches=switches, base_url=base_url)
     plan = FaultPlan()
 
@@ -108,7 +107,7 @@ def make_app(
     authorities: Collection[str],
     largest_upload: int = LARGEST_UPLOAD,
 ) -> Door:
-    """The HTTP faces as an ASGI application, behind its door.
+    """Make the HTTP faces as an ASGI application, behind its door.
 
     Args:
         authorities: the values of `Host` that are served, with their port.
@@ -173,7 +172,7 @@ async def serve_emulator(
         push, chance, clock, largest_upload: see `make_exchange`.
         page_port: serve the page and the control API here as well, 0 for a free one: what the page does to
             the platform, such as refusing connections, then leaves the page alone.
-        wait_bot: events wait for this; without it they are posted whether somebody listens or not.
+        wait_bot: events wait for this; without it they are posted whether the bot listens or not.
         folder: where uploads are kept after the end, and those of an earlier run are; None deletes them.
 
     Raises:

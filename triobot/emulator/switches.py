@@ -32,11 +32,11 @@ class Switches:
 
     Attributes:
         second_verify: what verify says of money that was captured before.
-        inquiry_sees_paid: inquiry says ``verified`` of paid money that nobody has captured yet.
+        inquiry_sees_paid: inquiry says ``verified`` of paid money that isn't captured yet.
         pay_twice: a used ``ref_id`` may be paid again; off, it is answered with code 1003.
         paid_status: the word of a successful payCallback; no public client has recorded it.
         unknown_ref_status: the answer to verifying what was never offered: 400, or 200 with ``error``.
-        unknown_chat_status: the answer to writing to a chat that isn't there, or to somebody who left.
+        unknown_chat_status: the answer to writing to a chat that isn't there, or to a person who left.
         verify_window: after this, paid money that was not captured goes back (interface section 3).
         invoice_life: how long an invoice without an expiry of its own can be paid.
         edit_drops_keyboard: an edit without an inline keyboard removes the one that was there.

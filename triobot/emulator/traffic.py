@@ -61,7 +61,7 @@ class Traffic:
 
     def __init__(self) -> None:
         self._calls: dict[int, Call] = {}
-        # By the number of their newest change: who looks for what is new needn't look at all.
+        # By the number of their newest change, so that finding what is new doesn't visit all.
         self._changed: dict[int, Call] = {}
         self._made = 0
         self._held = 0
@@ -97,7 +97,7 @@ class Traffic:
         self._forget()
 
     def since(self, version: int) -> Sequence[Call]:
-        """What was begun or changed behind this version, in the order of their beginning."""
+        """Return what was begun or changed after this version, in the order of their beginning."""
         found: list[Call] = []
         for changed, call in reversed(self._changed.items()):
             if changed <= version:
@@ -106,14 +106,14 @@ class Traffic:
         return sorted(found, key=lambda call: call.number)
 
     def newest(self, count: int, *, before: int | None = None) -> Sequence[Call]:
-        """The newest calls, or the newest before the one of this number, oldest first."""
+        """Return the newest calls, or the newest before the one of this number, oldest first."""
         numbers = (
             reversed(self._calls) if before is None else (n for n in reversed(self._calls) if n < before)
         )
         return [self._calls[number] for number in islice(numbers, count)][::-1]
 
     def has_older(self, number: int) -> bool:
-        """Whether calls before the one of this number are still known."""
+        """Return whether calls before the one of this number are still known."""
         return bool(self._calls) and next(iter(self._calls)) < number
 
     def _forget(self) -> None:
@@ -124,7 +124,7 @@ class Traffic:
 
 
 def view_call(call: Call) -> dict[str, JsonValue]:
-    """A request as JSON, with its bodies as text."""
+    """Return a request as JSON, with its bodies as text."""
     return {
         "number": call.number,
         "way": call.way,
@@ -141,7 +141,7 @@ def view_call(call: Call) -> dict[str, JsonValue]:
 
 
 def view_calls(calls: Sequence[Call], traffic: Traffic) -> dict[str, JsonValue]:
-    """Requests that follow one another, and whether older ones are known."""
+    """Return requests that follow one another as JSON, and whether older ones are known."""
     return {
         "calls": [view_call(call) for call in calls],
         "older_calls": bool(calls) and traffic.has_older(calls[0].number),

@@ -41,7 +41,7 @@ class Uploads:
         """Describe a file that has come.
 
         Args:
-            size: width and height in pixels, where somebody could read them.
+            size: width and height in pixels, where they could be read.
             previews: the ids of the resized images by their size; without them, the original stands in.
             duration: seconds, for what plays.
         """
@@ -68,13 +68,13 @@ class Uploads:
         return descriptor
 
     def url(self, file_id: str, filename: str) -> str:
-        """Where a file is served."""
+        """Return the address at which a file is served."""
         return f"{self.base_url}/files/{file_id}/{quote(_UNPRINTABLE.sub('_', filename), safe='')}"
 
     def knows(self, source: Source) -> bool:
-        """Whether a media value can be shown: a descriptor of ours that is forgotten can't.
+        """Return whether a media value can be shown: a descriptor of ours that is forgotten can't.
 
-        Descriptors that point elsewhere pass: nobody has seen what the platform says to them.
+        Descriptors that point elsewhere pass: what the platform says to them was never seen.
         """
         if not isinstance(source, Descriptor):
             return False
@@ -82,7 +82,7 @@ class Uploads:
         return bool(head) or not ours or rest.partition("/")[0] in self._known
 
     def known(self) -> Iterator[tuple[str, str]]:
-        """Every file's id, with its descriptor as JSON."""
+        """Yield every file's id, with its descriptor as JSON."""
         return ((file_id, descriptor.json) for file_id, descriptor in self._known.items())
 
     def restore(self, file_id: str, descriptor: Descriptor) -> None:

@@ -1,4 +1,4 @@
-"""The world as JSON for the control API and whoever looks at it. Pure."""
+"""The world as JSON, for the control API and the page. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JsonObject = dict[str, JsonValue]
 
 
 def view_user(user: User) -> JsonObject:
-    """A person, with the wallet."""
+    """Return a person as JSON, with the wallet."""
     wallet: JsonObject = dict(user.wallet.items())
     return {
         "id": user.id,
@@ -43,7 +43,7 @@ def view_user(user: User) -> JsonObject:
 
 
 def view_content(content: Content) -> JsonObject:
-    """What a message holds, by its type."""
+    """Return a message's content as JSON, by its type."""
     match content:
         case str():
             return {"type": "text", "text": content}
@@ -57,7 +57,7 @@ def view_content(content: Content) -> JsonObject:
 
 
 def view_button(button: InlineButton) -> JsonObject:
-    """An inline button as the app shows it."""
+    """Return an inline button as the app shows it."""
     match button:
         case CallbackButton():
             return {"kind": "callback", "text": button.text, "data": button.data}
@@ -75,7 +75,7 @@ def view_button(button: InlineButton) -> JsonObject:
 
 
 def view_keyboard(keyboard: ReplyKeyboard | None) -> JsonValue:
-    """The keys that are shown, row by row."""
+    """Return the keys that are shown, row by row; None without a keyboard."""
     if keyboard is None:
         return None
     return [[{"value": key.value, "label": key.label} for key in row] for row in keyboard.rows]
@@ -103,7 +103,7 @@ def _view_form(form: Form | None) -> JsonValue:
 
 
 def view_entry(entry: Entry) -> JsonObject:
-    """A message; a deleted one says so and no more."""
+    """Return a message as JSON; of a deleted one, only that it is deleted."""
     head: JsonObject = {
         "id": entry.id,
         "from_bot": entry.author is None,
@@ -127,7 +127,7 @@ def view_entry(entry: Entry) -> JsonObject:
 
 
 def view_change(change: Change) -> JsonObject:
-    """A change of the world, with its number and its kind."""
+    """Return a change of the world as JSON, with its number and its kind."""
     head: JsonObject = {"seq": change.seq, "at": change.at, "chat_id": change.what.chat_id}
     match change.what:
         case Shown(entry=entry):
@@ -155,7 +155,7 @@ def view_change(change: Change) -> JsonObject:
 
 
 def view_bill(bill: Bill, now: int) -> JsonObject:
-    """A payment button or an invoice, with where it stands."""
+    """Return a payment button or an invoice as JSON, with its state."""
     return {
         "kind": bill.kind,
         "id": bill.id,
@@ -169,7 +169,7 @@ def view_bill(bill: Bill, now: int) -> JsonObject:
 
 
 def view_chat(world: World, chat: Chat, now: int, *, after: int, last: int = 50) -> JsonObject:
-    """A chat as it looks now, with what changed behind the number `after`."""
+    """Return a chat as it looks now, with what changed after the number `after`."""
     changes = [view_change(change) for change in world.changes(after) if change.what.chat_id == chat.id]
     waiting = [pressed.callback_id for pressed in chat.pressed.values() if pressed.reply is None]
     return {

@@ -34,7 +34,7 @@ _FIRST_CHAT: Final = 13_601
 _FIRST_GROUP: Final = 700_001
 _FIRST_INVOICE: Final = 50_001
 _LETTERS: Final = string.ascii_letters + string.digits
-# The newest changes are kept for whoever follows the log; one who is slower than this has missed some.
+# The newest changes are kept for those that follow the log; a reader slower than this has missed some.
 LOG: Final = 20_000
 
 
@@ -71,7 +71,7 @@ class World:
 
     @property
     def base_url(self) -> str:
-        """The address in front of uploads and top-up pages."""
+        """Return the address in front of uploads and top-up pages."""
         return self.uploads.base_url
 
     @base_url.setter
@@ -80,20 +80,20 @@ class World:
 
     @property
     def seq(self) -> int:
-        """The number of the newest change."""
+        """Return the number of the newest change."""
         return self._seq
 
     def changes(self, after: int) -> Sequence[Change]:
-        """The changes behind `after`, oldest first, as far as they are still kept."""
+        """Return the changes after `after`, oldest first, as far as they are still kept."""
         missing = min(self._seq - after, len(self._log))
         return [self._log[index] for index in range(len(self._log) - missing, len(self._log))]
 
     def chats(self) -> Iterator[Chat]:
-        """Every chat, private ones and groups."""
+        """Iterate over every chat, private ones and groups."""
         return iter(self._chats.values())
 
     def chat(self, chat_id: ChatId) -> Chat:
-        """The chat of this id.
+        """Return the chat of this id.
 
         Raises:
             ImpossibleActError: there is none.
@@ -103,11 +103,14 @@ class World:
         return chat
 
     def has_chat(self, chat_id: ChatId) -> bool:
-        """Whether there is such a chat, with people in it or without."""
+        """Return whether there is such a chat, with people in it or without."""
         return chat_id in self._chats
 
     def find(self, recipient: Recipient) -> Chat | None:
-        """The chat that a recipient names, if the bot can write to it: somebody has joined and not left."""
+        """Find the chat that a recipient names, if the bot can write to it.
+
+        A private chat must have been joined; a group needs no members.
+        """
         chat: Chat | None = None
         match as_recipient(recipient):
             case int() as chat_id:
@@ -151,12 +154,12 @@ class World:
 
     @property
     def last_message(self) -> int:
-        """The newest message's number."""
+        """Return the newest message's number."""
         return self._last_message
 
     @property
     def invoices(self) -> int:
-        """How many invoices were made."""
+        """Count the invoices that were made."""
         return self._invoices
 
     def number_from(self, last_message: int, invoices: int) -> None:
@@ -178,17 +181,17 @@ class World:
             self._log.append(Change(self._seq, at, consequence))
 
     def next_message_id(self) -> MessageId:
-        """A fresh message id, unique in the world."""
+        """Return a fresh message id, unique in the world."""
         self._last_message += 1
         return MessageId(self._last_message)
 
     def next_invoice_id(self) -> InvoiceId:
-        """A fresh invoice id, unique in the world: digits, as the interface says."""
+        """Return a fresh invoice id, unique in the world: digits, as the interface says."""
         self._invoices += 1
         return InvoiceId(str(_FIRST_INVOICE + self._invoices - 1))
 
     def letters(self) -> str:
-        """Sixteen letters and digits, as callback ids look."""
+        """Draw sixteen letters and digits, as callback ids look."""
         return "".join(self._chance.choices(_LETTERS, k=16))
 
     def catch_up(self, now: int) -> None:
@@ -227,7 +230,7 @@ class Games:
                 return None
 
     def charge_request(self, operation: Operation[object]) -> tuple[ChatId, str] | None:
-        """Whom a wallet request asks, and with which words."""
+        """Return the chat that a wallet request asks, and its words; None for any other operation."""
         match operation:
             case RequestWalletCharge(chat_id=chat_id, desc=desc):
                 return chat_id, desc

@@ -59,7 +59,7 @@ class Follower:
         self._waiting = -1
 
     def everything(self) -> JsonObject:
-        """All there is; what is new counts from here."""
+        """Return all there is. The next `news` begin here."""
         now = self._exchange.clock.now()
         self._world.catch_up(now)
         self._seq = self._world.seq
@@ -84,7 +84,7 @@ class Follower:
         }
 
     def news(self) -> JsonObject | None:
-        """What is new since the last look, or None; everything, if more has happened than is kept."""
+        """Return what is new since the last call, or None; everything, if more has happened than is kept."""
         now = self._exchange.clock.now()
         self._world.catch_up(now)
         changes = self._world.changes(self._seq)
@@ -99,7 +99,7 @@ class Follower:
         return {"now": now, **news} if news else None
 
     def _newcomers(self, news: JsonObject) -> None:
-        """People and groups that were made since: nothing in the world's log says so."""
+        """Add the people and groups that were made since, which the world's log doesn't hold."""
         people, chats = list(self._world.people), list(self._world.chats())
         if len(people) > self._people:
             news["users"] = [view_user(user) for user in people]
@@ -110,7 +110,7 @@ class Follower:
         self._people, self._chats = len(people), len(chats)
 
     def _concerned(self, news: JsonObject, changes: Iterable[Change], now: int) -> None:
-        """What the changes bring with them: the chats as they are now, their bills, and all wallets."""
+        """Add what the changes affect: the chats as they are now, their bills, all wallets if money moved."""
         ids = {change.what.chat_id for change in changes}
         news["chats"] = [_head(self._world.chat(chat_id)) for chat_id in sorted(ids)]
         news["bills"] = [view_bill(bill, now) for bill in self._world.till if bill.chat_id in ids]
@@ -118,7 +118,7 @@ class Follower:
             news["users"] = [view_user(user) for user in self._world.people]
 
     def _rest(self) -> JsonObject:
-        """What is new besides the world."""
+        """Collect what is new outside the world: requests, faults, the clock, the bot's process."""
         exchange, news = self._exchange, JsonObject()
         if calls := exchange.traffic.since(self._calls):
             news["calls"] = [view_call(call) for call in calls]
@@ -156,7 +156,7 @@ def _inside(bot: BotProcess | None) -> JsonObject:
 
 
 def view_history(chat: Chat, before: int | None, count: int) -> JsonObject:
-    """The newest messages of a chat, or the newest before one of them, and whether there are older ones."""
+    """Return a chat's newest messages, or the newest before one of them, and whether there are older ones."""
     entries = [entry for entry in chat.entries.values() if before is None or entry.id < before]
     return {
         "messages": [view_entry(entry) for entry in entries[-count:]],

@@ -44,10 +44,10 @@ class Done:
 
 
 def write_test(world: World, diary: Sequence[Done], chat: Chat, target: str) -> str:
-    """The program; `target` is the bot's ``MODULE:BOT``, or empty where nobody knows it.
+    """Write the program; `target` is the bot's ``MODULE:BOT``, or empty if it isn't known.
 
     Raises:
-        ImpossibleActError: the chat is a group, or nobody has done anything in it that is still known.
+        ImpossibleActError: the chat is a group, or no act in it is still known.
     """
     user = next((user for user in world.people if user.chat_id == chat.id), None)
     if user is None:

@@ -1,4 +1,4 @@
-"""The page's files. Whoever reaches the port may have them: they hold nothing but code."""
+"""Serves the page's files, to anyone who reaches the port: they hold nothing but code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _HEADERS: Final = {
 
 
 def page_blueprint() -> Blueprint:
-    """The routes of the page's files."""
+    """Return the routes of the page's files."""
     blueprint = Blueprint("page", __name__)
     # Named once, at the start: what is asked for can't lead out of the folder.
     files = {path.name: path for path in _ASSETS.iterdir() if path.suffix in _TYPES}

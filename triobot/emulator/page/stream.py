@@ -1,8 +1,8 @@
 """The page's view of all that happens, behind the control token: over a WebSocket, or as server-sent events.
 
 A page uses the WebSocket. A browser has six connections to one host for all of its tabs together, and an
-answer that never ends holds one: from the seventh tab on nothing would be shown, and nobody could act in any.
-WebSockets are counted by themselves, in hundreds. The events are for programs, and for ``curl -N``.
+answer that never ends holds one: from the seventh tab on nothing would be shown, and none could
+act. WebSockets are counted by themselves, in hundreds. The events are for programs, and for ``curl -N``.
 
 The browser's own `EventSource` is of no use here: it can't send a header, and a token in an address would end
 up in logs and histories.
@@ -29,7 +29,7 @@ _BEAT: Final = 1.0
 
 
 def stream_blueprint(exchange: Exchange) -> Blueprint:
-    """The routes of the stream."""
+    """Return the routes of the stream."""
     blueprint = Blueprint("stream", __name__, url_prefix="/control")
 
     async def stream() -> Response:
@@ -44,7 +44,7 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
         async with trio.open_nursery() as nursery:
 
             async def hear() -> None:
-                # A page says nothing here; but only who listens notices that it has gone.
+                # A page says nothing here; but only a listener notices that it has gone.
                 while True:
                     await websocket.receive()
 
@@ -60,7 +60,7 @@ def stream_blueprint(exchange: Exchange) -> Blueprint:
 
 
 async def told(exchange: Exchange) -> AsyncGenerator[str]:
-    """What one page is told, for as long as it listens; what it reads too slowly comes together.
+    """Yield the news of one page, for as long as it listens; what it reads too slowly comes together.
 
     Nothing (an empty text) is a beat.
     """
@@ -76,7 +76,7 @@ async def told(exchange: Exchange) -> AsyncGenerator[str]:
 
 
 async def events(exchange: Exchange) -> AsyncGenerator[bytes]:
-    """The same as server-sent events."""
+    """Yield the same as server-sent events."""
     async with aclosing(told(exchange)) as stream:
         async for news in stream:
             # JSON has no line ends outside its escapes, so one line holds it.
