@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run twice as many workers as there are cores: a test that waits for a process or a page computes nothing."""
+    """Run two workers for each core: a test that waits for a process or a page computes nothing."""
     return 2 * (os.cpu_count() or 1)
 
 
