@@ -52,7 +52,7 @@ from .watchdog import watched_loop
 from .webhook.endpoint import Endpoint
 from .webhook.limits import Limits
 from .webhook.serving import serve
-from .webhook.traffic import Traffic
+from .webhook.traffic import TrafficCounters
 from .wire.content import Media
 from .wire.ids import ChatId, as_recipient
 from .wire.operations import Upload
@@ -264,7 +264,7 @@ class Bot(Router):
             open_intake(settings, clock or self._clock, self._hook) as intake,
             trio.open_nursery() as listener,
         ):
-            limits, traffic = _serving_limits(settings), Traffic()
+            limits, traffic = _serving_limits(settings), TrafficCounters()
             endpoint = Endpoint(
                 intake.inbox, intake.secrets, limits=limits, readiness=intake.readiness, traffic=traffic
             )

@@ -22,7 +22,7 @@ from triobot import Bot, Secret, Settings
 from triobot.bot import within
 from triobot.runtime import Intake, Surroundings
 from triobot.store import Stamp, open_sqlite
-from triobot.webhook.inbox import Taken
+from triobot.webhook.inbox import EventStored
 
 _FORM = "application/x-www-form-urlencoded"
 
@@ -75,7 +75,7 @@ class Box:
     async def post(self, chat: int, text: str) -> None:
         """Bring a message, and wait until it is accepted."""
         outcome = await self.intake.inbox.accept(_FORM, text_event(chat, text))
-        if not isinstance(outcome, Taken):
+        if not isinstance(outcome, EventStored):
             raise TypeError(f"a message was not accepted: {outcome!r}")
         self.intake.inbox.answered(outcome)
 

@@ -11,7 +11,7 @@ import trio
 from tests.bot.rig import FORM, Chats, make_bot
 from tests.loopback import PATIENCE, text_event
 from triobot import Alarm, Chat
-from triobot.webhook.inbox import Taken, Unwritable
+from triobot.webhook.inbox import EventStored, Unwritable
 
 
 async def test_a_store_that_can_t_grow_refuses_events_and_recovers(
@@ -47,7 +47,7 @@ async def test_a_store_that_can_t_grow_refuses_events_and_recovers(
         for number in range(60):
             text = f"{number} " + "x" * 5000
             match await intake.inbox.accept(FORM, text_event(7, text)):
-                case Taken():
+                case EventStored():
                     taken.append(text)
                 case Unwritable():
                     refused += 1
@@ -61,7 +61,7 @@ async def test_a_store_that_can_t_grow_refuses_events_and_recovers(
             while not intake.readiness().ready:
                 await trio.sleep(0.05)
         taken.append("after")
-        assert isinstance(await intake.inbox.accept(FORM, text_event(7, "after")), Taken)
+        assert isinstance(await intake.inbox.accept(FORM, text_event(7, "after")), EventStored)
         assert chats.gate is not None
         chats.gate.set()
         await chats.wait_for(7, *taken)

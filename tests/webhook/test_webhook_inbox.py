@@ -13,7 +13,7 @@ from webhook_rig import START, Clock, FakeStore, as_json, make_rig, text_event
 
 from triobot.errors import StoreFullError
 from triobot.seams import InboxRow, Quota
-from triobot.webhook.inbox import Inbox, NoRoom, Taken, Unread, Unstorable, Unwritable
+from triobot.webhook.inbox import EventStored, Inbox, NoRoom, Unread, Unstorable, Unwritable
 from triobot.webhook.marks import Marks
 from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Event, Join, Message, PayCallback, Press, Sender
@@ -41,7 +41,7 @@ MULTIPART = (
 async def test_every_format_is_stored_as_it_came(content_type: str, body: bytes) -> None:
     rig = make_rig()
 
-    assert isinstance(await rig.inbox.accept(content_type, body), Taken)
+    assert isinstance(await rig.inbox.accept(content_type, body), EventStored)
 
     assert [(row.content_type, row.body) for row in rig.store.rows] == [(content_type, body)]
     assert rig.delivered == [(rig.store.rows[0], Message(ChatId(7), "hello"))]
@@ -96,7 +96,7 @@ async def test_odd_ones_among_good_ones_disturb_nobody(body: bytes) -> None:
             nursery.start_soon(accept, body if number == 9 else text_event(str(number)).data)
 
     assert len(outcomes) == 20
-    assert all(isinstance(outcome, Taken | Unread) for outcome in outcomes)
+    assert all(isinstance(outcome, EventStored | Unread) for outcome in outcomes)
     assert len(rig.store.rows) + len(rig.store.kept) == 20
     assert sum(text.isdigit() for text in rig.texts) == 19
 
@@ -105,7 +105,7 @@ async def test_odd_ones_among_good_ones_disturb_nobody(body: bytes) -> None:
 @settings(max_examples=150)
 def test_no_bytes_make_it_raise(body: bytes, content_type: str) -> None:
     async def accept() -> None:
-        assert isinstance(await make_rig().inbox.accept(content_type, body), Taken | Unread)
+        assert isinstance(await make_rig().inbox.accept(content_type, body), EventStored | Unread)
 
     trio.run(accept)
 
@@ -123,13 +123,13 @@ async def test_a_press_counts_once_however_often_it_comes() -> None:
     rig = make_rig()
     press = encode_event(Press(ChatId(7), "yes", MessageId(3), CallbackId("N7Yc")))
     first = await rig.inbox.accept(press.content_type, press.data)
-    assert isinstance(first, Taken)
+    assert isinstance(first, EventStored)
     rig.inbox.answered(first)
     rig.clock.at += 6 * 86_400_000
 
     again = await rig.inbox.accept(press.content_type, press.data)
 
-    assert isinstance(again, Taken)
+    assert isinstance(again, EventStored)
     assert again.repeated
     assert len(rig.delivered) == 1
     assert len(rig.marks) == 0  # unique in itself: whether it was answered says nothing
@@ -151,14 +151,14 @@ async def test_equal_text_is_a_repetition_only_if_not_answered() -> None:
     word = text_event("yes")
     first = await rig.inbox.accept(word.content_type, word.data)
     repeated = await rig.inbox.accept(word.content_type, word.data)
-    assert isinstance(first, Taken)
-    assert isinstance(repeated, Taken)
+    assert isinstance(first, EventStored)
+    assert isinstance(repeated, EventStored)
     assert (first.repeated, repeated.repeated) == (False, True)
 
     rig.inbox.answered(repeated)
     spoken = await rig.inbox.accept(word.content_type, word.data)
 
-    assert isinstance(spoken, Taken)
+    assert isinstance(spoken, EventStored)
     assert not spoken.repeated
     assert rig.texts == ["yes", "yes"]
     assert rig.inbox.statistics().repeated == 1
@@ -180,7 +180,7 @@ async def test_one_chat_over_quota_leaves_the_others_alone() -> None:
         await rig.inbox.accept("", text_event(str(number), 7).data)
 
     assert await rig.inbox.accept("", text_event("2", 7).data) == NoRoom(whole=False)
-    assert isinstance(await rig.inbox.accept("", text_event("2", 8).data), Taken)
+    assert isinstance(await rig.inbox.accept("", text_event("2", 8).data), EventStored)
     assert rig.inbox.statistics().over_quota_chat == 1
     assert [alarm.kind for alarm in rig.alarms] == ["chat_refused"]
 
@@ -221,7 +221,7 @@ async def test_a_store_that_cannot_write_alarms_once_until_it_can() -> None:
         assert await rig.inbox.accept("", text_event("a").data) == Unwritable()
     assert await rig.inbox.accept("", b"garbage") == Unwritable()
     rig.store.full = False
-    assert isinstance(await rig.inbox.accept("", text_event("a").data), Taken)
+    assert isinstance(await rig.inbox.accept("", text_event("a").data), EventStored)
     rig.store.full = True
     await rig.inbox.accept("", text_event("b").data)
 
@@ -238,7 +238,7 @@ async def test_a_failing_handover_loses_nothing(caplog: pytest.LogCaptureFixture
     store = FakeStore(clock)
     inbox = Inbox(store, clock=clock, quota=Quota(), deliver=deliver)
 
-    assert isinstance(await inbox.accept("", text_event("private words").data), Taken)
+    assert isinstance(await inbox.accept("", text_event("private words").data), EventStored)
 
     assert len(store.rows) == 1
     assert inbox.statistics().undelivered == 1

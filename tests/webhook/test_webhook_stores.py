@@ -12,7 +12,7 @@ from webhook_rig import Clock, text_event
 
 from triobot.seams import InboxRow, Quota, Store
 from triobot.store import Stamp, open_memory, open_sqlite
-from triobot.webhook.inbox import Inbox, NoRoom, Taken, Unread
+from triobot.webhook.inbox import EventStored, Inbox, NoRoom, Unread
 from triobot.wire.encode import encode_event
 from triobot.wire.events import Event, Message, PayCallback, Press
 from triobot.wire.ids import CallbackId, ChatId, MessageId, RefId
@@ -59,7 +59,7 @@ async def test_events_and_rubbish_side_by_side(opener: Opener) -> None:
 
         seqs = [seq for seq, _ in delivered]
         assert seqs == sorted(seqs)
-        assert len(delivered) == sum(isinstance(outcome, Taken) for outcome in outcomes) >= 58
+        assert len(delivered) == sum(isinstance(outcome, EventStored) for outcome in outcomes) >= 58
         assert {row.body for row in await store.backlog(after=0, limit=100)} <= set(bodies)
         assert bodies[20] in [kept.body for kept in await store.raw(limit=10)]
         assert sum(isinstance(outcome, Unread) for outcome in outcomes) == 60 - len(delivered)
@@ -77,7 +77,7 @@ async def test_what_counts_once_and_what_counts_again(opener: Opener) -> None:
         assert len(delivered) == 4
 
         taken = await inbox.accept(word.content_type, word.data)
-        assert isinstance(taken, Taken)
+        assert isinstance(taken, EventStored)
         inbox.answered(taken)
         await inbox.accept(word.content_type, word.data)
 
@@ -91,7 +91,7 @@ async def test_answered_is_remembered_over_a_clean_restart(tmp_path: Path) -> No
         async with open_sqlite(str(tmp_path / "bot.db"), stamp=STAMP, clock=clock) as store:
             async with inbox_of(store, clock) as (inbox, delivered):
                 taken = await inbox.accept(word.content_type, word.data)
-                assert isinstance(taken, Taken)
+                assert isinstance(taken, EventStored)
                 assert not taken.repeated
                 inbox.answered(taken)
             assert len(delivered) == 1
@@ -104,4 +104,4 @@ async def test_a_chat_over_its_quota_is_alone(opener: Opener) -> None:
         outcomes = [await inbox.accept("", text_event(str(number)).data) for number in range(31)]
 
         assert outcomes[-1] == NoRoom(whole=False)
-        assert isinstance(await inbox.accept("", text_event("x", chat=8).data), Taken)
+        assert isinstance(await inbox.accept("", text_event("x", chat=8).data), EventStored)

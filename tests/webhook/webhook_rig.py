@@ -41,7 +41,7 @@ from triobot.webhook.limits import Limits
 from triobot.webhook.marks import Marks
 from triobot.webhook.secrets import Secrets
 from triobot.webhook.serving import serve
-from triobot.webhook.traffic import Traffic
+from triobot.webhook.traffic import TrafficCounters
 from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Event, Message
 from triobot.wire.ids import ChatId
@@ -160,7 +160,7 @@ class Rig:
     clock: Clock
     inbox: Inbox
     marks: Marks
-    traffic: Traffic
+    traffic: TrafficCounters
     delivered: list[tuple[InboxRow, Event]]
     alarms: list[Alarm]
     app: QuartTrio
@@ -198,7 +198,7 @@ def make_rig(*, quota: Quota | None = None, limits: Limits | None = None, secret
         alarm=alarms.append,
         marks=marks,
     )
-    traffic = Traffic()
+    traffic = TrafficCounters()
     readiness = [Readiness(True, {"store": "ok"})]
     known = Secrets.parse(secrets)
     app = build_app(inbox, known, limits=limits, readiness=lambda: readiness[0], traffic=traffic)

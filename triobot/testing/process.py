@@ -20,7 +20,7 @@ from ..seams import Alarm, RaiseAlarm
 from ..settings import Settings
 from ..store import MemoryRows, open_memory
 from ..values import forget_met
-from ..webhook.inbox import Taken, Unread, Unstorable
+from ..webhook.inbox import EventStored, Unread, Unstorable
 from ..wire.encode import Body
 from .mortal import Mortal, MortalStore, MortalTransport
 from .virtual import VirtualWallClock
@@ -114,7 +114,7 @@ class BotProcess:
         if mortal.dead:
             return None
         match outcome:
-            case Taken():
+            case EventStored():
                 inbox.answered(outcome)
                 return 200
             case Unread():

@@ -22,7 +22,7 @@ from .exchange import AsgiExchange
 from .inbox import Inbox
 from .limits import Limits
 from .secrets import Secrets
-from .traffic import Traffic
+from .traffic import TrafficCounters
 
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 
@@ -33,7 +33,7 @@ def build_app(
     *,
     limits: Limits | None = None,
     readiness: Callable[[], Readiness],
-    traffic: Traffic | None = None,
+    traffic: TrafficCounters | None = None,
 ) -> QuartTrio:
     """Make an application that is the webhook and nothing else.
 
@@ -61,7 +61,7 @@ def webhook_routes(
     *,
     limits: Limits | None = None,
     readiness: Callable[[], Readiness],
-    traffic: Traffic | None = None,
+    traffic: TrafficCounters | None = None,
 ) -> None:
     """Put the webhook into an existing application, under a prefix that is the webhook's alone.
 

@@ -12,21 +12,21 @@ import trio
 
 from ..http.request import Incoming
 from ..http.talk import SenderLeftError, Talk
-from .answers import Answer
-from .exchange import Broken, Complete, Reading, TooLong, TooSlow, Truncated
+from .answers import Response
+from .exchange import Complete, Malformed, Reading, TooLong, TooSlow, Truncated
 
 _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 
 
 @final
 class DirectExchange:
-    """A request from our own listener; see `Exchange`."""
+    """A request from our own listener; see `RequestExchange`."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
 
     async def read(self, *, most: int, seconds: float) -> Reading:
-        """See `Exchange`."""
+        """See `RequestExchange`."""
         request = self._talk.request
         if request.complete:
             # The usual one came whole, with its head.
@@ -41,29 +41,31 @@ class DirectExchange:
                     if len(chunks) > most:
                         return TooLong()
             except SenderLeftError:
-                return Truncated() if self._talk.broken is None else Broken()
+                return Truncated() if self._talk.broken is None else Malformed()
             return Complete(bytes(chunks))
         return TooSlow()
 
     async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """See `Exchange`. No task watches for a sender that leaves: `answer` asks the kernel."""
+        """See `RequestExchange`. No task watches for a sender that leaves: `answer` asks the kernel."""
         await work()
 
-    async def answer(self, answer: Answer) -> bool:
-        """See `Exchange`."""
+    async def answer(self, answer: Response) -> bool:
+        """See `RequestExchange`."""
         there = not self._talk.has_left()
         await self._talk.answer(answer.status, answer.headers, answer.body)
         return there
 
-    async def refuse(self, answer: Answer, *, unread: bool, linger: float, body_first: bool = False) -> None:
-        """See `Exchange`. Behind a body that has not come the listener closes, lingering by its own limit."""
+    async def refuse(
+        self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
+    ) -> None:
+        """See `RequestExchange`. If the body has not come, the listener closes after its own linger."""
         await self._talk.answer(answer.status, answer.headers, answer.body)
 
 
-def framing_of(request: Incoming) -> Framing:
+def framing_of(request: Incoming) -> RequestFraming:
     """Return what the head says of the body. It is never conflicting: the listener has refused those."""
     content_type = request.header(b"content-type").decode("latin-1")
-    return Framing(content_type, request.length, False, not request.complete)
+    return RequestFraming(content_type, request.length, False, not request.complete)
 
 
 def path_of(request: Incoming) -> str:
@@ -79,7 +81,7 @@ def path_of(request: Incoming) -> str:
 
 @final
 @attrs.frozen
-class Framing:
+class RequestFraming:
     """What the headers say of the body.
 
     Attributes:
@@ -95,7 +97,7 @@ class Framing:
     unread: bool
 
 
-def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> Framing:
+def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> RequestFraming:
     """Read the headers, their names in lower case."""
     content_type = ""
     lengths: set[bytes] = set()
@@ -112,4 +114,4 @@ def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> F
     # HTTP/1 without either header has no body; HTTP/2 needs neither to have one.
     unread = bool(lengths and length != 0) or encoded or not http_version.startswith("1")
     conflicting = len(lengths) > 1 or not readable or bool(encoded and lengths)
-    return Framing(content_type, length, conflicting, unread)
+    return RequestFraming(content_type, length, conflicting, unread)

@@ -25,13 +25,13 @@ from hypercorn.typing import (
 from ..http.request import Incoming
 from ..http.talk import Talk
 from . import answers
-from .answers import Answer, Readiness, readiness_answer
-from .direct import DirectExchange, Framing, framing_of, path_of, read_framing
-from .exchange import AsgiExchange, Broken, Complete, Exchange, TooLong, TooSlow, Truncated
-from .inbox import Inbox, NoRoom, Outcome, Taken, Unread, Unstorable, Unwritable
+from .answers import Readiness, Response, readiness_answer
+from .direct import DirectExchange, RequestFraming, framing_of, path_of, read_framing
+from .exchange import AsgiExchange, Complete, Malformed, RequestExchange, TooLong, TooSlow, Truncated
+from .inbox import EventStored, Inbox, NoRoom, Outcome, Unread, Unstorable, Unwritable
 from .limits import Limits
 from .secrets import Secrets
-from .traffic import Traffic
+from .traffic import TrafficCounters
 
 HIDDEN_PATH: Final = "/***"
 """What logs show in place of a path, which may hold the secret or most of it."""
@@ -63,14 +63,14 @@ class Endpoint:
         limits: Limits,
         readiness: Callable[[], Readiness],
         prefix: str = "",
-        traffic: Traffic | None = None,
+        traffic: TrafficCounters | None = None,
     ) -> None:
         self._inbox = inbox
         self._secrets = secrets
         self._limits = limits
         self._readiness = readiness
         self._prefix = prefix
-        self._traffic = Traffic() if traffic is None else traffic
+        self._traffic = TrafficCounters() if traffic is None else traffic
         self._in_hand = 0
         self._given_up = trio.CapacityLimiter(1)
         self._later = answers.try_later(limits.retry_seconds)
@@ -130,7 +130,9 @@ class Endpoint:
         finally:
             self._in_hand -= len(body)
 
-    async def _respond(self, exchange: Exchange, path: str, method: str, framing: Framing) -> None:
+    async def _respond(
+        self, exchange: RequestExchange, path: str, method: str, framing: RequestFraming
+    ) -> None:
         if path in (ALIVE_PATH, READY_PATH):
             await self._refuse(exchange, self._probe(path, method), framing)
         elif not self._secrets.matches(path.removeprefix("/")):
@@ -171,15 +173,15 @@ class Endpoint:
         )
         await send({"type": "websocket.http.response.body", "body": lacking.body, "more_body": False})
 
-    def _probe(self, path: str, method: str) -> Answer:
+    def _probe(self, path: str, method: str) -> Response:
         if method not in ("GET", "HEAD"):
             return answers.GET_ONLY
         return answers.ALIVE if path == ALIVE_PATH else readiness_answer(self._readiness())
 
-    async def _refuse(self, exchange: Exchange, answer: Answer, framing: Framing) -> None:
+    async def _refuse(self, exchange: RequestExchange, answer: Response, framing: RequestFraming) -> None:
         await exchange.refuse(answer, unread=framing.unread, linger=self._limits.linger_seconds)
 
-    async def _take_in_turn(self, exchange: Exchange, framing: Framing) -> None:
+    async def _take_in_turn(self, exchange: RequestExchange, framing: RequestFraming) -> None:
         # What is not told is taken for the most it may become; many long bodies at once must not add up.
         size = self._limits.body_bytes if framing.length is None else framing.length
         if self._in_hand + size > self._limits.bodies_bytes:
@@ -192,7 +194,7 @@ class Endpoint:
         finally:
             self._in_hand -= size
 
-    async def _take(self, exchange: Exchange, framing: Framing) -> None:
+    async def _take(self, exchange: RequestExchange, framing: RequestFraming) -> None:
         reading = await exchange.read(most=self._limits.body_bytes, seconds=self._limits.body_seconds)
         match reading:
             case Complete(body):
@@ -210,25 +212,25 @@ class Endpoint:
                 await exchange.refuse(answers.TOO_SLOW, unread=True, linger=0)
             case Truncated():
                 self._traffic.truncated += 1
-            case Broken():
+            case Malformed():
                 self._traffic.bad_framing += 1
             case _ as never:
                 assert_never(never)
 
-    async def _accept(self, exchange: Exchange, content_type: str, body: bytes) -> None:
+    async def _accept(self, exchange: RequestExchange, content_type: str, body: bytes) -> None:
         outcome = await self._inbox.accept(content_type, body)
         self._note(outcome, answered=await exchange.answer(self._answer_to(outcome)))
 
     def _note(self, outcome: Outcome, *, answered: bool) -> None:
-        if isinstance(outcome, Taken):
+        if isinstance(outcome, EventStored):
             if answered:
                 self._inbox.answered(outcome)
             else:
                 self._traffic.unanswered += 1
 
-    def _answer_to(self, outcome: Outcome) -> Answer:
+    def _answer_to(self, outcome: Outcome) -> Response:
         match outcome:
-            case Taken() | Unread():
+            case EventStored() | Unread():
                 return answers.TAKEN
             case NoRoom() | Unwritable():
                 return self._later

@@ -1,9 +1,9 @@
 """One request and its answer: reads a bounded body, answers, and tells whether the sender was still there.
 
-`Exchange` is what the endpoint needs of a server; `AsgiExchange` implements it over ASGI, and `direct` over
-our own listener. ASGI servers hand the body over through a bounded queue. An application that answers without
-emptying it can leave the server waiting for ever for room in that queue, and the connection with it. A
-refusal therefore goes on reading, and throws away, until its answer is written.
+`RequestExchange` is what the endpoint needs of a server; `AsgiExchange` implements it over ASGI, and `direct`
+over our own listener. ASGI servers hand the body over through a bounded queue. An application that answers
+without emptying it can leave the server waiting for ever for room in that queue, and the connection with it.
+A refusal therefore goes on reading, and throws away, until its answer is written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
-from .answers import Answer
+from .answers import Response
 
 _CLOSE: Final = (b"connection", b"close")
 
@@ -48,14 +48,14 @@ class Truncated:
 
 @final
 @attrs.frozen
-class Broken:
+class Malformed:
     """Its chunks or trailers break HTTP's rules; the listener answers it."""
 
 
-Reading: TypeAlias = Complete | TooLong | TooSlow | Truncated | Broken
+Reading: TypeAlias = Complete | TooLong | TooSlow | Truncated | Malformed
 
 
-class Exchange(Protocol):
+class RequestExchange(Protocol):
     """One request and its answer, whichever server it came through."""
 
     async def read(self, *, most: int, seconds: float) -> Reading:
@@ -66,7 +66,7 @@ class Exchange(Protocol):
         """Run `work`, which calls `answer`, and notice if the sender leaves meanwhile; call after `read`."""
         ...
 
-    async def answer(self, answer: Answer) -> bool:
+    async def answer(self, answer: Response) -> bool:
         """Write an answer, within `attend`.
 
         Returns:
@@ -74,7 +74,9 @@ class Exchange(Protocol):
         """
         ...
 
-    async def refuse(self, answer: Answer, *, unread: bool, linger: float, body_first: bool = False) -> None:
+    async def refuse(
+        self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
+    ) -> None:
         """Write an answer without wanting the body; close the connection if some of it is `unread`."""
         ...
 
@@ -90,7 +92,7 @@ class AsgiExchange:
         self._left = False
 
     async def read(self, *, most: int, seconds: float) -> Reading:
-        """See `Exchange`."""
+        """See `RequestExchange`."""
         chunks = bytearray()
         with trio.move_on_after(seconds):
             while True:
@@ -105,7 +107,7 @@ class AsgiExchange:
         return TooSlow()
 
     async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """See `Exchange`."""
+        """See `RequestExchange`."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch)
             await work()
@@ -116,8 +118,8 @@ class AsgiExchange:
             pass
         self._left = True
 
-    async def answer(self, answer: Answer) -> bool:
-        """See `Exchange`."""
+    async def answer(self, answer: Response) -> bool:
+        """See `RequestExchange`."""
         # The disconnect comes behind the body in the queue: two passes of the scheduler, and `_watch` has
         # read it. Not after the answer: a sender that closes its connection with each request has read the
         # answer and left by then, and its next equal event would be taken for a repetition.
@@ -128,8 +130,10 @@ class AsgiExchange:
         await self._send({"type": "http.response.body", "body": answer.body, "more_body": False})
         return there
 
-    async def refuse(self, answer: Answer, *, unread: bool, linger: float, body_first: bool = False) -> None:
-        """See `Exchange`.
+    async def refuse(
+        self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
+    ) -> None:
+        """See `RequestExchange`.
 
         What still comes is thrown away for `linger` seconds at most, since closing before the sender has
         written all would reset the connection and take the answer with it.
@@ -166,7 +170,7 @@ class AsgiExchange:
             if message["type"] == "http.request" and not message.get("more_body", False):
                 done.set()
 
-    async def _begin(self, answer: Answer, *, close: bool) -> None:
+    async def _begin(self, answer: Response, *, close: bool) -> None:
         headers = [*answer.headers, (b"content-length", str(len(answer.body)).encode())]
         if close and self._closable:
             headers.append(_CLOSE)

@@ -45,7 +45,7 @@ _QUIET_SECONDS: Final = 60.0
 
 @final
 @attrs.frozen
-class Taken:
+class EventStored:
     """The event is durable, new or not. Answer 200, then call `Inbox.answered` with this.
 
     Attributes:
@@ -82,7 +82,7 @@ class Unstorable:
     """Not stored, and never will be: no store holds such a value. Answer 400."""
 
 
-Outcome: TypeAlias = Taken | Unread | NoRoom | Unwritable | Unstorable
+Outcome: TypeAlias = EventStored | Unread | NoRoom | Unwritable | Unstorable
 
 
 class Claim(Protocol):
@@ -181,8 +181,8 @@ class Inbox:
     async def accept(self, content_type: str, body: bytes) -> Outcome:
         """Make one request's event durable, and hand it on.
 
-        At most once per delivery: an event that the store has already is `Taken`, and not handed on again.
-        A failure of the store is an outcome, not an exception.
+        At most once per delivery: an event that the store has already is `EventStored`, too, and not handed
+        on again. A failure of the store is an outcome, not an exception.
 
         Args:
             content_type: the request's header, or empty.
@@ -219,10 +219,10 @@ class Inbox:
         match acceptance:
             case Accepted():
                 self._watch_quota()
-                return Taken(False, None if once else key)
+                return EventStored(False, None if once else key)
             case Redelivered():
                 self._repeated += 1
-                return Taken(True, None if once else key)
+                return EventStored(True, None if once else key)
             case OverQuota(whole):
                 self._over_quota_whole += whole
                 self._over_quota_chat += not whole
@@ -252,7 +252,7 @@ class Inbox:
         finally:
             claim.over(known=known)
 
-    def answered(self, taken: Taken) -> None:
+    def answered(self, taken: EventStored) -> None:
         """Remember that the 200 of this was fully written. Never waits: `Marks` stores it later."""
         if taken._key is not None:  # pyright: ignore[reportPrivateUsage]
             self._marks.add(taken._key)  # pyright: ignore[reportPrivateUsage]

@@ -14,7 +14,7 @@ from ..http.certificates import Tls
 from ..http.listener import serve_listeners
 from .endpoint import ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint
 from .limits import Limits
-from .traffic import Traffic
+from .traffic import TrafficCounters
 
 ACCESS: Final = logging.getLogger("triobot.webhook.access")
 
@@ -28,7 +28,7 @@ async def serve(
     shutdown: trio.Event,
     limits: Limits | None = None,
     tls: Tls | None = None,
-    traffic: Traffic | None = None,
+    traffic: TrafficCounters | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the webhook until `shutdown` is set, then answer the requests in hand, and return.

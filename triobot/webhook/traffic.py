@@ -34,7 +34,7 @@ class TrafficStatistics:
 
 
 @final
-class Traffic:
+class TrafficCounters:
     """The counters since the start; `Endpoint` increments them."""
 
     def __init__(self) -> None:
