@@ -1,4 +1,4 @@
-"""The books: entries in the store, moved by compare-and-set; nothing is announced before it is durable.
+"""Entries in the store, moved by compare-and-set; nothing is announced before it is durable.
 
 Waits for nothing but the store it is given, so that a simulation can run it as it is.
 """
@@ -46,12 +46,12 @@ class Planned:
 
     @property
     def moved(self) -> bool:
-        """Whether the table allowed all of them."""
+        """Tell whether the table allowed all of them."""
         return all(isinstance(outcome, Moved) for outcome in self.outcomes)
 
 
 def plan(entry: Entry, facts: Sequence[Fact], now: int) -> Planned:
-    """What these facts make of an entry; for whoever commits the moves together with something else."""
+    """Decide what these facts make of an entry, without storing it: the caller commits that."""
     outcomes: list[Moved | Impossible] = []
     for fact in facts:
         outcome = move(entry, fact, now)
@@ -88,7 +88,7 @@ class Books:
         self.counts: Counter[str] = Counter() if counts is None else counts
 
     async def read(self, id_: RefId) -> Entry | None:
-        """One entry as it is now."""
+        """Read one entry as it is now; None if there is none."""
         row = await self._rows.get(id_)
         return None if row is None else entry_of(row)
 

@@ -31,7 +31,11 @@ from .records import SHARED, entry_of
 _WITHOUT_ID: Final[tuple[State, ...]] = ("sending", "unsure", "check", "closing", "lapsed")
 _CANDIDATES: Final = 200
 IN_HAND: Final = 1_024
+"""Callbacks that may be in memory; what comes beyond waits in the inbox."""
+
 AGAIN: Final = (2.0, 10.0, 60.0, *(300.0 for _ in range(15)))
+"""Seconds between attempts to tell whose a callback is: for as long as its money can wait."""
+
 _PAGE: Final = 200
 
 
@@ -43,7 +47,7 @@ class LookUp(Protocol):
 
 @final
 class Desk:
-    """Takes callbacks.
+    """Stores what callbacks hint at, and finds the invoice whose id an unknown one names.
 
     Args:
         look_up: an inquiry about an invoice that isn't in the books.
@@ -128,10 +132,6 @@ def _hint(event: InvoiceCallback) -> Hint:
 
 Callback: TypeAlias = PayCallback | InvoiceCallback
 
-"""Callbacks that may be in memory; what comes beyond waits in the inbox."""
-
-"""Seconds between attempts to tell whose a callback is: for as long as its money can wait."""
-
 
 @final
 class Callbacks:
@@ -152,7 +152,7 @@ class Callbacks:
         self._news = trio.Event()
 
     def came(self, seq: int, event: Callback) -> None:
-        """One is in the inbox, with this place; never waits."""
+        """Take a callback up, or note its place in the inbox if too many are in hand; never waits."""
         if self._in_hand >= IN_HAND:
             self._counts["hint_left_in_the_inbox"] += 1
             first, last = self._left or (seq, seq)

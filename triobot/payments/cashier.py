@@ -73,12 +73,12 @@ _PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "cl
 @final
 @attrs.frozen
 class Budget:
-    """How much may be asked.
+    """How many examinations are allowed.
 
     Attributes:
-        per_second: examinations of payments that nothing was said about; what was hinted at comes first, and
-            isn't counted. Past it the sweep falls behind, and an alarm says what that risks.
-        parallel: examinations at a time.
+        per_second: of payments that no callback hinted at; those with a hint come first, and
+            aren't counted. Past it the sweep falls behind, and an alarm says what that risks.
+        parallel: at a time.
     """
 
     per_second: float = 20.0
@@ -164,7 +164,7 @@ class Cashier:
         return OpenTicket(self.books, entry, self._clock.now, self._tickets), write
 
     async def again(self, id: RefId, *, since: int = 0) -> OpenTicket | None:
-        """The payment with this number, for the conversation that opened it; None if it is gone.
+        """Find the payment with this number again, for the conversation that opened it; None if it is gone.
 
         Args:
             since: the revision of the last notice that the conversation has dealt with.
@@ -179,12 +179,12 @@ class Cashier:
         return None
 
     def ended(self, id: RefId, how: PaymentEnd, *, late: bool = False) -> MovePayment:
-        """Whoever has a payment, or waits for it, is done with it; nothing if somebody else has it by now."""
+        """Return the write that ends a taker's part in a payment; does nothing if another has it by now."""
         taker: Taker = "handler" if late else "conversation"
         return moving(self.books, id, *_ENDS[how], now=self._clock.now(), taker=taker, may_fail=True)
 
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat.
+        """Give up the open payments of this owner, and of what is below it. Safe to repeat.
 
         Args:
             key: of the payment that the owner has, if it is the aside for it.
@@ -203,7 +203,7 @@ class Cashier:
                     await self.books.move(entry.id, failed, may_fail=True, taker="handler")
 
     async def parked(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """A conversation can't go on: whoever paid it is named to an operator. Safe to repeat.
+        """Tell an operator of captured money whose conversation can't go on. Safe to repeat.
 
         Args:
             key: of the payment that it has, if it is the aside for it.
@@ -218,7 +218,7 @@ class Cashier:
                     await self.books.move(entry.id, Plain("parked"), may_fail=True, taker=entry.taker)
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
-        """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
+        """Take a callback up, which stays at this place in the inbox until it is stored; never waits."""
         self._callbacks.came(seq, event)
 
     def _new(self, id: RefId, charge: Charge) -> Entry:
@@ -241,7 +241,7 @@ class Cashier:
     # --- the start
 
     async def start(self, alive: Alive) -> None:
-        """Take up what was in the last process's hands; before conversations go on, and before `run`.
+        """Take up the payments of the last process; before conversations go on, and before `run`.
 
         What only has to be asked about, however much that is, `run` takes up beside everything else.
 
@@ -289,7 +289,7 @@ class Cashier:
         await self._beat()
 
     async def _watched_last(self) -> int | None:
-        """When payments were watched last, by the clock as it is now."""
+        """Read when payments were watched last, by the clock as it is now; None if they never were."""
         seen = await self._store.setting(_WATCHED)
         if seen is None:
             return None
@@ -300,7 +300,7 @@ class Cashier:
         return at + self._clock.jumped() - jumped
 
     async def _alarm_unwatched(self, key: str, since: int, before: int) -> None:
-        """Name what was open in a time in which nobody looked at payments."""
+        """Name what was open in a time in which nothing was verified."""
         now = self._clock.now()
         named = await self._open_since(before)
         if named:
@@ -316,7 +316,7 @@ class Cashier:
         self._noted(Alarm(alarm.kind, alarm.key, alarm.text))
 
     async def _open_since(self, before: int) -> str:
-        """Which payments made before a moment are open, as words; nothing if none is."""
+        """Describe the open payments made before a moment, for an alarm; empty if there are none."""
         count, named, sums = 0, list[str](), Counter[str]()
         after: RefId | None = None
         find = self._store.payments.find
@@ -343,11 +343,11 @@ class Cashier:
             await self._commit_at_last(PutSetting(_WATCHED, f"{now} {self._clock.jumped()}"))
 
     async def _set_back(self) -> None:
-        """The time of day was set back: what was due at one would be due too late by as much."""
+        """Let what is due be due at once, after the time of day was set back."""
         await self._happens_to_all(_LEFT, Plain("clock_set_back"))
 
     async def _set_forward(self, by: int) -> None:
-        """The time of day was set forward, or the machine stood still and its clocks with it."""
+        """Move what was noted along with the time of day, and name what a long standstill may have cost."""
         await self._happens_to_all(_LEFT, SetForward(by))
         now = self._clock.now()
         if by > WINDOW and (named := await self._open_since(now)):
@@ -359,7 +359,7 @@ class Cashier:
             await self._alarm(RaiseAlarm("clock_jumped", "payments", text, now))
 
     async def _stood_still(self, since: int) -> None:
-        """Nobody has looked at payments since then, though the program runs."""
+        """Raise an alarm about the time in which nothing was verified, and have all that is open verified."""
         await self._alarm_unwatched("standstill", since, since)
         await self._happens_to_all(_WATCHED_STATES, Plain("stood_still"))
 
@@ -421,7 +421,7 @@ class Cashier:
                 await self._poke.wait()
 
     def _affordable(self) -> bool:
-        """Whether the sweep may ask once more now."""
+        """Tell whether the sweep may ask once more now, and count it."""
         now = trio.current_time()
         if self._cold_from > now:
             return False
@@ -481,7 +481,7 @@ class Cashier:
             return await asking.ask(self._outbox, entry, to)
 
     async def remove(self, entry: Entry) -> bool | None:
-        """Take the button away from the user's screen; whoever has paid doesn't wait for that."""
+        """Take the button away from the user's screen; given up (None) when something more urgent is due."""
         with trio.CancelScope() as self._removing[entry.id]:
             try:
                 async with self._asking:
@@ -506,7 +506,7 @@ async def _nobody(chat_id: ChatId, owner: str) -> bool:
 
 
 def _at_start(entry: Entry, *, alive: bool, restored: bool) -> list[Plain]:
-    """What a start of the program means for an entry."""
+    """Return what happens to an entry when the program starts."""
     facts = [Plain("restored" if restored else "restart")]
     # What was captured before a backup was restored is nobody's any more.
     if entry.taker == "conversation" and not alive and not (restored and entry.state in CAPTURED):

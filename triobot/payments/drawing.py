@@ -143,7 +143,7 @@ This page is drawn from the list that the code reads: `python -m triobot.payment
 
 
 def page() -> str:
-    """The whole page, in Markdown."""
+    """Return the page about the ledger, in Markdown."""
     return (
         "\n".join(
             [
@@ -163,7 +163,7 @@ def page() -> str:
 
 
 def alarms() -> str:
-    """The page about alarms, in Markdown."""
+    """Return the page about alarms, in Markdown."""
     rows = (
         f"## `{kind}`\n\n{about.happened}\n\n- **At risk:** {about.risk}\n- **Do:** {about.act}\n"
         for kind, about in ABOUT.items()

@@ -174,15 +174,15 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """What the author's code gets as its idempotency key, the same for ever."""
+        """Return the idempotency key that the author's code gets, the same for ever."""
         return f"{self.kind}-{self.id}"
 
     @property
     def verifiable(self) -> bool:
-        """Whether the platform can be asked about it: we know its name there."""
+        """Tell whether the platform can be asked about it: we know its name there."""
         return self.kind == "button" or self.invoice_id is not None
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody would take it; verifying anything else would capture money for nothing."""
+        """Tell whether a conversation or an aside would take it; anything else is never verified."""
         return self.taker != "nobody"

@@ -49,7 +49,7 @@ Step: TypeAlias = Happen | Literal["verify", "inquire", "remove", "deliver"]
 
 
 def next_step(entry: Entry, now: int) -> Step | None:
-    """The first thing to do for an entry; None if nothing is due."""
+    """Return the first thing to do for an entry; None if nothing is due."""
     clock = due(entry)
     if clock is not None and clock[0] <= now:
         return Happen(clock[1])

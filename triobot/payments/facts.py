@@ -155,15 +155,19 @@ RETRY: Final = frozenset({NOT_ENOUGH, TRY_AGAIN})
 USED: Final = 1003
 FINAL: Final = frozenset({1001, 1002, USED})
 LINGER: Final = 5 * 60 * 1_000
+"""How long after it was begun a verify that we gave up may still reach the platform."""
 WINDOW: Final = 60 * 60 * 1_000
+"""The platform gives back what was not verified so long after it was paid (interface section 1)."""
 AT_ONCE: Final = 60 * 1_000
+"""In so little time money doesn't go back and get paid once more."""
 AFTERLIFE: Final = 75 * 60 * 1_000
+"""After so long nothing is paid and not captured: the hour, and a quarter for clocks that differ."""
 
 
 @final
 @attrs.frozen
 class Plain:
-    """A fact that its name says all about."""
+    """A fact that has no values besides its name."""
 
     name: PlainName
 
@@ -193,7 +197,7 @@ class Adopted:
 @final
 @attrs.frozen
 class Hint:
-    """A callback: a hint, positive or negative, from whoever knows our address.
+    """A callback: a hint, positive or negative, that anyone who knows our address may send.
 
     Attributes:
         code: of a payCallback; None when it had none.
@@ -232,17 +236,9 @@ class Answer:
 
 Fact: TypeAlias = Plain | SendOk | Adopted | Hint | Answer | SetForward
 
-"""How long after it was begun a verify that we gave up may still reach the platform."""
-
-"""The platform gives back what was not verified so long after it was paid (interface section 1)."""
-
-"""In so little time nobody gets money back and pays once more."""
-
-"""After so long nothing is paid and not captured: the hour, and a quarter for clocks that differ."""
-
 
 def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
-    """The fact's name in the table, as this entry sees it."""
+    """Return the name that the table has for a fact, given the entry to which it happens."""
     match fact:
         case Plain("restored") if entry.state in UNPAID and not entry.verifiable:
             return "restored_unnamed"
@@ -297,7 +293,7 @@ def _inquired(entry: Entry, answer: Answer, now: int) -> FactName:
 
 
 def _is_proof(entry: Entry, now: int) -> bool:
-    """Whether another "verified" of the inquiry means captured; the interface doesn't say what paid is.
+    """Tell whether another "verified" of the inquiry means captured; the interface doesn't say what paid is.
 
     If a verify between two such answers said "error", there was nothing left for it to capture: unless the
     money had gone back before it, and was paid once more after it. That takes an hour since it was certainly
@@ -315,13 +311,13 @@ def _is_proof(entry: Entry, now: int) -> bool:
 
 
 def unpaid_until(entry: Entry) -> int:
-    """The last moment at which it was certainly not paid."""
+    """Return the last moment at which it was certainly not paid."""
     known = [at for at in (entry.clean_at, entry.sent_at) if at is not None]
     return max(known, default=entry.made_at)
 
 
 def new_ref_id() -> RefId:
-    """16 random digits, the first 1 to 8: valid as base64 text, as letters and digits, and below 2**53.
+    """Draw 16 digits, the first 1 to 8: valid as base64 text, as letters and digits, and below 2**53.
 
     From the system's generator, never derived from a row's number: after a backup was restored, numbers that
     were used since must not come again.

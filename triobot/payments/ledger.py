@@ -61,7 +61,7 @@ _UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen"
 
 
 def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
-    """What becomes of the entry when this happens to it at `now`."""
+    """Return the next entry after this happened to it at `now`, and what is due; pure."""
     name = name_of(entry, fact, now)
     row = find(entry.state, name)
     if row is None or not _allowed(entry, name):
@@ -85,7 +85,7 @@ def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
 
 
 def _allowed(entry: Entry, name: FactName) -> bool:
-    """What the table's columns can't say."""
+    """Tell whether the entry may take this fact, beyond what the table's columns can say."""
     match name:
         case "verify_begun":
             return entry.wanted and entry.verifiable
@@ -115,7 +115,7 @@ def _taker(entry: Entry, row: Row) -> Taker:
 
 
 def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
-    """What the fact itself says."""
+    """Fill in what the fact itself says."""
     match fact:
         case SendOk(message_id, invoice_id, twice):
             if entry.gone_at is not None and message_id not in (None, entry.message_id):
@@ -172,7 +172,7 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
 
 
 def _doubled(entry: Entry, now: int) -> bool:
-    """Whether a callback is the last one once more: nobody pays twice in so little time."""
+    """Tell whether a callback is the last one once more: no person pays twice in so little time."""
     return entry.claimed_at is not None and now - entry.claimed_at <= schedule.DOUBLED
 
 
@@ -189,7 +189,7 @@ def _answered(entry: Entry, answer: Answer, name: FactName, now: int) -> Entry:
 
 
 def _anew(entry: Entry) -> bool:
-    """Whether a "verified" of the inquiry is the first since the platform said otherwise."""
+    """Tell whether a "verified" of the inquiry is the first since the platform said otherwise."""
     return entry.seen_at is None or entry.verify_said == "error"
 
 
@@ -246,7 +246,7 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
 
 
 def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
-    """What follows from the change of state."""
+    """Set the moments, doubts and duties that follow from the change of state."""
     if after.taker != "conversation" and before.taker == "conversation":
         after = attrs.evolve(after, ended_at=now)
     if before.state == "delivered" and after.state == "verified":
@@ -292,7 +292,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
 def _with_duties(
     before: Entry, after: Entry, fact: Fact, name: FactName, due: tuple[Duty, ...], now: int
 ) -> tuple[Entry, tuple[Duty, ...]]:
-    """The entry with the moments at which its duties are due, and the duties that it really has."""
+    """Set when the duties are due; returns the entry, and those duties that it really has."""
     done: list[Duty] = []
     if name in _EXAMINED or name in _UNANSWERED:
         after = attrs.evolve(
@@ -361,7 +361,7 @@ def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
 
 
 def _told(before: Entry, after: Entry, row: Row, fact: Fact) -> tuple[Entry, Notice | None]:
-    """What the waiting conversation is told, if one waits."""
+    """Return the entry with its notice for the conversation, if one waits and there is something to say."""
     outcome = row.outcome
     if outcome is None or before.taker != "conversation":
         return after, None
@@ -378,7 +378,7 @@ def _told(before: Entry, after: Entry, row: Row, fact: Fact) -> tuple[Entry, Not
 
 
 def _with_word(after: Entry, notice: Notice | None) -> Entry:
-    """The entry with what its conversation has to hear even if nobody listens just now.
+    """Keep in the entry what its conversation has to hear even if it is not in memory just now.
 
     What became of the money, its state says; that the user may try again, or was declined, it doesn't.
     """
@@ -425,7 +425,7 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
 
 
 def _elsewhere(entry: Entry, hint: Hint) -> bool:
-    """Whether a "no" isn't about our button: it was forwarded, or somebody only knows its number.
+    """Tell whether a "no" isn't about our button: it was forwarded, or its sender only knows the number.
 
     What was sent twice is on the screen twice; a callback that names no message is taken for ours.
     """

@@ -55,7 +55,7 @@ _OVER: Final[Mapping[State | FactName, tuple[AlarmKind, ...]]] = {
 
 
 def row_of(entry: Entry) -> PaymentRow:
-    """The entry as the store keeps it."""
+    """Make the row that keeps an entry."""
     captured = entry.captured is not None and entry.verified_at is not None
     return PaymentRow(
         entry.id,
@@ -75,7 +75,7 @@ def row_of(entry: Entry) -> PaymentRow:
 
 
 def entry_of(row: PaymentRow) -> Entry:
-    """The entry that a row keeps.
+    """Read the entry that a row keeps.
 
     Raises:
         UnreadableRecordError: another version wrote it.
@@ -87,7 +87,7 @@ def entry_of(row: PaymentRow) -> Entry:
 
 
 def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | RaiseAlarm | AcknowledgeAlarms]:
-    """What a move stores: the row from the revision that was read, and its alarms."""
+    """Yield what a move stores: the row from the revision that was read, and its alarms."""
     if isinstance(outcome, Impossible):
         what = f" ({outcome.entry.state}: {outcome.fact})"
         yield _alarm("impossible_transition", outcome.entry, now, what)
@@ -107,7 +107,7 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | Ra
 
 
 def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
-    """An alarm about a payment: how much, what happened, what is at risk until when, what to type."""
+    """Make an alarm about a payment: how much, what happened, what is at risk until when, what to type."""
     money = f"{entry.amount:,} {entry.currency}"
     if kind == "amount_mismatch" and entry.captured is not None:
         money += f" asked for, {entry.captured:,} captured"
@@ -119,7 +119,7 @@ def alarm_of(kind: AlarmKind, entry: Entry, what: str = "") -> Alarm:
 
 
 def _back_from(kind: AlarmKind, entry: Entry) -> int | None:
-    """The first moment at which the platform may give back what the alarm is about."""
+    """Return the first moment at which the platform may give back what the alarm is about."""
     match kind:
         case "paid_maybe_unverified" | "sweep_blind" | "verify_refused" | "token_or_chat_refused":
             return verify_by(entry)
@@ -130,7 +130,7 @@ def _back_from(kind: AlarmKind, entry: Entry) -> int | None:
 
 
 def clock_time(at: int) -> str:
-    """A moment in UTC, in words that a log and a person read."""
+    """Write a moment in UTC, for logs and people."""
     return dt.datetime.fromtimestamp(at / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M")
 
 
@@ -140,5 +140,5 @@ def _alarm(kind: AlarmKind, entry: Entry, now: int, what: str = "") -> RaiseAlar
 
 
 def numbered(entry: Entry) -> Entry:
-    """The entry as it is written first."""
+    """Give a new entry its first revision."""
     return attrs.evolve(entry, revision=1)

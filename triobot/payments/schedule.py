@@ -55,12 +55,12 @@ ON_SCREEN: Final[tuple[State, ...]] = ("prepared", "sending", "open", "unsure", 
 
 
 def pause(pauses: tuple[int, ...], tries: int, then: int) -> int:
-    """The pause after so many tries."""
+    """Return the pause after so many tries."""
     return pauses[tries] if tries < len(pauses) else then
 
 
 def next_check(entry: Entry, now: int) -> int:
-    """When to ask about it again, after an answer that decided nothing."""
+    """Say when to ask about it again, after an answer that decided nothing."""
     hinted = entry.hinted_at is not None and entry.tries < len(PAUSES)
     if hinted or not entry.clean:
         return now + pause(PAUSES, entry.tries, UNCLEAR)
@@ -68,31 +68,31 @@ def next_check(entry: Entry, now: int) -> int:
 
 
 def verify_by(entry: Entry) -> int:
-    """Before this a verify captures whatever may have been paid."""
+    """Return the moment before which a verify captures all that may have been paid."""
     return unpaid_until(entry) + WINDOW
 
 
 def claimed_since(entry: Entry) -> int | None:
-    """When it was said to be paid, if somebody wants it and that is still to be found out."""
+    """Return when it was said to be paid, if it is wanted and that is still to be found out."""
     open_ = entry.wanted and entry.claimed_at is not None and unpaid_until(entry) < entry.claimed_at
     return entry.claimed_at if open_ else None
 
 
 def watched_until(entry: Entry) -> int | None:
-    """When it can't be paid any more; None while somebody waits for it, or its button is still there."""
+    """Say when it can't be paid any more; None while it is waited for, or its button is still there."""
     over = _life(attrs.evolve(entry, state="closing"))
     return None if over is None else over[0]
 
 
 def due(entry: Entry) -> tuple[int, Clock] | None:
-    """The next fact that time alone brings, and its moment; None if nothing but others can move it."""
+    """Return the next fact that time alone brings, and its moment; None if there is none."""
     found = (_life(entry), _hint(entry), _blind(entry), _unsettled(entry), _parked(entry), _late(entry))
     clocks = [clock for clock in found if clock]
     return min(clocks, default=None)
 
 
 def urgency(entry: Entry) -> int | None:
-    """Who goes first among those that are due, the smaller the earlier; None for the sweep."""
+    """Rank an entry among those that are due, the smaller the earlier; None leaves it to the sweep."""
     if entry.deliver_at is not None:
         return 0
     unclear = entry.state in WATCHED or entry.state == "verifying"
@@ -100,7 +100,7 @@ def urgency(entry: Entry) -> int | None:
 
 
 def due_at(entry: Entry) -> int | None:
-    """When this entry has to be looked at again, whatever for; None for never."""
+    """Say when this entry has to be looked at again, for any reason; None for never."""
     clock = due(entry)
     moments = (entry.check_at, entry.remove_at, entry.deliver_at, clock[0] if clock else None)
     return min((at for at in moments if at is not None), default=None)
@@ -125,15 +125,15 @@ _DUE: Final = ("check_at", "remove_at", "deliver_at")
 
 
 def without_future(entry: Entry, now: int) -> Entry:
-    """The entry after the time of day was set back: what is due is due now, and nothing has happened later.
+    """Correct an entry after the clock was set back: what is due is due now, and nothing happened later.
 
-    Better asked too early than too late: how far the clock was wrong when a moment was noted, nobody knows.
+    Better asked too early than too late: how wrong the clock was when a moment was noted isn't known.
     """
     return _with_moments(entry, (*_HAPPENED, *_DUE), lambda at: min(at, now))
 
 
 def moved_on(entry: Entry, by: int, now: int) -> Entry:
-    """The entry after the time of day was set forward while the program ran: as long ago as it was before.
+    """Correct an entry after the clock was set forward while the program ran: all is as long ago as before.
 
     An hour lasts an hour. What is due by the new time is due, and so is the end of a button's life.
     """

@@ -376,7 +376,7 @@ TABLE: Final[tuple[Row, ...]] = (
 
 
 def find(state: State, fact: FactName) -> Row | None:
-    """The row for this pair, or None: then the fact is refused."""
+    """Return the transition for this pair, or None: then the fact is refused."""
     return INDEX.get((state, fact))
 
 

@@ -53,12 +53,12 @@ class OpenTicket:
 
     @property
     def id(self) -> RefId:
-        """Its number: a button's ``ref_id``."""
+        """Return its number: a button's ``ref_id``."""
         return self._entry.id
 
     @property
     def to_send(self) -> bool:
-        """Nothing of it has been sent, or nobody knows whether."""
+        """Tell whether its message still has to be sent: none was, or it isn't known."""
         entry = self._entry
         if entry.state in ("prepared", "sending", "unsure"):
             return True
@@ -68,21 +68,21 @@ class OpenTicket:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether nobody knows if it was sent."""
+        """Tell whether an answer to a send of it was lost."""
         return self._entry.lost
 
     @property
     def message_id(self) -> MessageId | None:
-        """The message with its button, once that is known."""
+        """Return the id of the message with its button, once that is known."""
         return self._entry.message_id
 
     @property
     def revision(self) -> int:
-        """Of the entry that it knows."""
+        """Return the revision of the entry that it knows."""
         return self._entry.revision
 
     def heard(self, moved: Moved) -> None:
-        """The payment has moved."""
+        """Take over a move of the payment that is durable, and wake the code that waits for it."""
         self._entry = moved.entry
         if moved.notice is not None:
             self._notices.append(moved.notice)
@@ -100,11 +100,11 @@ class OpenTicket:
 
     @property
     def has_news(self) -> bool:
-        """Whether `wait_notice` would return at once."""
+        """Tell whether `wait_notice` would return at once."""
         return bool(self._notices)
 
     def _catch_up(self, since: int) -> None:
-        """What a conversation that comes back to its payment was told meanwhile."""
+        """Queue the notices for a conversation that comes back to its payment."""
         said = self._entry.said
         if self._entry.taker != "conversation" or self._entry.state in ENDED:
             self._notices.append(PaymentNotice("handed_over"))
@@ -127,11 +127,11 @@ class OpenTicket:
         invoice_id: InvoiceId | None = None,
         twice: bool = False,
     ) -> MovePayment:
-        """The platform has it; with `twice`, perhaps in a second message, too."""
+        """Return the write by which the platform has it; with `twice`, perhaps in a second message, too."""
         return moving(self._books, self.id, SendOk(message_id, invoice_id, twice), now=self._now())
 
     def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> MovePayment:
-        """The platform refused it, it never left, or nobody knows."""
+        """Return the write by which it was refused, never left, or may have left."""
         return moving(self._books, self.id, Plain(_SENT[why]), now=self._now())
 
     # --- waiting
@@ -168,7 +168,7 @@ class OpenTicket:
     # --- taking
 
     def take(self, keep: Callable[[Captured | None], Sequence[KeepResult]]) -> MovePayment:
-        """Have the captured money; `keep` records that, or None if somebody else has it meanwhile."""
+        """Return the write that takes the captured money; `keep` gets None if another has it meanwhile."""
 
         def kept(entry: Entry | None) -> Sequence[KeepResult]:
             return keep(None if entry is None else captured_of(entry))
@@ -189,7 +189,7 @@ class OpenTicket:
 
 
 def captured_of(entry: Entry) -> Captured:
-    """Verified money, for whoever gives the goods."""
+    """Describe captured money to the code that gives the goods."""
     assert entry.state in CAPTURED
     return Captured(
         entry.id,
