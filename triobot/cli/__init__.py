@@ -45,7 +45,7 @@ examples:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole grammar."""
+    """Build the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="triobot",
         description="Run bots, and what one needs around them.",

@@ -36,21 +36,21 @@ def add_command(
 
 
 def port(text: str) -> int:
-    """A TCP port; 0 takes a free one."""
+    """Read a TCP port; 0 takes a free one."""
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError("must be a number from 0 to 65535")
     return int(text)
 
 
 def mode(text: str) -> int:
-    """The mode of a file, in octal."""
+    """Read the mode of a file, in octal."""
     if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
         raise argparse.ArgumentTypeError("must be a mode in octal, such as 660")
     return int(text[-3:], 8)
 
 
 def seconds(text: str) -> float:
-    """A time that isn't negative."""
+    """Read a time in seconds that isn't negative."""
     try:
         value = float(text)
     except ValueError:
@@ -61,7 +61,7 @@ def seconds(text: str) -> float:
 
 
 def hours(text: str) -> float:
-    """A time of a year at most, that isn't negative."""
+    """Read a time in hours, of a year at most, that isn't negative."""
     try:
         value = float(text)
     except ValueError:
@@ -72,7 +72,7 @@ def hours(text: str) -> float:
 
 
 def descriptor(text: str) -> int:
-    """The number of an inherited file descriptor."""
+    """Read the number of an inherited file descriptor."""
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError("must be the number of an inherited socket, such as 3")
     return int(text)

@@ -108,7 +108,7 @@ async def converse(ask: Ask, action: str, key: str | None, *, live: Callable[[],
 
 
 def status_of(view: Mapping[str, JsonValue]) -> BroadcastStatus:
-    """The status in an answer."""
+    """Read the status in an answer."""
     from ..jobs import BroadcastStatus
 
     fields = {field.name: view[field.name] for field in attrs.fields(BroadcastStatus) if field.name in view}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..wire.rules import JsonValue
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
-"""Carries a question to whoever has the store."""
+"""Carries a question to the running bot, or to the store itself."""
 
 
 def add_bot_options(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add_bot_options(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
-    """The settings that name the store.
+    """Read the settings that name the store.
 
     Raises:
         ConfigError: a variable can't be read, or there is no such bot.
@@ -48,7 +48,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
 
 
 def store_file(settings: Settings) -> Path:
-    """The file of a store that has one.
+    """Return the file of a store that has one.
 
     Raises:
         ConfigError: it has none.
@@ -72,7 +72,7 @@ def consult(settings: Settings, request: Request) -> list[Told]:
 
 
 async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Request) -> list[Told]:
-    """The lines of an answer.
+    """Ask, and return the lines of the answer.
 
     Raises: as `consult`.
     """
@@ -89,7 +89,7 @@ async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Req
 
 
 async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
-    """Ask within a program that runs already; whether it was the running bot that answered.
+    """Ask within a program that runs already; returns whether it was the running bot that answered.
 
     Raises: as `consult`.
     """
@@ -112,7 +112,7 @@ async def open_desk(settings: Settings) -> AsyncGenerator[Ask]:
     from ..operator import Status, ask, socket_path
 
     async def ignore(_: Told) -> None:
-        """Only whether there is somebody counts."""
+        """Drop the answer: what counts is that there is one."""
 
     place = socket_path(settings.store)
     if place is not None and await ask(place, Status(), ignore):
@@ -172,14 +172,14 @@ async def _about_payments(store: Store, clock: WallClock, question: Told) -> Tol
 
 
 def instant(at: object) -> str:
-    """A time of the store's, for people."""
+    """Write a time of the store's for people."""
     if not isinstance(at, int):
         return "-"
     return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def span(milliseconds: int) -> str:
-    """How long something took, in its largest unit."""
+    """Write how long something took, in its largest unit."""
     seconds = max(0, milliseconds) // 1000
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:

@@ -97,7 +97,7 @@ def _has_colours() -> bool:
 
 
 async def _talk(person: Person, transcript: Transcript) -> None:
-    """What the user does, and what has to be seen each time."""
+    """Play the user, and check what is seen each time."""
     from ..wire.content import File
 
     await person.joins()
@@ -142,7 +142,7 @@ async def _talk(person: Person, transcript: Transcript) -> None:
 
 
 def _check_platform(platform: Emulator, transcript: Transcript) -> None:
-    """What the platform knows: the money was captured, no event was refused or repeated."""
+    """Check on the platform that the money was captured, and no event was refused or repeated."""
     [bill] = platform.world.till
     state = bill.state(platform.exchange.clock.now())
     _check(state == "captured", f"the payment is {state}")
@@ -154,7 +154,7 @@ def _check_platform(platform: Emulator, transcript: Transcript) -> None:
 
 
 async def _check_bot(transcript: Transcript) -> None:
-    """What the bot knows: nothing is left to be done."""
+    """Wait until the bot has nothing left to do."""
     import trio
 
     from .demo_bot import bot

@@ -153,7 +153,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
 
 
 def _endings() -> list[signal.Signals]:
-    """The signals that end it in order: Ctrl-C, a polite kill, and the closing of the terminal's window."""
+    """List the signals that end it in order: Ctrl-C, a polite kill, the closing of the terminal's window."""
     endings = [signal.SIGINT, signal.SIGTERM]
     # Who said nohup wants it to outlive the window.
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -164,7 +164,7 @@ def _endings() -> list[signal.Signals]:
 def child_environment(
     environ: Mapping[str, str], *, token: str, base_url: str, secret: str, store: str
 ) -> dict[str, str]:
-    """The variables of the bot's process: none of this process's own settings, but the play ones."""
+    """Return the variables of the bot's process: of this one's settings none, but those given here."""
     kept = {name: value for name, value in environ.items() if not name.startswith(("TRIOBOT_", "LISTEN_"))}
     return {
         **kept,
@@ -177,7 +177,7 @@ def child_environment(
 
 
 def _populate(platform: Emulator) -> None:
-    """Two people to begin with, unless there are some from an earlier run; the page makes more."""
+    """Add two people to begin with, unless there are some from an earlier run; the page makes more."""
     if list(platform.world.people):
         return
     for name in ("Sara", "علی"):
@@ -203,18 +203,18 @@ async def _reload(target: str, keeper: Keeper) -> None:
 
 
 async def _kill_on_next(signals: AsyncIterator[int], keeper: Keeper) -> None:
-    """Who presses Ctrl-C twice doesn't want to wait for the bot's rest."""
+    """Kill the bot at the second Ctrl-C, rather than wait until it comes to rest."""
     async for _ in signals:
         keeper.kill()
 
 
 def can_reload() -> bool:
-    """Whether files can be watched here."""
+    """Tell whether files can be watched here."""
     return importlib.util.find_spec("watchfiles") is not None
 
 
 def folder_of(target: str) -> Path:
-    """Where the files of a bot are: beside its own file, or under the working directory for a module."""
+    """Return the folder of a bot's files: that of its own file, or the working directory for a module."""
     place, _, is_file = parse_target(target)
     return Path(place).resolve().parent if is_file else Path.cwd()
 

@@ -119,7 +119,7 @@ async def _numbers() -> AsyncIterator[int]:
 
 
 async def _let_pass(bot: Bot, clock: HurriedClock, milliseconds: int) -> None:
-    """Put the clocks forward between two requests: one that is under way would be too late at once."""
+    """Put the clocks forward between two requests: one under way would miss its deadline at once."""
     await _settled(bot)
     clock.hurry(milliseconds)
     await trio.sleep(_MOMENT)
@@ -153,22 +153,22 @@ class HurriedClock(trio.abc.Clock):
 
     @property
     def ahead(self) -> int:
-        """How far it is ahead, in milliseconds."""
+        """Return how far it is ahead, in milliseconds."""
         return self._ahead
 
     def hurry(self, milliseconds: int) -> None:
-        """Go forward. To be called by a task of this clock's loop, which then looks who is due."""
+        """Go forward. To be called by a task of this clock's loop, which then looks at its deadlines."""
         self._ahead += milliseconds
 
     def start_clock(self) -> None:
-        """Nothing has to be started."""
+        """Do nothing: it goes already."""
 
     def current_time(self) -> float:
-        """Seconds since some moment."""
+        """Return seconds since some moment."""
         return time.perf_counter() + self._ahead / 1000
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """How long the loop may sleep for a deadline."""
+        """Return how long the loop may sleep for a deadline."""
         return deadline - self.current_time()
 
 
@@ -180,11 +180,11 @@ class HurriedWallClock:
         self._clock = clock
 
     def now(self) -> int:
-        """Wall milliseconds."""
+        """Return wall milliseconds."""
         return time.time_ns() // 1_000_000 + self._clock.ahead
 
     def steady(self) -> int:
-        """Milliseconds since some moment: time that was put forward has passed."""
+        """Return milliseconds since some moment: time that was put forward has passed."""
         return steady_time() + self._clock.ahead
 
 

@@ -101,7 +101,7 @@ def _check_address(url: str) -> None:
 
 
 def _own_names() -> list[str]:
-    """What other machines may call this one: anything else in `Host` is refused."""
+    """List the names that other machines may have for this one: any other in `Host` is refused."""
     name = socket.gethostname()
     try:
         addresses = [str(found[4][0]) for found in socket.getaddrinfo(name, None, socket.AF_INET)]

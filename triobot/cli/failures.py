@@ -41,7 +41,7 @@ def report(error: BaseException, *, debug: bool) -> int:
 
 
 def one_line(error: BaseException) -> str:
-    """What went wrong, for the person at the terminal."""
+    """Say in one line what went wrong, for the person at the terminal."""
     if isinstance(error, TriobotError):
         return harmless(str(error) or type(error).__name__)
     if isinstance(error, OSError) and error.strerror:

@@ -91,7 +91,7 @@ class Report:
         self._bar, self._shown = sys.stderr.isatty(), -1
 
     def add(self, row: Told, found: Finding) -> None:
-        """One journal was run."""
+        """Count what was found in one journal."""
         self.seen += 1
         self.show()
         if not found.checked:
@@ -107,7 +107,7 @@ class Report:
         self._examples.setdefault(group, example)
 
     def show(self) -> None:
-        """Draw how far it is, where somebody watches."""
+        """Draw how far it is, at a terminal."""
         whole = max(self.total, self.seen, 1)
         # Not for each: a terminal is slower than a journal.
         if self._bar and self._shown != (per_mille := self.seen * 1000 // whole):
@@ -181,13 +181,13 @@ def _status() -> Request:
 
 
 async def _all(ask: Ask) -> Journals:
-    """The journals of all that have not ended, a page at a time: they may be a million."""
+    """Yield the journals of all that have not ended, a page at a time: they may be a million."""
     async for told in _pages(ask, whole=True):
         yield cast("list[Told]", told["journal"])
 
 
 async def _sampled(ask: Ask, sample: int) -> Journals:
-    """So many of them, any, and of each route as many as of every other as long as it has so many."""
+    """Yield so many journals, drawn at random and spread evenly over the routes."""
     from ..journals import ConversationId
     from ..operator import ShowJournal
 
@@ -228,7 +228,7 @@ async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Told]:
 
 
 async def _check_values(ask: Ask) -> bool:
-    """Read every stored value of every key; whether all can be read."""
+    """Read every stored value of every key; returns whether all can be read."""
     from ..operator import ReadKept
 
     keys = declared_keys()
@@ -272,7 +272,7 @@ def _why_unreadable(key: Key[object], text: str) -> str | None:
 
 
 async def look(bot: Bot, settings: Settings, lines: Sequence[Told]) -> Finding:
-    """Run a journal; what became of it."""
+    """Run a journal, and return what became of it."""
     from ..bot import dry_services_of
     from ..conversations.inspection.exported import exported_journal
     from ..conversations.inspection.rerun import open_rerun
@@ -329,7 +329,7 @@ def _bounded() -> Generator[None]:
 async def _run_beside(
     target: str, processes: int, journals: Journals, add: Callable[[Told, Finding], None]
 ) -> None:
-    """Run journals in other processes. Who reads waits while all of them have enough to do."""
+    """Run journals in other processes. Reading them waits while all of those have enough to do."""
     send, receive = trio.open_memory_channel["_Batch"](processes)
     async with trio.open_nursery() as nursery, send:
         async with receive:
@@ -348,7 +348,7 @@ async def _run_beside(
 async def _feed(
     target: str, batches: trio.MemoryReceiveChannel[_Batch], add: Callable[[Told, Finding], None]
 ) -> None:
-    """Have a process run one batch after the other; another one, if that was the end of it."""
+    """Have a process run one batch after the other; start another one when it dies."""
     left: _Batch | None = []
     async with batches:
         while left is not None:
@@ -375,7 +375,7 @@ async def _feed_one(
     batches: trio.MemoryReceiveChannel[_Batch],
     add: Callable[[Told, Finding], None],
 ) -> _Batch | None:
-    """Feed it until it dies; gives what it has not run then, or None if there is nothing more to run."""
+    """Feed it until it dies; returns what it has not run then, or None if there is nothing more to run."""
     assert child.stdout is not None
     said = bytearray()
     if await _line(child.stdout, said) is None:
@@ -421,7 +421,7 @@ async def _work(bot: Bot, answers: Callable[[object], None]) -> None:
 
 
 def main() -> None:
-    """Answer until nobody asks."""
+    """Answer until the input ends."""
     from .loading import load_bot
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)

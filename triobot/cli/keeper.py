@@ -1,6 +1,6 @@
-"""Keeps the bot's process under ``triobot dev``: starts it, restarts it, kills it, and hands on what it says.
+"""Supervises the bot's process under ``triobot dev``: starts, restarts and kills it, and hands on its output.
 
-One process at a time. One that ended by itself, or was killed, stays down until somebody restarts it or saves
+One process at a time. One that ended by itself, or was killed, stays down until a person restarts it or saves
 a file: a loop of failing starts would bury the first error.
 """
 
@@ -45,7 +45,7 @@ log: Final = logging.getLogger("triobot")
 EACH: Final = 1.0
 _SOONEST: Final = 0.2
 _ANSWERS_WITHIN: Final = 2.0
-# A screen shows a dozen; who plays with more reads the newest.
+# A screen shows a dozen; with more of them the newest are shown.
 _CHATS: Final = 40
 _PAYMENTS: Final = 100
 # A journal of thousands is read from its end.
@@ -58,8 +58,8 @@ class Keeper:
 
     Args:
         target: ``MODULE:BOT``.
-        listening: the descriptor of the socket that every process serves in its turn: who connects while
-            none does waits.
+        listening: the descriptor of the socket that every process serves in its turn: a connection made while
+            none does so waits.
         write: takes each line that the process writes.
         read_journal: asks the process for one.
         ahead: how far its clocks are ahead from the start, in milliseconds.
@@ -101,7 +101,7 @@ class Keeper:
     # --- what people see and do
 
     def view(self) -> dict[str, JsonValue]:
-        """How the process is."""
+        """Describe the process."""
         return {
             "target": self._target,
             "phase": self._phase,
@@ -112,7 +112,7 @@ class Keeper:
         }
 
     def runtime(self) -> dict[str, JsonValue]:
-        """What the bot said of itself last."""
+        """Return what the bot said of itself last."""
         return self._runtime
 
     def learn(self, runtime: dict[str, JsonValue]) -> None:
@@ -122,11 +122,11 @@ class Keeper:
             self._tell()
 
     def chats(self) -> Sequence[dict[str, JsonValue]]:
-        """What goes on in its memory, as it said last."""
+        """Return what goes on in its memory, as it said last."""
         return self._chats
 
     def payments(self) -> Sequence[JsonValue]:
-        """Its ledger's newest entries, as it said last."""
+        """Return its ledger's newest entries, as it said last."""
         return self._payments
 
     def see_inside(self, chats: Sequence[dict[str, JsonValue]], payments: Sequence[JsonValue]) -> None:
@@ -136,7 +136,7 @@ class Keeper:
             self._tell()
 
     async def journal(self, conversation: int) -> Sequence[dict[str, JsonValue]]:
-        """What happened in a conversation, record by record, for people."""
+        """Read what happened in a conversation, record by record, for people."""
         return await self._read_journal(conversation)
 
     async def pass_time(self, milliseconds: int) -> None:
@@ -156,7 +156,7 @@ class Keeper:
                 await process.stdin.send_all(b"%d\n" % self._ahead)
 
     def lines(self, after: int) -> Sequence[tuple[int, str]]:
-        """What was written behind this line."""
+        """Return the lines that were written after this one."""
         missing = min(self._written - after, len(self._lines))
         return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
 
@@ -198,7 +198,7 @@ class Keeper:
             await self._live(environ)
 
     async def _live(self, environ: Mapping[str, str]) -> None:
-        """One process, from its start to its end."""
+        """Run one process, from its start to its end."""
         said, said_of_child = os.pipe()
         command = [sys.executable, "-m", "triobot.cli.dev_bot", self._target, str(self._listening)]
         begun = self._ahead
@@ -335,7 +335,7 @@ JsonObject = dict[str, JsonValue]
 
 
 async def keep_asking(keeper: Keeper, store: str, exchange: Exchange) -> None:
-    """Keep the keeper's knowledge of its process fresh, until cancelled."""
+    """Ask the process again and again what goes on in it, and remember the answers, until cancelled."""
     path = socket_path(store)
     if path is None:
         return
@@ -366,7 +366,7 @@ async def _ask_all(keeper: Keeper, path: Path) -> None:
 
 
 async def read_journal(store: str, conversation: int) -> Sequence[JsonObject]:
-    """A conversation's journal in words: first its row, then the newest records.
+    """Read a conversation's journal in words: first its row, then the newest records.
 
     Raises:
         ImpossibleActError: the bot doesn't run, or knows no such conversation.
@@ -384,7 +384,7 @@ async def read_journal(store: str, conversation: int) -> Sequence[JsonObject]:
 
 
 async def _lines(path: Path, request: Request) -> list[JsonObject]:
-    """The lines of an answer; none if nobody answers."""
+    """Ask, and return the lines of the answer; none if no bot answers."""
     lines: list[JsonObject] = []
 
     async def tell(told: object) -> None:

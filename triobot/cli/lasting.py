@@ -28,7 +28,7 @@ _BEFORE: Final = "before_its_store"
 
 
 def lasting_path(store: str, suffix: str) -> Path | None:
-    """The file of this kind beside this store (its address); None for a store that is beside nothing."""
+    """Return the file of this kind beside the store at this address; None for a store that is no file."""
     engine, _, place = store.partition(":")
     if engine != "sqlite" or not place:
         return None
@@ -37,7 +37,7 @@ def lasting_path(store: str, suffix: str) -> Path | None:
 
 
 def read_skipped(store: str) -> int:
-    """How many milliseconds were skipped in the runs before; 0 for a store that is made only now.
+    """Read how many milliseconds were skipped in the runs before; 0 for a store that is made only now.
 
     Raises:
         ConfigError: the file holds something else.
@@ -59,7 +59,7 @@ def keep_skipped(store: str, milliseconds: int) -> None:
 
 @final
 class Lasting:
-    """Where a platform is kept between runs; nowhere beside a store that is in memory, or is thrown away.
+    """Keeps a platform between runs; keeps nothing beside a store that is in memory, or is thrown away.
 
     Args:
         store: the address of a store that outlives the run; None where none does.
@@ -75,7 +75,7 @@ class Lasting:
         if self._path is not None:
             self.folder = self._path.with_suffix(".files")
             if not self._store_is_there() and not self._is_before_its_store():
-                # The store was thrown away, and who knew these people with it.
+                # The store was thrown away, and with it all that the bot knew of these people.
                 self._path.unlink(missing_ok=True)
                 shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -124,7 +124,7 @@ class Lasting:
         return cast("Path", self._path).with_suffix("").exists()
 
     def _is_before_its_store(self) -> bool:
-        """Whether no bot had made the store when this was written: it failed, or the run was short."""
+        """Tell whether no bot had made the store when this was written: it failed, or the run was short."""
         try:
             kept = json.loads(cast("Path", self._path).read_bytes())
         except (OSError, ValueError):

@@ -42,7 +42,7 @@ def load_bot(target: str) -> Bot:
 
 
 def parse_target(target: str) -> tuple[str, str, bool]:
-    """The module or the file, the name in it, and whether it is a file.
+    """Split a target into the module or file, the name in it, and whether it is a file.
 
     Raises:
         ConfigError: it names no bot.

@@ -205,7 +205,7 @@ def _export(payments: Iterator[Answer]) -> None:
 
 
 def _cell(value: object) -> object:
-    """As it is, unless a spreadsheet would take it for a formula: an invoice's number is the platform's."""
+    """Quote what a spreadsheet would take for a formula: an invoice's number is the platform's."""
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
 
 

@@ -112,12 +112,12 @@ def _limits(limits: Limits, given: Sequence[str]) -> Limits:
 
 
 def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
-    """The socket that systemd handed over to this process, or None.
+    """Return the socket that systemd handed over to this process, or None.
 
     The variables are taken out, so that programs that the bot starts don't take them for their own.
 
     Raises:
-        ConfigError: there are several: nobody can tell which one is the webhook's.
+        ConfigError: there are several, and nothing tells which one is the webhook's.
     """
     from ..http.binding import inherited_binds
 

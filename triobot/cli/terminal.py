@@ -31,9 +31,9 @@ _WIDTH: Final = 30
 
 
 def harmless(text: str) -> str:
-    """The text with every control character, line ends too, written as its escape.
+    """Write every control character of a text, line ends too, as its escape.
 
-    Example:
+    Examples:
         >>> harmless("a\\x1b[2Jb")
         'a\\\\x1b[2Jb'
     """
@@ -103,9 +103,9 @@ def set_up_streams() -> None:
 
 
 def drawn(share: float) -> str:
-    """A bar, of which this share is full.
+    """Draw a bar, of which this share is full.
 
-    Example:
+    Examples:
         >>> drawn(0.5)
         '[###############---------------] '
     """
@@ -114,9 +114,9 @@ def drawn(share: float) -> str:
 
 
 def progress_line(key: str, status: BroadcastStatus, *, bar: bool = True) -> str:
-    """A broadcast's line; without the bar where nobody watches.
+    """Write a broadcast's line; without the bar where the output is no terminal.
 
-    Example:
+    Examples:
         >>> progress_line("news", BroadcastStatus("sending", 200, sent=90, gone=10), bar=False)
         'news: sending, 100 of 200 (50 %), 90 sent, 10 gone, 0 failed, 0 unknown'
     """

@@ -23,7 +23,7 @@ class Transcript:
 
     Args:
         platform: what is watched.
-        person: the name of whoever talks to the bot.
+        person: the name of the user who talks to the bot.
         write: takes one line.
         colours: the output is a terminal.
     """

@@ -115,7 +115,7 @@ async def _renew(settings: Settings, overlap: float) -> None:
 
 
 async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
-    """The secrets that a run with these settings accepts, and settings with which it does.
+    """Return the secrets that a run with these settings accepts, and settings with which it does.
 
     A store that isn't there yet is made, since the bot will use it. One in memory is another one in the run,
     so that the settings name its secret then.
@@ -146,7 +146,7 @@ def _exists(store: str) -> bool:
 
 
 def full_address(base: str, secrets: Secrets) -> str:
-    """Where the webhook is seen from outside, with the current secret.
+    """Return the address at which the webhook is seen from outside, with the current secret.
 
     Raises:
         ConfigError: `base` is no address that the platform could reach.
