@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -33,7 +34,7 @@ from triobot.seams import (
     Redelivered,
     Store,
 )
-from triobot.store import Stamp, open_store, rebind_sqlite, restore_sqlite, writer
+from triobot.store import Stamp, file, open_store, rebind_sqlite, restore_sqlite, writer
 from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration
 from triobot.store.stamp import sealed
 from triobot.testing.stores.contract import (
@@ -354,6 +355,68 @@ async def test_the_log_and_the_fsync_are_as_asked(path: Path, monkeypatch: pytes
         assert disk.ask("journal_mode") == "wal"
         assert disk.ask("synchronous") == 2
         assert disk.ask("locking_mode") == "exclusive"
+
+
+async def test_the_log_has_its_size_from_the_opening_and_keeps_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over checkpoints and after an erasure; a commit never makes its file longer."""
+    log = path.with_name("bot.db-wal")
+    disk, statements = fallible_disk(monkeypatch), list[str]()
+    async with opened(path) as store:
+        disk.connection.set_trace_callback(statements.append)
+        sizes = {log.stat().st_size}
+        for n in range(1_100):
+            await store.commit(PutSetting("n", str(n)))
+            sizes.add(log.stat().st_size)
+        assert statements.count("PRAGMA wal_checkpoint(PASSIVE)") > 1
+        assert await store.setting("n") == "1099"
+        await store.forget(ChatId(1))
+        sizes.add(log.stat().st_size)
+        await store.commit(PutSetting("n", "after it"))
+        sizes.add(log.stat().st_size)
+    assert sizes == {file._LOG_BEGINS_AT}
+    assert not log.exists()
+    async with opened(path) as store:
+        assert await store.setting("n") == "after it"
+
+
+async def test_a_crash_leaves_a_log_of_which_only_what_was_written_counts(path: Path, tmp_path: Path) -> None:
+    """Before the first commit, and after it: the rest of the log is zeros."""
+    async with opened(path) as store:
+        empty = as_a_crash_leaves_it(path, tmp_path / "empty")
+        await store.commit(PutSetting("colour", "blue"))
+        one = as_a_crash_leaves_it(path, tmp_path / "one")
+    for left, colour in ((empty, None), (one, "blue")):
+        async with opened(left) as store:
+            assert await store.setting("colour") == colour
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fsync"])
+async def test_a_disk_without_room_for_the_log_is_one_on_which_it_grows(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    log = path.with_name("bot.db-wal")
+    before = getattr(os, call)
+
+    def full(fd: int, *rest: object) -> object:
+        if os.fstat(fd).st_ino == log.stat().st_ino:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return before(fd, *rest)
+
+    async with opened(path) as store:
+        await store.check()
+    log.touch()
+    monkeypatch.setattr(os, call, full)
+    async with opened(path) as store:
+        assert not log.stat().st_size
+        await store.commit(PutSetting("colour", "blue"))
+        assert 0 < log.stat().st_size < 100_000
+
+
+async def test_a_visit_leaves_the_log_as_it_needs_it(path: Path) -> None:
+    async with opened(path, visit=True):
+        assert path.with_name("bot.db-wal").stat().st_size < 100_000
 
 
 @pytest.mark.parametrize(

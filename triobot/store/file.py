@@ -10,9 +10,11 @@ or in somebody's shell, could corrupt the log of SQLite before 3.51.3.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
@@ -43,6 +45,11 @@ from .statements import Tables
 from .transactions import Transactions, Work
 
 _LOG_STAYS_AT: Final = 16 * 1024 * 1024
+
+# Up to here the log gets between two checkpoints when events come one at a time.
+_LOG_BEGINS_AT: Final = 11 * 1024 * 1024
+_ROOM_BESIDE: Final = 8
+_ZEROS: Final = bytes(1024 * 1024)
 
 
 @final
@@ -81,6 +88,8 @@ class StoreFile:
         with self._turn:
             self._check_open()
             self.transactions.checkpoint(erase=erase)
+            if erase:
+                _grow_log(self.path)
 
     def copy(self, target: Path, now: int, *, between: Callable[[], None]) -> None:
         """Make a backup, in a thread of its own, while others run batches.
@@ -163,6 +172,8 @@ def open_file(
         file.tables.journals.lease = Lease(0, file.opening.boot)
         file.tables.journals.epoch = file.opening.epoch
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if not visit:
+            _grow_log(path)
         file.tables.count_everything()
     except BaseException as error:
         connection.close()
@@ -171,6 +182,30 @@ def open_file(
             raise for_the_opener(error, path) from error
         raise
     return file
+
+
+def _grow_log(path: Path) -> None:
+    """Give the empty log its size now: a commit that makes its file longer costs several times as much.
+
+    Zeros are written, since the first write into space that is only set aside costs the same. To SQLite
+    they are a log in which nothing is; it keeps the size, up to `journal_size_limit`, and writes from the
+    beginning after each checkpoint. Where there is little room the log grows as it is needed.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    with suppress(OSError):
+        fd = os.open(log, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            disk = os.fstatvfs(fd)
+            if os.fstat(fd).st_size or disk.f_bavail * disk.f_frsize < _ROOM_BESIDE * _LOG_BEGINS_AT:
+                return
+            try:
+                for at in range(0, _LOG_BEGINS_AT, len(_ZEROS)):
+                    os.pwrite(fd, _ZEROS, at)
+                os.fsync(fd)
+            except OSError:
+                os.ftruncate(fd, 0)
+        finally:
+            os.close(fd)
 
 
 def _prepare(
