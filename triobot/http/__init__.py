@@ -1,4 +1,4 @@
-"""HTTP/1.1 on Trio, for both sides, with nothing of bots in it.
+"""HTTP/1.1 on Trio, client and server; nothing in it knows of bots.
 
 Read it in this order. Shared: `links` (bytes over a connection) and `malformed`. The client's side:
 `outgoing` and `response` (pure), `pool` (pure), `client_connection`, `connections`,

@@ -1,7 +1,7 @@
 """ASGI applications on our listener: each request becomes a scope, a `receive` and a `send`.
 
-Nothing is buffered between: the application's `receive` is what reads from the connection, so a sender is as
-fast as the application takes its body.
+Nothing is buffered between: the application's `receive` reads from the connection, so that a sender is only
+as fast as the application takes its body.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _FAILED: Final = "the application could not {}{}"
 def asgi_handler(
     app: AsgiApp, *, proxies: Proxies | None = None, state: dict[str, Any] | None = None
 ) -> Handler:
-    """Have requests answered by an ASGI application; WebSockets are not offered.
+    """Return a handler that passes each request to an ASGI application; WebSockets are not offered.
 
     Args:
-        proxies: whose word on the sender is believed; None: nobody's.
+        proxies: the ones whose headers on the sender are believed; None: no proxy's.
         state: the lifespan's; each request gets a shallow copy.
     """
     believed = Proxies() if proxies is None else proxies
@@ -96,7 +96,7 @@ class _Doors:
         self._finished = trio.Event()
 
     async def receive(self) -> Message:
-        """The next part of the body; once that is over, the sender's leaving, or the end of the answer."""
+        """Return the next part of the body; after it, wait until the sender leaves or the answer ends."""
         talk = self._talk
         if not self._told_all:
             await trio.lowlevel.checkpoint()
@@ -154,7 +154,7 @@ class _Doors:
                 if not more:
                     await talk.end()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            # ASGI has it that sending to nobody is no error; `receive` tells.
+            # In ASGI, sending after the sender has left is no error; `receive` tells.
             self._left = True
             await trio.lowlevel.checkpoint()
         if not more:
@@ -181,7 +181,7 @@ async def open_lifespan(app: AsgiApp) -> AsyncGenerator[dict[str, Any]]:
     An application that knows nothing of lifespans is served without one.
 
     Raises:
-        ConfigError: it said that it could not start, or could not stop.
+        ConfigError: the application said that it could not start, or could not stop.
     """
     state: dict[str, Any] = {}
     # Two messages: there are no others.
@@ -247,10 +247,10 @@ async def serve_asgi(
     proxies: Proxies | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve an ASGI application over HTTP/1.1 until told to stop; its lifespan is run around it.
+    """Serve an ASGI application over HTTP/1.1 until `shutdown` is set; its lifespan is run around it.
 
     The application runs on Trio, as a quart-trio application does. WebSockets and HTTP/2 are not offered.
-    What a stop does is told at `triobot.http.listener.serve_listeners`.
+    `triobot.http.listener.serve_listeners` says what a stop does.
 
     Args:
         app: the application.
@@ -259,7 +259,7 @@ async def serve_asgi(
         limits: of connections and time; the defaults if None.
         tls: the server's certificate, see `triobot.http.server_context` and, for one that is renewed while
             this runs, `triobot.http.RenewedCertificate`; None: plain.
-        proxies: whose word on who sent a request is believed; None: nobody's.
+        proxies: the ones whose headers on the sender are believed; None: no proxy's.
         task_status: is given the addresses, with the ports that the system chose.
 
     Raises:
@@ -267,7 +267,7 @@ async def serve_asgi(
 
     Cancellation: *forceful*: closes listeners and connections at once; requests in hand get no answer.
 
-    Example:
+    Examples:
         >>> stop = trio.Event()
         >>> addresses = await nursery.start(
         ...     partial(serve_asgi, app, [parse_bind("127.0.0.1:8080")], shutdown=stop)

@@ -1,7 +1,7 @@
-"""Where a server listens: an address, a path, or a socket that somebody else opened.
+"""Where a server listens: an address, a path, or an inherited socket.
 
-An inherited socket is how a restart refuses nobody: the socket stays open in whoever made it, and the
-kernel keeps the connections of the gap in its queue for the next process.
+With an inherited socket a restart refuses no connection: the socket stays open in the process that made it,
+and the kernel keeps the connections of the gap in its queue for the next process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class UnixBind:
     """A path, for a proxy on this machine. What an ended process has left there is replaced.
 
     Attributes:
-        mode: who may connect needs write permission; None: as the process's umask has it, mostly its user.
+        mode: of the path; connecting needs write permission. None: by the process's umask, mostly its user.
         group: the name or the number of the group that the path belongs to; None: the process's own.
     """
 
@@ -89,10 +89,10 @@ def parse_bind(text: str) -> Bind:
 
 
 def inherited_binds(environ: Mapping[str, str], pid: int) -> tuple[FdBind, ...]:
-    """The sockets that systemd has opened for this very process; none if it has not.
+    """Return the sockets that systemd has opened for this process; empty if it has opened none.
 
     Args:
-        environ: LISTEN_FDS and LISTEN_PID are looked at.
+        environ: LISTEN_FDS and LISTEN_PID are read.
         pid: this process's; another one's sockets are not ours.
     """
     told, count = environ.get("LISTEN_PID", ""), environ.get("LISTEN_FDS", "")
@@ -124,7 +124,7 @@ async def open_listeners(binds: Sequence[Bind], *, backlog: int) -> list[trio.So
 
 
 def address_of(listener: trio.SocketListener, *, secured: bool = False) -> str:
-    """The listener's address for people, such as ``http://127.0.0.1:8080``."""
+    """Return the listener's address for display, such as ``http://127.0.0.1:8080``."""
     made = listener.socket
     if made.family in (socket.AF_INET, socket.AF_INET6):
         host, port = cast("tuple[str, int]", made.getsockname()[:2])
@@ -158,7 +158,7 @@ def _listen_unix(bind: UnixBind, backlog: int) -> trio.SocketListener:
                 raise
             Path(path).unlink()
             made.bind(path)
-        # Before anybody can connect.
+        # Before a connection is possible.
         if group != -1:
             os.chown(path, -1, group, follow_symlinks=False)
         if bind.mode is not None:
@@ -207,7 +207,7 @@ def _take_over(fd: int, backlog: int) -> trio.SocketListener:
 
 
 def _is_left_over(path: str) -> bool:
-    # Connecting to a plain file is refused with the same word: that is somebody's, and stays.
+    # Connecting to a plain file fails with the same error: such a file is in use, and stays.
     if not stat.S_ISSOCK(Path(path).lstat().st_mode):
         raise ValueError("what is there is no socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

@@ -13,11 +13,11 @@ from ..errors import ConfigError
 _log: Final = logging.getLogger("triobot.http")
 
 Tls: TypeAlias = ssl.SSLContext | Callable[[], ssl.SSLContext]
-"""A server's rules of TLS, or what is asked for them at each connection; quick, and must not raise."""
+"""A server's TLS context, or a function that returns it for each connection; quick, and must not raise."""
 
 
 def server_context(certificate: str | Path, key: str | Path | None = None) -> ssl.SSLContext:
-    """The rules of TLS for a server with this certificate, and HTTP/1.1 behind it.
+    """Return a TLS context for a server with this certificate, offering HTTP/1.1.
 
     Args:
         certificate: a PEM file with the whole chain; it may hold the key too.
@@ -38,9 +38,9 @@ def server_context(certificate: str | Path, key: str | Path | None = None) -> ss
 
 @final
 class RenewedCertificate:
-    """The rules of TLS with whatever certificate the files hold now, for each connection that begins.
+    """Returns a TLS context with the certificate that the files hold now, for each connection that begins.
 
-    What can't be used, such as a new certificate whose key has not been written yet, is logged, and the
+    A certificate that can't be used, such as a new one whose key has not been written yet, is logged, and the
     one before stays in use. Args and Raises: as `server_context`.
     """
 
@@ -52,7 +52,7 @@ class RenewedCertificate:
         self._context = server_context(self._certificate, self._key)
 
     def __call__(self) -> ssl.SSLContext:
-        """The rules for a connection that begins now."""
+        """Return the TLS context for a connection that begins now."""
         found = self._look()
         if found != self._seen:
             self._seen = found

@@ -1,7 +1,7 @@
-"""One connection of a client: a request out, its response in, and whether another may follow.
+"""One connection of a client: sends a request, reads its response, and tells whether another may follow.
 
-A failed write is no failure yet: a server may refuse a long body early, answer and close, and the answer is
-what counts.
+A failed write is no error yet: a server may refuse a long body early, answer and close, and that answer
+counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NothingSentError(Exception):
 
 @contextmanager
 def within(seconds: float | None, error: type[httpx.TimeoutException]) -> Generator[None]:
-    """Give the block so much time, and raise this if it took longer; no bound if None."""
+    """Raise `error` if the block takes longer than `seconds`; no bound if None."""
     if seconds is None:
         yield
         return
@@ -56,16 +56,16 @@ class ClientConnection:
 
     @property
     def usable(self) -> bool:
-        """Whether nothing has happened since it became idle."""
+        """Return whether the idle connection may be used: no byte, end or failure has arrived on it."""
         return self._link.is_quiet()
 
     @property
     def reusable(self) -> bool:
-        """Whether another request may follow: both messages are complete, and both sides want it."""
+        """Return whether another request may follow: both messages are complete, and both sides want it."""
         return self.reader.reusable and not self.broken
 
     def begin(self, method: bytes) -> None:
-        """Before each request."""
+        """Prepare for a request; call before each one."""
         self._link.wrote = False
         self.reader.begin(without_body=method == b"HEAD")
 
@@ -83,7 +83,7 @@ class ClientConnection:
             self.broken = True
 
     async def wait_continue(self) -> bool:
-        """Wait for the other side's word on the body; False if it has answered without it.
+        """Wait a second at most for a 100; return whether to send the body: not if an answer came instead.
 
         Raises: as `receive`.
         """
@@ -93,7 +93,7 @@ class ClientConnection:
         return not self.reader.head_done
 
     async def receive(self) -> None:
-        """Take what comes next of the response.
+        """Read the next bytes of the response.
 
         Raises:
             httpx.ReadError: the connection failed.

@@ -1,4 +1,4 @@
-"""The connections of one transport: handed out, waited for, opened, and taken back."""
+"""Opens the connections of one transport, hands them out to requests, and takes them back."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .links import Link, PlainLink, TlsLink, detached
 from .pool import Origin, Pool, Waiter
 
 Report: TypeAlias = Callable[[str], Awaitable[None]]
-"""Told of each step, such as ``connection.connect_tcp.started``, by httpx's own names for them."""
+"""Called with the name of each step, such as ``connection.connect_tcp.started``, as httpx names them."""
 
 _CLOSED: Final = "this transport was closed"
 
 
 @functools.cache
 def default_context() -> ssl.SSLContext:
-    """Certificates are verified by httpx's own list, names are checked, HTTP/1.1 is asked for."""
+    """Return a TLS context that verifies certificates by httpx's list, checks names, offers HTTP/1.1."""
     context = httpx.create_ssl_context(trust_env=False)
     context.set_alpn_protocols(["http/1.1"])
     return context
@@ -33,10 +33,10 @@ async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], report: Re
     """Connect to an origin.
 
     Args:
-        context: asked for the rules of TLS when they are needed, since reading certificates takes a while.
+        context: called for the TLS context when it is needed, since reading certificates takes a while.
 
     Raises:
-        httpx.ConnectError: nobody listens there, or TLS was not agreed on. Nothing has been sent.
+        httpx.ConnectError: nothing listens there, or TLS was not agreed on. No request byte has been sent.
 
     Cancellation: *atomic*: the connection is closed.
     """
@@ -81,7 +81,7 @@ def _reason(error: BaseException) -> str:
 
 @final
 class Connections:
-    """Connections in use and idle, by the rules of `pool`."""
+    """The connections in use and idle; `pool` keeps the count."""
 
     def __init__(
         self, *, most: int, most_idle: int, keep_seconds: float, context: ssl.SSLContext | None
@@ -100,11 +100,11 @@ class Connections:
     async def get(
         self, origin: Origin, timeouts: Mapping[str, float | None], report: Report | None
     ) -> tuple[ClientConnection, bool]:
-        """A connection, and whether it is a new one.
+        """Return a connection, idle or newly opened, and whether it is new.
 
         Raises:
-            httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout: there is none to be had.
-            trio.ClosedResourceError: all of this was closed.
+            httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout: none could be opened, or became free.
+            trio.ClosedResourceError: `close` was called.
 
         Cancellation: *atomic*.
         """
@@ -133,7 +133,7 @@ class Connections:
         return ClientConnection(origin, link), True
 
     async def _wait_in_line(self, origin: Origin) -> ClientConnection | None:
-        """Wait for a connection, or for a place to open one: None."""
+        """Wait for a connection; return None for a place to open one."""
         task = trio.lowlevel.current_task()
 
         def wake(connection: ClientConnection | None) -> None:
@@ -146,11 +146,12 @@ class Connections:
             self.pool.leave(waiter)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        # Whoever has been woken is not cancelled any more on the way: what was handed over is never lost.
+        # A task that has been rescheduled can't be cancelled before it runs: a connection that was handed
+        # over is never lost.
         return cast("ClientConnection | None", await trio.lowlevel.wait_task_rescheduled(abort))
 
     def settle(self, connection: ClientConnection) -> None:
-        """A request is over: keep its connection, or close it."""
+        """Keep the connection of a request that is over, or close it if it can't be used again."""
         if connection.reusable and not self._closed:
             self.pool.give_back(connection, trio.current_time())
         else:

@@ -1,4 +1,4 @@
-"""Who sent a request, when a proxy stands between: believed only from proxies that we know. Pure."""
+"""Where a request comes from, by the headers of trusted proxies. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Proxies:
     """The proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are believed.
 
     Args:
-        trusted: addresses or networks, such as ``10.0.0.0/8``; ``unix`` for whoever comes through a path.
+        trusted: addresses or networks, such as ``10.0.0.0/8``; ``unix`` for connections through a path.
 
     Raises:
         ConfigError: one of them is neither.
@@ -54,7 +54,7 @@ class Proxies:
                 ) from None
 
     def sender(self, request: Incoming, peer: tuple[str, int] | None, *, secured: bool) -> Sender:
-        """Who sent this. Without a trusted proxy the headers are anybody's words."""
+        """Return where a request comes from. Headers count only if the peer is a trusted proxy."""
         direct = Sender(peer, "https" if secured else "http")
         if not self.trusts(None if peer is None else peer[0]):
             return direct
@@ -65,7 +65,7 @@ class Proxies:
         return Sender(self._first_stranger(_hops(request)) or peer, scheme)
 
     def _first_stranger(self, hops: Sequence[str]) -> tuple[str, int] | None:
-        """From the nearest on: each hop is told by the one behind it, as long as that one is trusted."""
+        """Return the nearest hop that isn't trusted, or the farthest if all are; None if none can be read."""
         found: tuple[str, int] | None = None
         for hop in reversed(hops):
             try:
@@ -78,7 +78,7 @@ class Proxies:
         return found
 
     def trusts(self, host: str | None) -> bool:
-        """Whether one of them is at this host; None stands for whoever comes through a path."""
+        """Return whether a trusted proxy is at this host; None stands for connections through a path."""
         if host is None:
             return self._unix
         try:

@@ -1,4 +1,4 @@
-"""What a listener bears with, in one value, each bound with its precedent."""
+"""Every bound of a listener, in one value."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ServingLimits:
     Attributes:
         header_bytes: the longest request line with its headers, about. Longer: 431.
         idle_seconds: how long a connection may wait for a request, and a begun head for its end; up to a
-            quarter more. Then it is closed without a word.
-        body_seconds: how long a body may keep whoever reads it waiting for its next bytes; up to a quarter of
+            quarter more. Then it is closed without an answer.
+        body_seconds: how long a reader of a body may wait for its next bytes; up to a quarter of
             `idle_seconds` more. Then the connection is closed.
         send_seconds: how long a write may wait for a sender that doesn't read its answers; up to a quarter of
             `idle_seconds` more. Then the connection is closed.
@@ -55,7 +55,7 @@ class ServingLimits:
     # nginx: send_timeout 60 s; our answers are short, a place is dear.
     send_seconds: float = 30.0
     send_bytes: int | None = None
-    # nginx: lingering_timeout 5 s. Who is sent away sooner only comes back sooner.
+    # nginx: lingering_timeout 5 s. A sender that is cut off sooner only comes back sooner.
     linger_seconds: float = 5.0
     # Enough to bear with thousands that say nothing until their time is over, at some 10 kB each.
     connections: int = 4096

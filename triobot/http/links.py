@@ -1,9 +1,9 @@
-"""Bytes over one connection, plain or through TLS: what both sides of HTTP stand on.
+"""Bytes over one connection, plain or through TLS, for both sides of HTTP.
 
-A plain link works on the socket itself and asks the kernel first: on a protocol of questions and answers a
-write nearly always fits and a read nearly always has to wait, so one call each is what remains. Closing is
-sync and abrupt: HTTP's messages tell their own ends, so nobody waits for the other side's goodbye, and a
-cancelled task can close too.
+A plain link works on the socket itself: it writes before it waits for room, and waits before it reads. In a
+protocol of questions and answers a write nearly always fits and a read nearly always has to wait, so that
+each takes one system call. Closing is sync and abrupt: HTTP's messages tell their own ends, so no task waits
+for the other side to close, and a cancelled task can close too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Link(Protocol):
     stalled_since: float
 
     async def receive(self) -> bytes:
-        """The next bytes; empty when the other side will send no more.
+        """Return the next bytes; empty when the other side will send no more.
 
         Raises:
             trio.BrokenResourceError: the connection failed.
@@ -55,15 +55,15 @@ class Link(Protocol):
         ...
 
     async def send_eof(self) -> None:
-        """Say that no more will come, if the connection can say so."""
+        """Close the sending half, if the connection has halves; more can still be received."""
         ...
 
     def is_quiet(self) -> bool:
-        """Whether nothing has arrived: no byte, no end, no failure."""
+        """Return whether nothing has arrived: no byte, no end, no failure."""
         ...
 
     def has_left(self) -> bool:
-        """Whether the other side has closed its half, as far as the kernel knows."""
+        """Return whether the other side has closed its half, as far as the kernel knows."""
         ...
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class PlainLink:
 
 @final
 class TlsLink:
-    """A link through TLS; what has not been agreed on yet is agreed on by the first that reads or writes."""
+    """A link through TLS; the first read or write completes the handshake if it hasn't been done."""
 
     def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
         self._stream = stream
@@ -163,7 +163,7 @@ class TlsLink:
 
     async def send(self, data: bytes) -> None:
         """See `Link`."""
-        # What TLS has taken may leave with a later write, so that nobody can tell any more.
+        # TLS may send what it has taken with a later write, so that this can't be known any more.
         self.wrote = True
         for start in range(0, len(data), _READ_BYTES):
             self.stalled_since = trio.current_time()
@@ -173,11 +173,11 @@ class TlsLink:
                 self.stalled_since = math.inf
 
     async def send_eof(self) -> None:
-        """Nothing: TLS has no such word that every other side understands."""
+        """Do nothing but check for cancellation: not every peer understands a half-closed TLS connection."""
         await trio.lowlevel.checkpoint_if_cancelled()
 
     def is_quiet(self) -> bool:
-        """See `Link`. A record that holds none of the other side's words counts as one that does."""
+        """See `Link`. A TLS record without data counts as data."""
         return _is_quiet(self._socket)
 
     def has_left(self) -> bool:
@@ -190,7 +190,7 @@ class TlsLink:
 
 
 def detached(made: trio.socket.SocketType) -> socket.socket:
-    """The socket under one of Trio's, which is of no more use then."""
+    """Take the plain socket out of one of Trio's, which can't be used any more."""
     family, kind, proto = made.family, made.type, made.proto
     return socket.socket(family, kind, proto, fileno=made.detach())
 

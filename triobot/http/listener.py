@@ -1,8 +1,8 @@
-"""Accept connections, bound them, watch over those that wait, and stop without refusing anybody.
+"""Accepts connections, bounds them, closes those that wait for too long, and stops without refusing any.
 
-A listener that is full makes room: it closes the connection whose sender has kept it waiting for longest,
-with a request, the rest of one, or the reading of an answer. A connection whose request is in hand is never
-among these, so that whoever holds places without using them holds up nobody who does.
+A full listener makes room: it closes the connection whose sender has kept it waiting for longest: for a
+request, for the rest of one, or by not reading an answer. A connection whose request is in hand is never
+closed for this, so that senders that hold connections without using them hold up no others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BEHIND: Final = 8
 # Of those whose time is over, so many are closed together, with a pause behind.
 _TOGETHER: Final = 4
 _AT_LEISURE: Final = 0.01
-# How soon to look again, when nobody keeps a full listener waiting.
+# How soon to look again, when no connection of a full listener can be closed.
 _PAUSE: Final = 0.02
 # When descriptors run out, so many are left to the rest of the process; for so long before more are tried.
 _LEFT_FREE: Final = 8
@@ -60,20 +60,20 @@ async def serve_listeners(
     noted: Noted | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve HTTP/1.1 until told to stop, then answer what is in hand, and return.
+    """Serve HTTP/1.1 until `shutdown` is set, then answer the requests in hand, and return.
 
     Requests are taken until `shutdown` is set. Then the listeners are closed; connections that are open may
     bring a request for `ServingLimits.settle_seconds` more, each answered with ``connection: close``; and
-    requests in hand have `ServingLimits.grace_seconds` to be answered. With an inherited socket nobody is
-    refused: connections that were not accepted here wait for the next process.
+    requests in hand have `ServingLimits.grace_seconds` to be answered. With an inherited socket no connection
+    is refused: those that were not accepted here wait for the next process.
 
     Args:
         handler: called for each request, in the task of its connection.
         listeners: taken over, and closed at the end.
         shutdown: set it to stop.
         limits: of connections and time; fewer connections where the process may not open as many files.
-        tls: the server's certificate, or what is asked for it at each connection; None: plain.
-        noted: told of each answer.
+        tls: the server's TLS context, or a function called for it at each connection; None: plain.
+        noted: called after each answer.
 
     Cancellation: *forceful*: closes listeners and connections at once; requests in hand get no answer.
     """
@@ -84,7 +84,7 @@ async def serve_listeners(
             for listener in listeners:
                 accepting.start_soon(server.accept, detached(listener.socket), connections)
             accepting.start_soon(server.close_the_slow)
-            # The sockets listen already: whoever connects now waits for the tasks above to run.
+            # The sockets listen already: a connection made now waits for the tasks above to run.
             task_status.started()
             await shutdown.wait()
             server.stopping = True
@@ -108,8 +108,8 @@ class _Server:
         self._shared = lru_cache(1024)(Proxies(limits.shared_addresses).trusts)
         self._open: set[ServerConnection] = set()
         self._counts: Counter[str] = Counter()
-        # Of everybody, and of those senders that came to their bound: what waited when last looked, the
-        # oldest at the end. One look serves as many as it found.
+        # Of all (None), and of each sender that reached its bound: the connections that waited at the last
+        # look, the longest at the end. One look serves as many as it found.
         self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
         # How many requests that came behind others, on all connections, may begin between two turns of all.
         self._turnstile = trio.CapacityLimiter(_BEHIND)
@@ -120,7 +120,7 @@ class _Server:
     # --- accepting
 
     async def accept(self, listener: socket.socket, connections: trio.Nursery) -> None:
-        """Take whoever comes to this socket, which is closed at the end."""
+        """Accept connections on this socket until cancelled; then close it."""
         with listener:
             listener.setblocking(False)
             come = select.poll()
@@ -131,13 +131,13 @@ class _Server:
                     await trio.sleep(pause)
 
     def _take_some(self, listener: socket.socket, come: select.poll, connections: trio.Nursery) -> float:
-        """Take those that have come; how long to wait before any more can be taken."""
+        """Accept the connections that wait, some at a time; return how long to pause before the next."""
         for _ in range(_AT_ONCE):
             if self._is_full():
                 if not come.poll(0):
                     break
                 if not self._make_room():
-                    # Requests are in hand on all of them: whoever comes waits in the kernel's queue.
+                    # Requests are in hand on all of them: new connections wait in the kernel's queue.
                     return _PAUSE
             try:
                 made, address = listener.accept()
@@ -163,7 +163,7 @@ class _Server:
         return True
 
     def _make_room(self, sender: str | None = None) -> bool:
-        """Close the connection that has been kept waiting for longest: of all, or of one sender's."""
+        """Close the connection that has waited longest, of all or one sender's; return whether one was."""
         waiting = self._waiting.setdefault(sender, [])
         for anew in (False, True):
             if anew:
@@ -231,7 +231,7 @@ class _Server:
         return TlsLink(trio.SSLStream(stream, tls, server_side=True, https_compatible=True))
 
     async def _run(self, connection: ServerConnection) -> None:
-        """Serve one connection to its end. Its failures are its own."""
+        """Serve one connection to its end; log its failure instead of raising it."""
         try:
             await connection.run()
         except Exception as error:
@@ -254,7 +254,7 @@ class _Server:
             self._waiting.pop(connection.sender, None)
 
     def _leave_free(self, error: OSError) -> None:
-        """Bear with fewer connections for a while: what else this process does needs descriptors, too."""
+        """Take fewer connections for a minute, so that descriptors are left for the rest of the process."""
         many = len(self._open)
         self._tell("scarce", "no more connections than %d can be taken now: %s", many, error.strerror)
         self._most = max(1, min(self._most, len(self._open) - _LEFT_FREE))
@@ -271,13 +271,13 @@ class _Server:
     # --- watching
 
     async def close_the_slow(self) -> None:
-        """Close connections that have waited for too long; one task for all, instead of a timer each."""
+        """Close connections that wait for too long, until cancelled; one task instead of a timer each."""
         while True:
             await trio.sleep(self._limits.idle_seconds / 4)
             await self._close_waiting(_AT_LEISURE)
 
     async def settle(self) -> None:
-        """Give open connections a last moment, then close those that wait for nothing."""
+        """Wait `settle_seconds` for open connections; then close idle and slow ones until none is left."""
         if self._tasks:
             self._none_left = trio.Event()
             with trio.move_on_after(self._limits.settle_seconds):
@@ -305,13 +305,13 @@ class _Server:
                 connection.close()
                 closed += 1
                 if closed % _TOGETHER == 0:
-                    # Thousands may have come together, and come again once they are closed: nobody else is to
-                    # wait meanwhile. As long as there is room, they do no harm where they are.
+                    # Thousands may have come together, and come again once they are closed: the others must
+                    # not wait meanwhile. As long as there is room, they do no harm where they are.
                     await trio.sleep(pause)
 
 
 def allow_descriptors(needed: int) -> None:
-    """Let this process open so many files, or as many as the system allows it."""
+    """Let this process open `needed` files, or as many as the system allows it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -319,7 +319,7 @@ def allow_descriptors(needed: int) -> None:
 
 
 def within_descriptors(limits: ServingLimits, descriptors: int) -> ServingLimits:
-    """The same limits with no more connections than a process can have that may open so many files.
+    """Return the limits with no more connections than a process can have with so many descriptors.
 
     However few these are, half of them are for connections.
     """
@@ -339,7 +339,7 @@ def within_descriptors(limits: ServingLimits, descriptors: int) -> ServingLimits
 
 @lru_cache(4096)
 def counted_as(host: str) -> str:
-    """As whose a host's connections are counted: its own, or its network's where anybody has 2**64 hosts."""
+    """Return the name to count a host's connections under: itself, or its /64 network in IPv6."""
     if ":" not in host:
         return host
     address = ipaddress.IPv6Address(host.partition("%")[0])

@@ -1,4 +1,4 @@
-"""What the two readers raise when the other side breaks HTTP's own rules."""
+"""The error of both readers for bytes that break HTTP's rules."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import final
 
 @final
 class MalformedError(Exception):
-    """The bytes are no HTTP/1.1 that can be trusted. Their sender's fault; the connection must be closed.
+    """The bytes break the rules of HTTP/1.1. Their sender's fault; the connection must be closed.
 
     Attributes:
-        rule: what was broken, in words, without the bytes.
-        status: what a server answers to it.
+        rule: the broken rule, in words, without the bytes.
+        status: the HTTP status that a server answers with.
     """
 
     def __init__(self, rule: str, status: int = 400) -> None:

@@ -1,4 +1,4 @@
-"""The head of a request, as bytes: nothing gets in that would make two requests of one."""
+"""Writes the head of a request, and refuses parts that would make two requests of one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 
 
 class UnsendableError(Exception):
-    """This can't be written as a request. Our program's fault; not a byte has left."""
+    """This can't be written as a request or response. Our program's fault; not a byte of it has left."""
 
 
 @final
 @attrs.frozen
 class Framing:
-    """How a request's body is told from what follows it.
+    """How a request's body is delimited.
 
     Attributes:
         length: its bytes; None if it is sent in chunks.
-        expects: the body waits for the other side's word.
+        expects: the body waits for a 100 from the other side.
     """
 
     length: int | None
@@ -35,7 +35,7 @@ class Framing:
 def encode_head(
     method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]], *, host: bytes = b""
 ) -> bytes:
-    """A request's head, up to and with the empty line.
+    """Return a request's head, up to and with the empty line.
 
     Args:
         host: put in front when `headers` name none.
@@ -65,10 +65,10 @@ def encode_head(
 
 
 def framing_of(headers: Sequence[tuple[bytes, bytes]]) -> Framing:
-    """How the body is framed, as the headers say; without a word of them there is none.
+    """Return how the headers delimit the body; without such a header there is none.
 
     Raises:
-        UnsendableError: they say it in two ways, or in one that can't be read.
+        UnsendableError: they give two lengths, or one that can't be read.
     """
     lengths: set[bytes] = set()
     chunked = expects = False
@@ -95,7 +95,7 @@ def framing_of(headers: Sequence[tuple[bytes, bytes]]) -> Framing:
 
 
 def encode_chunk(piece: bytes) -> bytes:
-    """A piece of a chunked body; an empty one would end it, so it is left out."""
+    """Return a piece of a chunked body; nothing for an empty piece, which would end the body."""
     return b"%x\r\n%s\r\n" % (len(piece), piece) if piece else b""
 
 

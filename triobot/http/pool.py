@@ -1,8 +1,8 @@
-"""Which connections are idle, how many places are taken, and who waits for one. Pure: it waits for nothing.
+"""Keeps track of idle connections, taken places, and the requests in line for one. Pure: waits for nothing.
 
-Each question costs the same however many connections there are: nothing looks at all of them. A *place* is
-the right to have a connection, open or being opened; there are `most` of them in all. Who gets none waits in
-line; a connection that becomes free goes to the first in line, and is closed for it when it leads elsewhere.
+Each call costs the same however many connections there are: none looks at all of them. A *place* is the
+right to have a connection, open or being opened; there are `most` of them. A request that gets none waits in
+line. A connection that becomes free goes to the first in line, or is closed for it if it leads elsewhere.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Pooled(Protocol):
 
     @property
     def origin(self) -> Origin:
-        """Where it leads."""
+        """Return where the connection leads."""
         ...
 
     def close(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         ...
 
 
@@ -50,7 +50,7 @@ C = TypeVar("C", bound=Pooled)
 @final
 @attrs.define(eq=False)
 class Waiter(Generic[C]):
-    """Somebody in line.
+    """A request in line.
 
     Attributes:
         wake: called once, with a connection, or with None for a place to open one.
@@ -62,7 +62,7 @@ class Waiter(Generic[C]):
 
 @final
 class Pool(Generic[C]):
-    """The bookkeeping of one transport.
+    """The places and idle connections of one transport.
 
     Args:
         most: connections at once.
@@ -82,21 +82,21 @@ class Pool(Generic[C]):
 
     @property
     def taken(self) -> int:
-        """Connections that are open or being opened, the idle ones included."""
+        """Return the number of connections that are open or being opened, the idle ones included."""
         return self._taken
 
     @property
     def idle(self) -> int:
-        """Connections that wait for a request."""
+        """Return the number of connections that wait for a request."""
         return len(self._idle)
 
     @property
     def waiting(self) -> int:
-        """How many stand in line."""
+        """Return the number of requests in line."""
         return len(self._line)
 
     def take(self, origin: Origin, now: float) -> C | None:
-        """The idle connection that was used last; None if there is none."""
+        """Take the idle connection that was used last; None if there is none."""
         self._close_expired(now)
         ours = self._by_origin.get(origin)
         if ours is None:
@@ -108,7 +108,7 @@ class Pool(Generic[C]):
         return connection
 
     def claim(self) -> bool:
-        """Take a place for a new connection, at the cost of an idle one if need be; False: stand in line."""
+        """Take a place for a new connection, closing an idle one if need be; False if there is none."""
         if self._taken < self._most:
             self._taken += 1
             return True
@@ -118,15 +118,15 @@ class Pool(Generic[C]):
         return False
 
     def line_up(self, waiter: Waiter[C]) -> None:
-        """Stand in line."""
+        """Add a request at the end of the line."""
         self._line[waiter] = None
 
     def leave(self, waiter: Waiter[C]) -> None:
-        """Leave the line before one's turn."""
+        """Take a request out of the line before its turn."""
         del self._line[waiter]
 
     def give_back(self, connection: C, now: float) -> None:
-        """This connection can be used again."""
+        """Give a connection that can be used again to the first in line, or keep it idle."""
         if self._line:
             waiter, _ = self._line.popitem(last=False)
             if waiter.origin == connection.origin:
@@ -142,7 +142,7 @@ class Pool(Generic[C]):
             self._taken -= 1
 
     def free(self) -> None:
-        """A place is free: its connection has been closed, or never came to be."""
+        """Free the place of a connection that was closed or never opened; the first in line gets it."""
         if self._line:
             waiter, _ = self._line.popitem(last=False)
             waiter.wake(None)

@@ -1,10 +1,10 @@
-"""A server's side of the wire: bytes in, one request after another out. Waits for nothing.
+"""Reads requests: bytes in, one request after another out. Waits for nothing.
 
-llhttp reads, strictly: no leniency is switched on. What it lets through and a server must not is refused
-here: a request without a host, a body in an encoding that nobody decodes, chunks in HTTP/1.0, other versions.
-What it doesn't bound is bounded here: the head, and what surrounds the pieces of a chunked body. Bytes are
-handed to it in slices, and only as requests are taken, so that a sender that puts thousands of requests into
-one write makes thousands of bytes of them, not thousands of objects.
+llhttp parses, with no leniency switched on. What it lets through and a server must not is refused here: a
+request without a host, an encoding other than chunked, chunks in HTTP/1.0, other versions. What it doesn't
+bound is bounded here: the head, and what surrounds the pieces of a chunked body. The parser gets the bytes in
+slices, and only as requests are taken: thousands of requests in one write stay bytes until their turn comes,
+instead of becoming thousands of objects.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Incoming:
         target: as it came: a path with its query, or a whole URL.
         version: ``1.1`` or ``1.0``.
         headers: names in lower case.
-        length: of the body, as told; None if it comes in chunks.
+        length: of the body, as the head says; None if it comes in chunks.
         expects: it waits to be asked for its body.
         keep_alive: its sender wants to go on with the connection.
         upgrade: its sender wants another protocol; what follows its head is not read.
-        pieces: of the body, not yet taken by anybody; whoever takes them empties the list.
+        pieces: of the body, not taken yet; a reader that takes them empties the list.
         complete: the body has come to its end.
     """
 
@@ -77,7 +77,7 @@ class Incoming:
         self.complete = False
 
     def header(self, name: bytes) -> bytes:
-        """The first header of this name, or nothing."""
+        """Return the first header of this name, or nothing."""
         for key, value in self.headers:
             if key == name:
                 return value
@@ -110,11 +110,11 @@ class RequestReader:
         self._parser = httptools.HttpRequestParser(self)
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they came; they are read by `next` and `more`."""
+        """Take bytes as they came; `next` and `more` read them."""
         self._unread = data if not self._unread else bytes(self._unread) + data
 
     def next(self) -> Incoming | None:
-        """The next request whose head is complete; None if more bytes are needed.
+        """Return the next request whose head is complete; None if more bytes are needed.
 
         Raises:
             MalformedError: what follows is no request. Those before it have been handed out.
@@ -134,11 +134,11 @@ class RequestReader:
 
     @property
     def unread(self) -> int:
-        """Bytes that have not been read."""
+        """Return how many bytes have not been read."""
         return len(self._unread)
 
     def close(self) -> None:
-        """Let go of the parser, which holds on to this."""
+        """Drop the parser, which refers back to this."""
         del self._parser
 
     def _read_slice(self) -> bool:
@@ -180,23 +180,23 @@ class RequestReader:
     # --- what the parser calls
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start a new request."""
         self.begun = True
         self._target = b""
         self._headers = []
         self._framing = 0
 
     def on_url(self, target: bytes) -> None:
-        """The target, or a part of it."""
+        """Add to the target, which may come in parts."""
         self._target += target
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; a trailer behind the body, which nobody wants."""
+        """Add a header; ignore trailers behind the body."""
         if self.begun:
             self._headers.append((name.lower(), value.rstrip(_BLANKS)))
 
     def on_headers_complete(self) -> None:
-        """The head is complete."""
+        """Check the head, and queue the request."""
         self.begun = False
         parser = self._parser
         version = parser.get_http_version()
@@ -236,18 +236,18 @@ class RequestReader:
         self._requests.append(self._current)
 
     def on_body(self, piece: bytes) -> None:
-        """A piece of the body."""
+        """Add a piece of the body."""
         if self._current is not None:
             self._framing -= len(piece)
             self._left -= len(piece)
             self._current.pieces.append(piece)
 
     def on_chunk_header(self) -> None:
-        """A chunk of the body begins."""
+        """Allow for the line of one more chunk."""
         self._framing -= _CHUNK_LINE
 
     def on_message_complete(self) -> None:
-        """The body is complete."""
+        """Mark the request as complete."""
         if self._current is not None:
             self._current.complete = True
             self._ended = True

@@ -1,8 +1,8 @@
-"""A client's side of the wire: bytes in, one response after another out. Waits for nothing.
+"""Reads responses: bytes in, one response after another out. Waits for nothing.
 
-llhttp reads, strictly: no leniency is switched on, so that a length told twice, a bare line feed or a folded
-header ends the connection. What it doesn't bound is bounded here: the head, and what surrounds the pieces of
-a chunked body.
+llhttp parses, with no leniency switched on, so that a length given twice, a bare line feed or a folded header
+ends the connection. What it doesn't bound is bounded here: the head, and what surrounds the pieces of a
+chunked body.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import httptools
 
 from .malformed import MalformedError
 
-# Of whatever is no body. h11 and nginx take 100 and 32 KiB of a response's head; nobody needs more.
+# Of all that is no body. h11 and nginx take 100 and 32 KiB of a response's head; no server needs more.
 LARGEST_HEAD: Final = 64 * 1024
-# A chunk's own line, with the extensions that nobody sends.
+# A chunk's own line, with extensions, which are hardly ever sent.
 _CHUNK_LINE: Final = 64
 # llhttp leaves them behind a value.
 _BLANKS: Final = b" \t"
@@ -31,7 +31,7 @@ class ResponseReader:
         reason: the words behind the status.
         version: ``1.1`` or ``1.0``.
         headers: names as they came.
-        pieces: of the body, not yet taken by anybody; whoever takes them empties the list.
+        pieces: of the body, not taken yet; a reader that takes them empties the list.
         continued: the other side has asked for the body with a 100.
         head_done: the head is complete.
         done: the response is complete.
@@ -65,7 +65,7 @@ class ResponseReader:
             MalformedError: they are no response.
         """
         if self.done:
-            # It spoke without having been asked: whatever that is, it answers nothing that we ask next.
+            # It came without a request: whatever it is, it must not be taken for the next one's response.
             self.reusable = False
             return
         self._framing += len(data)
@@ -81,7 +81,7 @@ class ResponseReader:
             raise MalformedError(f"more than {LARGEST_HEAD} bytes that are no body")
 
     def feed_eof(self) -> None:
-        """Take note that nothing more comes.
+        """End the response, since the other side will send no more.
 
         Raises:
             MalformedError: the response is not complete.
@@ -93,13 +93,13 @@ class ResponseReader:
             raise MalformedError("the connection ended " + ("in the body" if self.head_done else "before it"))
 
     def close(self) -> None:
-        """Let go of the parser, which holds on to this."""
+        """Drop the parser, which refers back to this."""
         del self._parser
 
     # --- what the parser calls
 
     def on_message_begin(self) -> None:
-        """A response begins: ours, one that goes before it, or one that nobody asked for."""
+        """Start a response, interim or final; a surplus one after the end makes the connection unusable."""
         if self.done:
             self.reusable = False
             return
@@ -107,17 +107,17 @@ class ResponseReader:
         self.reason = b""
 
     def on_status(self, reason: bytes) -> None:
-        """The words behind the status, or a part of them."""
+        """Add to the words behind the status, which may come in parts."""
         if not self.done:
             self.reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; a trailer once the head is done, which nobody wants."""
+        """Add a header; ignore trailers behind the body."""
         if not self.head_done:
             self.headers.append((name, value.rstrip(_BLANKS)))
 
     def on_headers_complete(self) -> None:
-        """The head is complete."""
+        """Check the head; for an interim response, note a 100 and go on."""
         if self.done:
             return
         status = self._parser.get_status_code()
@@ -141,17 +141,17 @@ class ResponseReader:
             self._until_eof = self._has_no_length(status)
 
     def on_body(self, piece: bytes) -> None:
-        """A piece of the body."""
+        """Add a piece of the body."""
         if not self.done:
             self._framing -= len(piece)
             self.pieces.append(piece)
 
     def on_chunk_header(self) -> None:
-        """A chunk of the body begins."""
+        """Allow for the line of one more chunk."""
         self._framing -= _CHUNK_LINE
 
     def on_message_complete(self) -> None:
-        """The response is complete, or the one that announced it."""
+        """End the interim response, or mark the final one as complete."""
         if self._informational:
             self._informational = False
         elif not self.done:

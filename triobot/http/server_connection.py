@@ -1,4 +1,4 @@
-"""One connection of a listener: request after request, until one side has had enough."""
+"""One connection of a listener: serves request after request until either side ends it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOMENT: Final = 1.0
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 Noted: TypeAlias = Callable[[str, bytes, int, float], None]
-"""Told of each answer: method, target, status (0: none was written), seconds. Quick, and must not raise."""
+"""Called after each answer: method, target, status (0: none was written), seconds; must not raise."""
 
 
 @final
@@ -30,7 +30,7 @@ class ServerConnection:
     """Serves one connection.
 
     Attributes:
-        sender: as whose it is counted.
+        sender: the name under which it is counted.
         waiting_since: when it began to wait for a request or for the end of a head; infinite while a
             request is in hand.
         lingering_since: when it began to throw away what follows its last answer; infinite before.
@@ -70,26 +70,26 @@ class ServerConnection:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing of a request has come."""
+        """Return whether it waits for a request of which no byte has come."""
         return self.waiting_since < math.inf and not self._reader.begun
 
     @property
     def stalled_since(self) -> float:
-        """When a write began to wait for the sender to read; infinite while none does."""
+        """Return when a write began to wait for the sender to read; infinite while none does."""
         return self._link.stalled_since
 
     @property
     def starved_since(self) -> float:
-        """When somebody began to wait for the next bytes of a body; infinite while nobody does."""
+        """Return when a read began to wait for the next bytes of a body; infinite while none does."""
         return math.inf if self._in_hand is None else self._in_hand.starved_since
 
     @property
     def kept_waiting_since(self) -> float:
-        """When its sender began to keep us waiting, with nothing in hand that is ours to do; else infinite.
+        """Return since when only the sender holds this connection up; infinite while a handler works on it.
 
-        For a request, the rest of a head or the next bytes of a body; for the end of what is thrown away
-        behind an answer; or, after a moment, for room to write an answer that the sender doesn't read. A
-        request that came behind another and has not begun counts as nothing in hand, too.
+        It may wait for a request, the rest of a head or the next bytes of a body; for the end of what is
+        thrown away behind an answer; or, after a moment, for room to write an answer that the sender doesn't
+        read. A request that came behind another and has not begun counts as well.
         """
         return min(
             self.waiting_since,
@@ -100,14 +100,14 @@ class ServerConnection:
         )
 
     def give_way(self, since: float) -> bool:
-        """Close it, if its sender has kept us waiting since then, and nothing has arrived meanwhile.
+        """Close it if `kept_waiting_since` is still this instant and nothing has arrived meanwhile.
 
         Returns:
             Whether it was closed.
         """
         if self.kept_waiting_since != since:
             return False
-        # What the kernel has already and no task has read yet may be the request of somebody in good faith.
+        # Bytes that the kernel has and no task has read yet may be a proper request.
         if min(self.waiting_since, self.starved_since) == since and not self._link.is_quiet():
             return False
         self._gave_way = True
@@ -129,7 +129,7 @@ class ServerConnection:
             while (request := await self._next()) is not None and await self._serve(request):
                 pass
         except (trio.BrokenResourceError, trio.ClosedResourceError, SenderLeftError):
-            # It has gone, or its time was over: nobody is left to be told.
+            # The sender has gone, or the connection was closed here: no answer can be written.
             pass
         finally:
             self._link.close()
@@ -198,7 +198,7 @@ class ServerConnection:
         return True
 
     async def _refuse(self, error: MalformedError) -> None:
-        """Answer what is no request, as far as it can be answered."""
+        """Answer bytes that are no request with the error's status, then close."""
         self.waiting_since = math.inf
         request = Incoming("?", b"*", "1.1", [], length=None, expects=False, keep_alive=False, upgrade=False)
         if self._noted is not None:

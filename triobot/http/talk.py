@@ -1,4 +1,4 @@
-"""One request and its response on a server's connection: read, answer, and know whether anyone is there."""
+"""One request and its response on a server's connection."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 def encode_answer_head(
     status: int, headers: Iterable[tuple[bytes, bytes]], *, now: float, close: bool
 ) -> bytes:
-    """A response's head, up to and with the empty line.
+    """Return a response's head, up to and with the empty line.
 
     Args:
-        headers: with what tells the body's length; ``connection`` and ``date`` come from here.
+        headers: with the one for the body's length; this adds ``connection`` and ``date``.
         now: seconds since 1970, for the date.
         close: this is the last response of the connection.
 
@@ -56,7 +56,7 @@ def encode_answer_head(
 def encode_whole_head(
     status: int, headers: tuple[tuple[bytes, bytes], ...], length: int, *, second: int, close: bool
 ) -> bytes:
-    """The head of a response that is there as a whole; nearly all of a second's are the same.
+    """Return the head of a response whose whole body is known; cached, since most of a second's are equal.
 
     Args:
         length: of the body.
@@ -69,7 +69,7 @@ def encode_whole_head(
 
 
 def has_no_body(method: str, status: int) -> bool:
-    """Whether a response never has a body, whatever its headers say."""
+    """Return whether a response has no body, whatever its headers say."""
     return method == "HEAD" or status in (204, 304) or status < 200
 
 
@@ -79,7 +79,7 @@ def _date(second: int) -> bytes:
 
 
 def seconds_now() -> float:
-    """The time of day, for the date of responses only."""
+    """Return the time of day, for the date of responses only."""
     return time.time()
 
 
@@ -87,23 +87,23 @@ Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 
 class SenderLeftError(Exception):
-    """The other side left in the middle of its request, or broke HTTP's rules there."""
+    """The sender left in the middle of its request, or broke HTTP's rules there."""
 
 
 @final
 class Talk:
-    """A request that is being answered; made by the listener, one after another on each connection.
+    """One request and its response; the listener makes one after another on each connection.
 
     Attributes:
         request: its head, and what has come of its body.
         peer: the sender's address and port, if it has one.
-        server: ours, as the sender reached it.
+        server: our address and port, as the sender reached it.
         secured: it came through TLS.
         status: of the response; 0 until it has begun.
         finished: the response is complete.
         closing: the connection ends behind the response.
-        broken: the rule of HTTP that the body breaks, once known; the listener answers if nobody does.
-        starved_since: when somebody began to wait for the next bytes of the body; infinite while nobody does.
+        broken: the rule of HTTP that the body breaks, once known; the listener answers if no handler has.
+        starved_since: when a read began to wait for the next bytes of the body; infinite while none does.
     """
 
     __slots__ = (
@@ -154,12 +154,12 @@ class Talk:
         self._owed: int | None = None
 
     async def read(self) -> bytes:
-        """The next bytes of the body, some or many; empty at its end.
+        """Return the next bytes of the body, some or many; empty at its end.
 
-        A sender that waits to be asked for its body is asked by the first call.
+        The first call sends a 100 to a sender that waits for one.
 
         Raises:
-            SenderLeftError: there will be no more of it; unless it is `broken`, nobody is left to answer.
+            SenderLeftError: the rest will not come. Unless it is `broken`, no answer can reach the sender.
         """
         request = self.request
         while not request.pieces:
@@ -192,11 +192,11 @@ class Talk:
         self._reader.feed(data)
 
     def has_left(self) -> bool:
-        """Whether the sender has closed its half of the connection, as far as the kernel knows."""
+        """Return whether the sender has closed its half of the connection, as far as the kernel knows."""
         return self._link.has_left()
 
     async def wait_left(self, most: int) -> None:
-        """Wait until the sender leaves; give up listening for it once `most` bytes of more requests came."""
+        """Wait until the sender leaves; for ever once `most` bytes of further requests have come."""
         while self._reader.unread < most:
             try:
                 data = await self._link.receive()
@@ -211,7 +211,7 @@ class Talk:
         """Write a whole response. Returns without a checkpoint when the kernel takes it at once.
 
         Args:
-            close: end the connection behind it, whatever the request says.
+            close: end the connection after it, whatever the request says.
 
         Raises:
             UnsendableError: a header has characters that would end it early; nothing was written.
@@ -251,7 +251,7 @@ class Talk:
                 self.closing = True
         head = encode_answer_head(status, pairs, now=seconds_now(), close=self.closing)
         await trio.lowlevel.checkpoint()
-        # A piece that is too long is found out before the head is written.
+        # Raises for a piece that is too long, before the head is written.
         framed = self._framed(piece)
         self.status = status
         await self._link.send(head + framed)
@@ -260,17 +260,17 @@ class Talk:
         """Write a piece of the body.
 
         Raises:
-            UnsendableError: the body is longer than was told; nothing of the piece was written.
+            UnsendableError: the body is longer than the headers say; nothing of the piece was written.
         """
         await trio.lowlevel.checkpoint()
         if framed := self._framed(piece):
             await self._link.send(framed)
 
     async def end(self) -> None:
-        """The response is complete.
+        """End the response.
 
         Raises:
-            UnsendableError: the body is shorter than was told.
+            UnsendableError: the body is shorter than the headers say.
         """
         if self._owed:
             raise UnsendableError("the response is shorter than its headers say")
@@ -289,7 +289,7 @@ class Talk:
 
     def _begin(self, status: int, *, close: bool) -> None:
         request = self.request
-        # What has come is read, so that a short body which nobody wanted doesn't cost the connection.
+        # What has come is read, so that a short body that was left unread doesn't cost the connection.
         try:
             while not request.complete and self._reader.more(request):
                 request.pieces.clear()

@@ -1,6 +1,6 @@
 """`TrioTransport`: HTTP/1.1 for httpx on Trio's own streams.
 
-httpx's transport asks its pool about every connection for every request, twice; with fifty of them that is
+httpx's transport looks at every connection of its pool for every request, twice; with fifty of them that is
 most of what a request costs. Here each request costs the same.
 """
 
@@ -27,7 +27,7 @@ _NO_TIMEOUTS: Final[Mapping[str, float | None]] = {}
 
 
 async def body_of(request: httpx.Request, framing: Framing) -> bytes | None:
-    """A request's body, if it is in memory or must be empty; else None.
+    """Return a request's body, if it is in memory or must be empty; else None.
 
     Raises:
         httpx.LocalProtocolError: it is not as long as the headers say, or can't be read here.
@@ -64,14 +64,14 @@ async def send_request(
     Raises:
         NothingSentError: not a byte of it has left, and its body was not touched.
         httpx.LocalProtocolError: its body is not as long as its headers say; it has not left to its end.
-        httpx.ReadError, httpx.RemoteProtocolError: as it waited for the other side's word on the body.
+        httpx.ReadError, httpx.RemoteProtocolError: while it waited for a 100 before the body.
     """
     if whole is not None and framing.length is not None and not framing.expects:
         await connection.send(head + whole)
         return
     await connection.send(head)
     if framing.expects and not await connection.wait_continue():
-        # It has answered without the body, which is never sent then: nothing else can follow on this one.
+        # It has answered without the body, which is never sent then: no other request can follow on this one.
         connection.broken = True
         return
     assert isinstance(request.stream, httpx.AsyncByteStream)
@@ -104,7 +104,7 @@ async def send_request(
 
 async def _close_pieces(pieces: AsyncIterator[bytes]) -> None:
     # A generator that was left in its middle would otherwise be finished by the garbage collector. Shielded,
-    # because it must be finished in a cancelled task too; with a deadline, because it is somebody else's.
+    # because it must be finished in a cancelled task too; with a deadline, because it is the caller's code.
     finish = cast("Callable[[], Awaitable[None]] | None", getattr(pieces, "aclose", None))
     if finish is not None:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
@@ -120,7 +120,7 @@ class Reply:
         status: the HTTP status.
         headers: names as they came.
         body: as it came: nothing is decompressed.
-        whole: False if the body was longer than was asked for; then it is cut.
+        whole: False if the body was longer than `most`; then it is cut.
     """
 
     status: int
@@ -132,7 +132,7 @@ class Reply:
 @final
 @attrs.define
 class Attempt:
-    """How far a request has got, for whoever stops waiting for it.
+    """How far a request has got, for a caller that stops waiting for it.
 
     Attributes:
         may_have_left: a byte of it may have left this machine.
@@ -156,7 +156,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
     knows them. HTTP/2 is not either. Must be used on Trio.
 
     Args:
-        ssl_context: the rules of TLS; None: certificates and names are verified, by httpx's own list.
+        ssl_context: for TLS; None: certificates and names are verified, by httpx's own list.
         connections: at once, to all hosts together.
         idle: how many of them may wait for the next request; None: all.
         idle_seconds: after so long an idle one is not used again. Common servers wait for 5 s at least, and a
@@ -171,7 +171,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
 
     Cancellation: *ambiguous* once the request is being written; the connection is closed and its place free.
 
-    Example:
+    Examples:
         async with httpx.AsyncClient(transport=TrioTransport()) as client:
             answer = await client.get("https://example.org/")
     """
@@ -228,7 +228,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
     async def ask(self, origin: Origin, message: bytes, attempt: Attempt, *, most: int) -> Reply:
         """Send a request that is written out already, and read its whole response: the short way.
 
-        For whoever sends many small requests: it costs half of what httpx's request and response do.
+        For many small requests: it costs half of what httpx's request and response do.
 
         Args:
             origin: where it goes.
@@ -269,7 +269,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
                 return reply
 
     async def aclose(self) -> None:
-        """Close idle connections at once; those with a request on them close behind it.
+        """Close idle connections at once, and each other one after its request.
 
         Cancellation: *forceful*.
         """
