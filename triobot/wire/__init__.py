@@ -1,7 +1,7 @@
 """The platform's interface as values and bytes, both ways, without I/O.
 
 Read it in this order: `ids`, `content`, `markup`, `forms` (the parts), `events` (what comes in),
-`operations` and `results` (what goes out, and its answer), `encode` and `decode` (the two doors to the
+`operations` and `results` (what goes out, and its answer), `encode` and `decode` (the only ways to and from
 bytes; behind them the modules that end in ``_text``, `envelope`, `inbound`, `answers`, `requests`),
 `identity` (when two deliveries are one event), `gaps` (what the interface leaves open, numbered, with what
 we do). Operations outside the interface are in `undocumented`.

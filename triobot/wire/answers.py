@@ -99,16 +99,16 @@ def _read_result(operation: Operation[object], answer: JsonValue, body: bytes) -
 
 
 def take_unread(operation: Operation[R]) -> R:
-    """What a 200 comes to whose body was not read.
+    """Return the result of an operation that got a 200 whose body was not read.
 
     Raises:
-        RemoteProtocolError: what the operation is for is in the body.
+        RemoteProtocolError: the operation's result is in the body.
     """
     return cast("R", _read_result(operation, None, _UNREAD))
 
 
 def shape_of(body: bytes) -> str:
-    """What an answer looks like, in words, without what it says: for a log."""
+    """Describe the shape of an answer for a log, without its content."""
     if not body.strip():
         return "empty"
     try:
@@ -195,7 +195,7 @@ def _refusal(operation: Operation[object], status: int, body: bytes) -> RefusedE
 
 
 def _private(operation: Operation[object]) -> list[str]:
-    """What we told the platform, and must not read in a log when it repeats it."""
+    """List the operation's texts and phone number, which a log must not show if the platform repeats them."""
     private: list[str] = []
     match operation:
         case SendMessage(content=str(text)) | EditMessage(content=str(text)):
@@ -212,7 +212,7 @@ def _private(operation: Operation[object]) -> list[str]:
 
 
 def _said(body: bytes) -> tuple[str, str]:
-    """The platform's words and its trace id, out of JSON, plain text or nothing."""
+    """Return the platform's reason and its trace id, out of JSON, plain text or nothing."""
     try:
         value = read_json(body)
     except ValueError:
@@ -229,7 +229,7 @@ def _plain(value: JsonValue) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    """Make the platform's words fit for a log: one line, and no phone number that it repeats to us."""
+    """Make the platform's reason fit for a log: one line of at most `most` characters, no phone numbers."""
     spaced = " ".join(text[: 16 * LONGEST_REASON].split())
     plain = "".join(character for character in spaced if character.isprintable())
     return _PHONE.sub("+...", plain)[:most].rstrip()

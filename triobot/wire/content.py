@@ -37,7 +37,7 @@ def _is_descriptor(instance: object, attribute: attrs.Attribute[Any], value: obj
 @final
 @attrs.frozen
 class Descriptor:
-    """What the platform knows of an uploaded file: its JSON object, whole, without ``desc``.
+    """The platform's JSON object for an uploaded file, whole but for ``desc``.
 
     It may be stored and sent again without another upload. Unknown keys are kept. Build one with
     `from_object`, so that equal objects are equal descriptors.
@@ -47,7 +47,7 @@ class Descriptor:
 
     @classmethod
     def from_object(cls, fields: Mapping[str, JsonValue]) -> Self:
-        """Take a decoded descriptor; ``desc`` is the caption's business and is left out."""
+        """Take a decoded descriptor; ``desc`` is left out, since it is the caption."""
         try:
             return cls(compact_json({key: value for key, value in fields.items() if key != "desc"}))
         except (TypeError, ValueError, RecursionError):
@@ -55,7 +55,7 @@ class Descriptor:
 
     @property
     def fields(self) -> Mapping[str, JsonValue]:
-        """The object, decoded afresh: changing it changes nothing here."""
+        """Return the object, decoded afresh: changing it changes nothing here."""
         fields: dict[str, JsonValue] = json.loads(self.json)
         return fields
 
@@ -120,7 +120,7 @@ class Media:
 
     @property
     def descriptor(self) -> Descriptor:
-        """The platform's descriptor.
+        """Return the platform's descriptor.
 
         Raises:
             LocalProtocolError: the file has not been uploaded yet.
@@ -131,40 +131,40 @@ class Media:
 
     @property
     def url(self) -> str:
-        """Where the platform serves the bytes."""
+        """Return the address at which the platform serves the bytes."""
         return str(self.descriptor.fields["path"])
 
     @property
     def filename(self) -> str:
-        """The name as the sender's device gave it: display data, never a path to write to."""
+        """Return the name as the sender's device gave it: display data, never a path to write to."""
         if isinstance(self.source, Descriptor):
             return str(self.source.fields.get("filename") or "")
         return self.source.filename
 
     @property
     def filesize(self) -> int | None:
-        """Size in bytes as the platform states it, or None."""
+        """Return the size in bytes as the platform states it, or None."""
         return _integer(self.descriptor.fields.get("filesize"))
 
     @property
     def duration(self) -> float | None:
-        """Length in seconds of a video, audio or voice, or None."""
+        """Return the length in seconds of a video, audio or voice, or None."""
         value = self.descriptor.fields.get("duration")
         return float(value) if isinstance(value, int | float) else None
 
     @property
     def width(self) -> int | None:
-        """Width in pixels of an image or video, or None."""
+        """Return the width in pixels of an image or video, or None."""
         return _integer(self.descriptor.fields.get("width"))
 
     @property
     def height(self) -> int | None:
-        """Height in pixels of an image or video, or None."""
+        """Return the height in pixels of an image or video, or None."""
         return _integer(self.descriptor.fields.get("height"))
 
     @property
     def screenshots(self) -> Mapping[str, str]:
-        """Addresses of the resized images, by their size: ``"64"``, ``"128"``, ``"256"``, ``"512"``."""
+        """Return the addresses of the resized images, by size: ``"64"``, ``"128"``, ``"256"``, ``"512"``."""
         value = self.descriptor.fields.get("screenshots")
         if not isinstance(value, dict):
             return {}
@@ -269,12 +269,12 @@ class Location:
 
     @property
     def latitude(self) -> float:
-        """Degrees north."""
+        """Return the degrees north."""
         return float(self.lat)
 
     @property
     def longitude(self) -> float:
-        """Degrees east."""
+        """Return the degrees east."""
         return float(self.long)
 
 

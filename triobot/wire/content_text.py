@@ -29,12 +29,12 @@ ContentType: TypeAlias = MediaKind | Literal["text", "contact", "location"]
 
 
 def is_content_type(type: str) -> TypeGuard[ContentType]:
-    """Whether a ``type`` is that of some content."""
+    """Return whether a ``type`` is that of some content."""
     return type in MEDIA or type in ("text", "contact", "location")
 
 
 def encode_content(content: Content) -> tuple[str, str]:
-    """The ``type`` and ``data`` of some content.
+    """Return the ``type`` and ``data`` of some content.
 
     Raises:
         LocalProtocolError: media that has not been uploaded, or text that UTF-8 can't carry.
@@ -56,7 +56,7 @@ def encode_content(content: Content) -> tuple[str, str]:
 
 
 def decode_content(type: str, data: str) -> Content:
-    """The content that a ``type`` and its ``data`` stand for; ``data`` of ``text`` is never decoded.
+    """Return the content that a ``type`` and its ``data`` stand for; ``data`` of ``text`` is never decoded.
 
     Raises:
         RemoteProtocolError: the type is no content's, or the data is not what the type asks for.

@@ -1,8 +1,8 @@
-"""Bytes to values, the one door: events and their content, results, and requests as the platform reads them.
+"""Bytes to values: events and their content, results, and requests as the platform reads them.
 
 Each raises `RemoteProtocolError` for what can't be read, and nothing else, whatever the bytes;
-`decode_result` also says no in the platform's name; `shape_of` describes what can't be read. How they work
-is in `inbound`, `content_text`, `answers` and `requests`.
+`decode_result` also raises the platform's refusals; `shape_of` describes what can't be read. The code is in
+`inbound`, `content_text`, `answers` and `requests`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Values to bytes: operations to requests, events to what the platform posts, results to its answers.
 
 Our own direction is `encode_operation` with `encode_form`; the rest speaks for the platform, for the
-emulator and for tests. An upload becomes a `Request` with a file: whoever sends it makes the multipart body.
+emulator and for tests. An upload becomes a `Request` with a file: its sender makes the multipart body.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Body:
 
 
 def encode_operation(operation: Operation[object]) -> Request:
-    """The request of an operation: form fields in the interface's order, structures as JSON text.
+    """Return the request of an operation: form fields in the interface's order, structures as JSON text.
 
     Fields that are unset are left out; booleans are ``true`` and ``false`` (gap 1).
 
@@ -113,7 +113,7 @@ def encode_operation(operation: Operation[object]) -> Request:
 
 
 def encode_form(fields: Iterable[tuple[str, str]]) -> bytes:
-    """The body ``application/x-www-form-urlencoded`` of some fields, in UTF-8.
+    """Return the body ``application/x-www-form-urlencoded`` of some fields, in UTF-8.
 
     Raises:
         LocalProtocolError: a field holds half of a surrogate pair.
@@ -215,7 +215,7 @@ def _boolean(value: bool) -> str:
 
 
 def encode_event(event: Event, *, as_json: bool = False, lower_case_callbacks: bool = False) -> Body:
-    """What the platform posts for an event (gap 2).
+    """Return the body that the platform posts for an event (gap 2).
 
     Args:
         event: media in it must have its descriptor.
@@ -241,7 +241,7 @@ def encode_event(event: Event, *, as_json: bool = False, lower_case_callbacks: b
 
 
 def encode_event_data(event: Event) -> tuple[str, str]:
-    """The ``type`` and ``data`` of an event.
+    """Return the ``type`` and ``data`` of an event.
 
     Raises:
         LocalProtocolError: as `encode_event`.
@@ -290,7 +290,7 @@ def encode_event_data(event: Event) -> tuple[str, str]:
 
 
 def encode_sender(sender: Sender | None) -> dict[str, JsonValue] | None:
-    """The object in ``from`` (gap 4)."""
+    """Return the object for ``from`` (gap 4)."""
     if sender is None:
         return None
     return {"id": sender.id, "name": sender.name, "user": sender.username}
@@ -300,10 +300,10 @@ def encode_sender(sender: Sender | None) -> dict[str, JsonValue] | None:
 
 
 def encode_result(operation: Operation[R], result: R) -> bytes:
-    """The JSON body with which the platform answers 200.
+    """Return the JSON body with which the platform answers 200.
 
     Raises:
-        LocalProtocolError: the result is none that an operation has.
+        LocalProtocolError: no operation has such a result.
     """
     match result:
         case None:
@@ -324,7 +324,7 @@ def encode_result(operation: Operation[R], result: R) -> bytes:
 
 
 def encode_error(reason: str, trace_id: str | None = None) -> bytes:
-    """The JSON body with which the platform says no (gap 23)."""
+    """Return the JSON body with which the platform refuses a request (gap 23)."""
     fields: dict[str, JsonValue] = {"error": reason}
     if trace_id is not None:
         fields["trace_id"] = trace_id

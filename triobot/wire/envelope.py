@@ -1,8 +1,8 @@
 """A request's bytes to the four fields of an event, whatever the format (gap 2).
 
-The format is the one that the content type names; where the bytes can't be of that format, they are looked
-at instead. Text that UTF-8 can't carry passes through here with lone surrogates in it: whoever reads a
-field decides what that costs, so that a broken name doesn't lose an event.
+The content type names the format; where the bytes can't be of that format, they decide instead. Text that
+UTF-8 can't carry passes through here with lone surrogates in it: the reader of a field decides what that
+costs, so that a broken name doesn't lose an event.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def open_envelope(content_type: str, body: bytes) -> Envelope:
 
 
 def mend(text: str) -> str:
-    """Replace what UTF-8 can't carry, so that the text can be stored and sent."""
+    """Replace lone surrogates, which UTF-8 can't carry, so that the text can be stored and sent."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def read_loosely(text: str) -> JsonValue:
-    """Decode JSON of which only some parts will be looked at: what is odd elsewhere in it does no harm.
+    """Decode JSON that `read_json` may refuse, for readers that use only some parts of it.
 
     Of names that an object has twice, the last counts.
 
@@ -104,7 +104,7 @@ def _decoded(decoder: json.JSONDecoder, text: str) -> JsonValue:
 
 
 def read_pairs(text: str) -> list[tuple[str, str]]:
-    """The pairs of a form body or a query string; what is no UTF-8 becomes lone surrogates.
+    """Return the pairs of a form body or a query string; bytes that are no UTF-8 become lone surrogates.
 
     Raises:
         ValueError: it has more than `MOST_FIELDS` pairs.
@@ -220,7 +220,7 @@ def _read_multipart(text: str, boundary: str | None) -> list[tuple[str, str]]:
         return []
     pairs: list[tuple[str, str]] = []
     mark = re.compile(rf"\r?\n--{re.escape(boundary)}(--)?[ \t]*(?=\r?\n|\Z)")
-    # What stands before the first mark is nobody's; then come, in turn, a mark's end and a part.
+    # What stands before the first mark belongs to no part; then come, in turn, a mark's end and a part.
     pieces = mark.split(f"\n{text.lstrip()}", MOST_FIELDS)[1:]
     for end, part in zip(pieces[::2], pieces[1::2], strict=True):
         if end:

@@ -118,7 +118,7 @@ class Press(Generic[V_co]):
 
     @property
     def on(self) -> Sent:
-        """The message that the button hangs under, for `edit` and `delete`."""
+        """Return the message that the button hangs under, for `edit` and `delete`."""
         return Sent(self.chat_id, self.message_id)
 
 
@@ -150,11 +150,11 @@ class Submission:
 
     @property
     def on(self) -> Sent:
-        """The message that the form hangs under."""
+        """Return the message that the form hangs under."""
         return Sent(self.chat_id, self.message_id)
 
     def get(self, name: str) -> str | None:
-        """The last value of this name, or None."""
+        """Return the last value of this name, or None."""
         return next((value for key, value in reversed(self.values) if key == name), None)
 
 

@@ -1,4 +1,4 @@
-"""When two deliveries are the same event: there is no update id, so the content must tell (gap 28)."""
+"""Decides by content whether two deliveries are the same event, since events have no id (gap 28)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAYMENT_TYPES: Final = frozenset({"paycallback", "invoicecallback"})
 
 
 def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None, bool]:
-    """What makes two deliveries the same one, and whether that is unique in itself.
+    """Return a key that repeated deliveries of an event share, and whether only these share it.
 
     Args:
         event: as it was read from `body`.

@@ -1,7 +1,7 @@
 """What the platform posts, to events (interface sections 2.2 and 6; gaps 2 to 6 and 17).
 
-Everything readable becomes the event of its type; everything else that names a chat and a type becomes an
-`UnknownEvent` that says why, so that nothing is refused that a person might want to look at.
+A readable event becomes the one of its type; any other that names a chat and a type becomes an `UnknownEvent`
+that says why, so that a person can look at it.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _name(value: JsonValue) -> str:
 
 
 def _as_text(value: JsonValue) -> str:
-    """What came in ``data``, as text: in a JSON body it may be any value."""
+    """Return ``data`` as text: in a JSON body it may be any value."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -225,7 +225,7 @@ def _optional_callback_id(value: JsonValue) -> CallbackId | None:
 
 
 def _opaque(value: JsonValue) -> str:
-    """An opaque id may come as a number, too; what is neither fails the id's own check."""
+    """Return an opaque id, which may come as a number; for other values "", which its check refuses."""
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""

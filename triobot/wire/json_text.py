@@ -1,4 +1,4 @@
-"""JSON text to values, strictly: what passes here can be stored, encoded again and read by anybody.
+"""JSON text to values, strictly: what passes here can be stored, encoded again and read by any program.
 
 Refused, always as `ValueError`: what is no JSON, NaN and infinities (also as ``1e999``), integers beyond the
 range of a double, lone surrogates, a name that an object has twice (some readers take the first, some the
@@ -23,7 +23,7 @@ def read_json(text: str | bytes) -> JsonValue:
     """Decode JSON text, or bytes in UTF-8.
 
     Raises:
-        ValueError: it is no JSON, or it is JSON that some reader on its way would choke on.
+        ValueError: it is no JSON, or JSON that some later reader could not read.
     """
     try:
         decoded = text if isinstance(text, str) else text.removeprefix(_BOM).decode()

@@ -32,18 +32,18 @@ _KINDS: Final = ("cb_data", "url", "amount")
 
 
 def encode_reply_keyboard(keyboard: ReplyKeyboard) -> str:
-    """The JSON text of ``reply_keyboard``."""
+    """Return the JSON text of ``reply_keyboard``."""
     rows: JsonValue = [[{key.value: key.label} for key in row] for row in keyboard.rows]
     return _object({"keyboard": rows, "once": keyboard.once, "selective": keyboard.selective})
 
 
 def encode_inline_keyboard(keyboard: InlineKeyboard) -> str:
-    """The JSON text of ``inline_keyboard``."""
+    """Return the JSON text of ``inline_keyboard``."""
     return compact_json([[_button(button) for button in row] for row in keyboard.rows])
 
 
 def encode_form_fields(form: Form) -> str:
-    """The JSON text of ``form``."""
+    """Return the JSON text of ``form``."""
     return compact_json([_form_field(field) for field in form.fields])
 
 

@@ -159,7 +159,7 @@ class Upload(Operation[Descriptor]):
 
     @classmethod
     def of(cls, media: Media) -> Upload:
-        """The upload that a media value still needs.
+        """Return the upload that a media value still needs.
 
         Raises:
             LocalProtocolError: the platform has it already.
@@ -240,7 +240,7 @@ class InquirePayment(Operation[PaymentState]):
 
 
 def repeatable(operation: Operation[object]) -> bool:
-    """Whether doing it twice is as good as once, so that an unknown outcome may simply be repeated."""
+    """Return whether an operation may be repeated if its outcome is unknown: twice is as good as once."""
     return isinstance(
         operation,
         EditMessage

@@ -96,7 +96,7 @@ class _Form:
         return int(value)
 
     def boolean(self, name: str) -> bool:
-        """Absent is false: one live client leaves it out."""
+        """Read a boolean; an absent one is False, since one live client leaves it out."""
         value = self.optional(name)
         if value not in (None, "true", "false"):
             raise RemoteProtocolError(name, "must be true or false")
@@ -154,7 +154,7 @@ def _create_invoice(form: _Form, edited_type: str) -> Operation[object]:
 
 
 def _description(form: _Form) -> str:
-    """An invoice with a picture has no description but the picture's own."""
+    """Return an invoice's description, which is the caption if it has a picture instead."""
     if form.optional("description") is None and form.optional("type") == "image":
         content = form.decoded("image", partial(decode_content, "image"))
         if isinstance(content, Image):

@@ -25,7 +25,7 @@ class Sent:
 
     @property
     def message_id(self) -> MessageId:
-        """The id, for code that can't do without it.
+        """Return the id, for code that can't do without it.
 
         Raises:
             RemoteProtocolError: the platform named none; so the message can't be edited or deleted. The

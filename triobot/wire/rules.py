@@ -26,7 +26,7 @@ _DIGITS: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def is_digits(text: str) -> bool:
-    """Whether `text` is 1 to 18 ASCII digits: `int` alone would take ``"۱۲"``, ``"1_2"`` and ``" 12"``."""
+    """Return whether `text` is 1 to 18 ASCII digits: `int` would take ``"۱۲"``, ``"1_2"``, ``" 12"``, too."""
     return _DIGITS.fullmatch(text) is not None
 
 
@@ -66,7 +66,7 @@ def check_word(field: str, value: object, *words: str) -> None:
 
 
 def is_text(*, empty: bool = False) -> Validator:
-    """An attrs validator for text."""
+    """Return an attrs validator for text."""
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
         check_text(attribute.name, value, empty=empty)
@@ -75,18 +75,18 @@ def is_text(*, empty: bool = False) -> Validator:
 
 
 def is_optional_text(instance: object, attribute: Attribute[Any], value: object) -> None:
-    """An attrs validator for text that may be absent, but not empty."""
+    """Validate, for attrs, text that may be absent, but not empty."""
     if value is not None:
         check_text(attribute.name, value)
 
 
 def is_amount(instance: object, attribute: Attribute[Any], value: object) -> None:
-    """An attrs validator for money: an integer of at least 1, exact in every reader on the way."""
+    """Validate, for attrs, an amount of money: an integer of at least 1 that a double holds exactly."""
     check_integer(attribute.name, value, least=1)
 
 
 def is_a(*types: type) -> Validator:
-    """An attrs validator for a value of one of these classes."""
+    """Return an attrs validator for a value of one of these classes."""
     names = " or ".join(kind.__name__ for kind in types)
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
@@ -97,7 +97,7 @@ def is_a(*types: type) -> Validator:
 
 
 def is_optional(validator: Validator) -> Validator:
-    """An attrs validator for a value that may be None."""
+    """Return an attrs validator for a value that may be None."""
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
         if value is not None:
@@ -107,7 +107,7 @@ def is_optional(validator: Validator) -> Validator:
 
 
 def is_one_of(*words: str) -> Validator:
-    """An attrs validator for one word of a closed list."""
+    """Return an attrs validator for one word of a closed list."""
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
         check_word(attribute.name, value, *words)
@@ -116,7 +116,7 @@ def is_one_of(*words: str) -> Validator:
 
 
 def compact_json(value: JsonValue) -> str:
-    """The one JSON text of a value: no spaces, raw UTF-8, no NaN."""
+    """Return the JSON text of a value: no spaces, raw UTF-8, no NaN."""
     return _COMPACT.encode(value)
 
 
@@ -126,10 +126,10 @@ _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), al
 
 @final
 class their_fault:
-    """Build a value out of what they sent: a rule that it breaks is then broken by them.
+    """Reports a rule that the block's value breaks as the fault of whatever sent the value's parts.
 
     Args:
-        field: where they sent it; None when the value's own name for the field is theirs, too.
+        field: the sender's name for it; None when the value's own name for the field is the same.
 
     Raises:
         RemoteProtocolError: in place of a `LocalProtocolError`.
