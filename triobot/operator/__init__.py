@@ -1,9 +1,9 @@
-"""The operator's desk: questions to a running bot, over a Unix socket beside its store.
+"""The operator's desk: requests to a running bot, over a Unix socket beside its store.
 
-`requests` is what can be asked, `desk` answers it out of a store, `serving` puts a desk behind the socket and
-`calling` is the other end. A command that finds nobody behind the socket opens the store itself, under its
-lock, and asks a desk of its own: the answers are the same, without what only a running bot knows. There is no
-way in from the network.
+`requests` has the requests, `desk` answers them out of a store, `serving` serves a desk on the socket, and
+`calling` is the client. A command that finds no bot behind the socket opens the store itself, under its lock,
+and asks a desk of its own: the answers are the same, without what only a running bot knows. There is no way
+in from the network.
 """
 
 from __future__ import annotations

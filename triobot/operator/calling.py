@@ -1,4 +1,4 @@
-"""The other end of the socket: a command that asks a running bot."""
+"""The socket's client: sends a request to a running bot."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[Non
     Raises:
         ConfigError, StoreError: what the bot answered, or that it ended in the middle of it, or that this
             user may not ask it.
-        RemoteProtocolError: there is something else behind the socket.
+        RemoteProtocolError: the answer is none of a bot.
 
-    Cancellation: *ambiguous*: what was asked for may be done.
+    Cancellation: *ambiguous*: the request may be carried out.
     """
     stream = await _connect(path)
     if stream is None:
@@ -38,7 +38,7 @@ async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[Non
         try:
             return await _converse(stream, request, tell)
         except trio.BrokenResourceError:
-            # It was killed; or it runs as somebody else, and has sent us away unheard.
+            # It was killed; or it runs as another user, and has closed the connection unread.
             raise StoreError(_NO_ANSWER) from None
 
 

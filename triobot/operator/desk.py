@@ -1,4 +1,4 @@
-"""Answers to what an operator asks, out of a store and whatever the running bot adds."""
+"""Answers an operator's requests, out of a store and what a running bot adds."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _ROWS: Final = 100
 @final
 @attrs.frozen
 class Rung:
-    """An alarm that was raised by this run.
+    """An alarm that this run raised.
 
     Attributes:
-        times: how often, those included that nobody was told of again.
-        seconds_ago: when last.
+        times: how often it was raised, also where that was not reported again.
+        seconds_ago: since the last time.
     """
 
     alarm: Alarm
@@ -54,17 +54,17 @@ class Rung:
 @final
 @attrs.frozen
 class Pulse:
-    """What only the running bot knows.
+    """The state that only the running bot knows.
 
     Attributes:
-        working: events are given out, and none of its parts has come to a stop.
+        working: events are handled, and no part of the bot has come to a stop.
         live: conversations in memory.
         counts: what happened so far, by word.
-        outbox: where it stands, number by number.
+        outbox: its counts, by name.
         payments: what happened to payments so far, by the ledger's word.
         alarms: of this run, oldest first.
         states: what `working` follows from, part by part.
-        arrived: what came in so far, by what became of it.
+        arrived: how many events came in so far, by outcome.
         send_age: for how many seconds the oldest operation has waited to be sent.
     """
 
@@ -84,13 +84,13 @@ class Desk:
     """Answers requests.
 
     Args:
-        pulse: asks the running bot how it is; None where none runs.
-        chats: what goes on in so many chats at most, one by one; None where no bot runs.
-        begun: reads what has begun with an event, and is nowhere else yet; None: nothing has.
-        taken: reads what a conversation took that is written nowhere else yet; None: there is no such thing.
+        pulse: returns the running bot's state; None where no bot runs.
+        chats: yields the state of so many chats at most; None where no bot runs.
+        begun: returns the journal that is still only in an event's row; None: there are none.
+        taken: adds a record that is still only in an event's row; None: there are none.
         end: ends what runs in a chat, and returns once nothing does.
-        order: has a parked conversation end, with these words, or tried once more; durable when it returns.
-            False if it was ordered to end before.
+        order: ends a parked conversation, with these words, or has it tried once more; durable when it
+            returns. False if its end was ordered before.
         broadcasts: answers questions about them.
         payments: answers questions about them, and about alarms.
     """
@@ -123,7 +123,7 @@ class Desk:
         """Answer one request, line by line.
 
         Raises:
-            ConfigError: there is no such thing.
+            ConfigError: what the request names does not exist.
             StoreError: the store could not do it.
         """
         match request:
@@ -219,7 +219,7 @@ class Desk:
     async def _forget(self, chat_id: ChatId) -> Told:
         """Delete everything of a chat, unless money is open in it."""
         if self._payments is not None:
-            # Before anything is ended: whoever has the money shall give the goods.
+            # Before anything is ended: a bot that has the money must give the goods.
             await self._payments({"ask": "payments.forget", "chat": chat_id, "captured": True})
         if self._end is not None:
             await self._end(chat_id)
@@ -228,7 +228,7 @@ class Desk:
         return attrs.asdict(await self._store.forget(chat_id))
 
     async def _settle_parked(self, request: SettleParked, tell: Tell) -> None:
-        """Count parked conversations by route and reason; end them, or have them tried again."""
+        """Count parked conversations by route and reason; end them or try them again, unless `dry`."""
         found: Counter[tuple[str, str]] = Counter()
         done = 0
         if not request.dry and self._order is None:
@@ -306,16 +306,16 @@ def _lines(journal: Journal) -> Iterator[Told]:
 
 
 def row_fields(row: ConversationRow) -> Told:
-    """A conversation's row, but for the lease, which is nobody's business."""
+    """Return the fields of a conversation's row, but for the lease."""
     fields = attrs.asdict(row, filter=lambda attribute, _: attribute.name != "lease")
     fields["conversation"] = fields.pop("id")
     return fields
 
 
 Begun: TypeAlias = Callable[[InboxRow, Lease, int], Journal | None]
-"""The journal of what has begun with a row, of a store in this epoch; None if that is nothing."""
+"""Returns the journal of what has begun with a row, of a store in this epoch; None if nothing has."""
 WithTaken: TypeAlias = Callable[[Journal, Sequence[InboxRow]], Journal]
-"""A journal with the record that one of these rows of its chat stands for, if one does."""
+"""Returns a journal with the record that one of these rows of its chat stands for, if one does."""
 
 
 def _nothing(row: InboxRow, lease: Lease, epoch: int) -> Journal | None:
@@ -336,7 +336,7 @@ class Filing:
         self._with_taken = with_taken or _as_it_is
 
     async def journal(self, conversation: ConversationId) -> Journal | None:
-        """Everything of one; None if there is none."""
+        """Return a conversation's whole journal; None if there is no such conversation."""
         found = await self._store.journal(conversation)
         if found is not None:
             # Nothing else of its chat waited when the row came to stand for a record.
@@ -351,19 +351,19 @@ class Filing:
         return found
 
     async def of_chat(self, chat_id: ChatId) -> Sequence[ConversationId]:
-        """Those of a chat that have not ended."""
+        """Return the conversations of a chat that have not ended."""
         # Nothing else of its chat waits when a conversation begins so.
         rows = await self._store.pending(chat_id, after=0, limit=1)
         stored = await self._store.conversations(chat_id)
         return sorted({one.row.id for one in self._of(rows)} | {row.id for row in stored})
 
     async def page(self, after: int) -> tuple[Sequence[ConversationId], int | None]:
-        """Some of those behind `after`, and where to go on; None at the end."""
+        """Return the next conversations after `after`, and the `after` of the next page; None at the end."""
         rows, end = await self.rows(after)
         return [row.id for row in rows], end
 
     async def rows(self, after: int) -> tuple[Sequence[ConversationRow], int | None]:
-        """The same with what is known of each."""
+        """Return the same page as rows."""
         # First the rows: what is written out meanwhile is found where it is then.
         rows = await self._store.backlog(after=after, limit=_ROWS)
         stored = await self._store.all_conversations(after=after, limit=_ROWS)

@@ -18,7 +18,7 @@ _LONGEST_NAME: Final = _LONGEST - len("/proc/self/fd/12345/")
 
 
 def socket_path(store: str) -> Path | None:
-    """The socket of a bot with this store (its address); None if such a store is beside nothing."""
+    """Return the socket path of the bot with this store address; None if the store is no file."""
     engine, _, place = store.partition(":")
     if engine != "sqlite" or not place:
         return None
@@ -28,7 +28,7 @@ def socket_path(store: str) -> Path | None:
 
 @contextmanager
 def short_name(path: Path) -> Generator[str]:
-    """A name of this path that the kernel takes, while the block runs.
+    """Yield a name of this path that is short enough for the kernel; it holds within the block.
 
     Raises:
         OSError: there is none (ENAMETOOLONG), or the folder can't be opened.

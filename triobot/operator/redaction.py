@@ -1,12 +1,12 @@
-"""Journals without what people said: shapes stay, content goes. Pure.
+"""Takes the content out of journals and keeps their shape. Pure.
 
-What a bug report needs of a journal is what happened in which order; what somebody wrote, where he lives, how
-his bot is paid is nobody's business. So a redacted line keeps its structure: names of fields and of classes,
-which operation, what kind, when. Every other text becomes its length, every other number becomes 0; so does a
-fingerprint, from which a short answer could be guessed.
+A bug report needs to show what happened in which order, and not what people wrote, where they live or how a
+bot is paid. So a redacted line keeps its structure: names of fields and of classes, which operation, what
+kind, when. Every other text becomes its length, every other number becomes 0; so does a fingerprint, from
+which a short answer could be guessed.
 
-A text is read as JSON where the record's own shape says that the runtime wrote a value there, and nowhere
-else: what a text looks like is up to the person who typed it.
+A text is read as JSON only where the record's own shape says that the runtime wrote a value there: the look
+of a text is up to the person who typed it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .requests import Told
 Node: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"
 """A recorded value, as JSON."""
 
-# Of a journal's own records: what tells the order of things, and nothing of what was in them.
+# The journal's own records, which tell the order of things and not their content.
 # By their full names: an author's module may be called `journal`, too.
 _RECORDS: Final = frozenset(
     f"journal.{name}"
@@ -35,13 +35,13 @@ _KEPT_WORDS: Final = frozenset({"id", "kind", "scope", "mid", "fn", "patch", "wh
 _KEPT_NUMBERS: Final = frozenset({"time", "event", "version", "by", "total"})
 _VALUES: Final = frozenset({"text", "args", "event", "value", "failure"})
 """In the text of `triobot.values`."""
-# Of a row: everything but whose it is.
+# The fields of a row that tell whose it is.
 _ROW_LOSES: Final = frozenset({"chat_id", "sender_id", "key"})
 _CLASSES: Final = frozenset({"class", "enum", "flag"})
 
 
 def redacted(fields: Told) -> Told:
-    """One line of `ShowJournal`'s answer, or of `ListJournals`', without content."""
+    """Return a line of `ShowJournal`'s or `ListJournals`' answer without content."""
     return {name: _redacted_field(name, value) for name, value in fields.items()}
 
 
@@ -54,7 +54,7 @@ def _redacted_field(name: str, value: object) -> object:
 
 
 def redacted_text(text: str) -> str:
-    """A record without content; what is no record becomes its length."""
+    """Return a record without content; a text that is no record becomes its length."""
     match parsed(text):
         case [int() as values, [int() as journals, record]] if _is_record(record):
             return json.dumps([values, [journals, _record(record)]], separators=(",", ":"))
@@ -63,7 +63,7 @@ def redacted_text(text: str) -> str:
 
 
 def summary(text: str) -> str:
-    """What a record is, in a few words without content: ``Done receive 3``."""
+    """Describe a record in a few words without content: ``Done receive 3``."""
     found = read_record(text)
     if found is None:
         return "?"
@@ -73,7 +73,7 @@ def summary(text: str) -> str:
 
 
 def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
-    """The class and the fields of a record: ``[1,[1,{"class":["journal.Done",{...}]}]]``."""
+    """Return the class and the fields of a record: ``[1,[1,{"class":["journal.Done",{...}]}]]``."""
     match parsed(text):
         case [int(), [int(), {"class": [str(name), dict(fields)]}]] if name in _RECORDS:
             return name.removeprefix("journal."), fields
@@ -82,7 +82,7 @@ def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
 
 
 def parsed(text: str) -> Node:
-    """What a recorded value is as JSON; None of what is none."""
+    """Return a recorded value as JSON; None if it can't be read."""
     try:
         return cast("Node", json.loads(text))
     except (ValueError, RecursionError):

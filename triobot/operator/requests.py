@@ -1,4 +1,4 @@
-"""What an operator can ask, and the lines that carry it: one JSON object each. Pure.
+"""An operator's requests, and the lines that carry them: one JSON object each. Pure.
 
 A request is one line. The answer is any number of lines, and then one that ends it: ``{"end": true}``, or
 ``{"failed": KIND, "text": ...}``.
@@ -27,7 +27,7 @@ from ..wire.ids import ChatId
 from ..wire.rules import check_integer, check_text
 
 Told: TypeAlias = Mapping[str, object]
-"""One line of an answer: what JSON can hold."""
+"""One line of an answer: values that JSON can hold."""
 
 LONGEST_REQUEST: Final = 64 * 1024
 LONGEST_WORDS: Final = 4_000
@@ -37,13 +37,13 @@ END: Final[Told] = {"end": True}
 @final
 @attrs.frozen
 class Status:
-    """How is it?"""
+    """Ask how the bot is."""
 
 
 @final
 @attrs.frozen
 class ListJournals:
-    """Which conversations are there?
+    """List conversations.
 
     Attributes:
         chat_id: of this chat only, and only those that have not ended.
@@ -59,7 +59,7 @@ class ListJournals:
 @final
 @attrs.frozen
 class ShowJournal:
-    """What happened in this conversation?"""
+    """Show the journal of a conversation."""
 
     conversation: ConversationId
 
@@ -67,11 +67,11 @@ class ShowJournal:
 @final
 @attrs.frozen
 class ReadJournals:
-    """Which journals are there of conversations that have not ended? A page, and where the next begins.
+    """Read a page of journals of conversations that have not ended, and where the next page begins.
 
     Attributes:
         after: behind this one.
-        whole: with their records; otherwise only which they are.
+        whole: with their records; otherwise only their ids and routes.
     """
 
     after: int = 0
@@ -81,7 +81,7 @@ class ReadJournals:
 @final
 @attrs.frozen
 class ReadKept:
-    """Which chats keep something under this key, and what? A page, and where the next begins.
+    """Read a page of what chats keep under a key, and where the next page begins.
 
     Attributes:
         after: behind this chat.
@@ -94,7 +94,7 @@ class ReadKept:
 @final
 @attrs.frozen
 class SettleParked:
-    """What becomes of these parked conversations? They are those that fit whatever is given.
+    """End parked conversations, or try them once more: those that match all that is given.
 
     Attributes:
         conversation: this one only.
@@ -102,7 +102,7 @@ class SettleParked:
         route: of this route only.
         because: only those whose reason holds this.
         end: end them; otherwise they are tried once more.
-        say: what their users hear when they have ended; empty for nothing.
+        say: the message to their users when they have ended; empty for none.
         dry: only count them.
     """
 
@@ -118,10 +118,10 @@ class SettleParked:
 @final
 @attrs.frozen
 class ListChats:
-    """What goes on in memory: which chats, whose tasks are where, what waits for what?
+    """Show the chats in memory: where their tasks are, and what waits for what.
 
     Attributes:
-        limit: so many at most, those in which something happened last.
+        limit: so many at most, the latest active ones.
     """
 
     limit: int = 100
@@ -130,7 +130,7 @@ class ListChats:
 @final
 @attrs.frozen
 class Forget:
-    """Forget everything of this chat."""
+    """Delete everything of this chat."""
 
     chat_id: ChatId
 
@@ -146,7 +146,7 @@ class Backup:
 @final
 @attrs.frozen
 class AboutBroadcasts:
-    """A question about broadcasts; those who send them know what can be asked."""
+    """Ask about broadcasts; the outbox knows the questions."""
 
     fields: Told
 
@@ -154,7 +154,7 @@ class AboutBroadcasts:
 @final
 @attrs.frozen
 class AboutPayments:
-    """A question about payments and alarms; the ledger knows what can be asked."""
+    """Ask about payments and alarms; the payments know the questions."""
 
     fields: Told
 
@@ -175,7 +175,7 @@ Request: TypeAlias = (
 
 
 def encode_request(request: Request) -> bytes:
-    """The line of a request."""
+    """Return the line of a request."""
     match request:
         case Status():
             fields: Told = {"ask": "status"}
@@ -203,10 +203,10 @@ def encode_request(request: Request) -> bytes:
 
 
 def decode_request(line: bytes) -> Request:
-    """The request of a line.
+    """Return the request of a line.
 
     Raises:
-        RemoteProtocolError: it is none.
+        RemoteProtocolError: it holds none.
     """
     fields = decode_line(line)
     try:
@@ -288,12 +288,12 @@ def _integer(field: str, value: object, *, least: int) -> int:
 
 
 def encode_line(fields: Told) -> bytes:
-    """One object as a line."""
+    """Return one object as a line."""
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
 def decode_line(line: bytes) -> Told:
-    """The object of a line.
+    """Return the object of a line.
 
     Raises:
         RemoteProtocolError: it holds none.
@@ -308,7 +308,7 @@ def decode_line(line: bytes) -> Told:
 
 
 def failure(error: TriobotError) -> Told:
-    """The line that ends an answer with an error."""
+    """Return the line that ends an answer with an error."""
     for kind in (ConfigError, StoreFullError, StoreCorruptError):
         if isinstance(error, kind):
             return {"failed": kind.__name__, "text": str(error)}
@@ -316,7 +316,7 @@ def failure(error: TriobotError) -> Told:
 
 
 def failed(fields: Told) -> TriobotError:
-    """The error of such a line."""
+    """Return the error of such a line."""
     text = str(fields.get("text", "the bot doesn't say why"))
     match fields.get("failed"):
         case "ConfigError":

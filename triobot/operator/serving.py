@@ -1,8 +1,8 @@
-"""A desk behind a Unix socket.
+"""Serves a desk on a Unix socket.
 
-The socket's mode lets in its owner only, and the kernel is asked who is there besides: the bot's own user, or
-root. Eight may talk at once; further ones wait. Whoever says nothing for ten seconds, or takes nothing for
-thirty, is sent away.
+The socket's mode lets in its owner only, and the kernel tells whose process has connected: only the bot's own
+user and root are answered. Eight connections are served at once; further ones wait. A connection that sends
+no request for ten seconds, or takes no answer for thirty, is closed.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ async def serve_desk(
 ) -> None:
     """Serve until cancelled; where no socket can be made, warn and return: a bot runs without one, too.
 
-    Call it under the store's lock only: a socket of this user's that is there already is a dead process's.
-    Whatever else is there stays, at the end, too.
+    Call it under the store's lock only: a socket of this user's at this path must be a dead process's, and is
+    replaced. Anything else at this path stays, also at the end.
     """
     try:
         listener = _bind(path)
@@ -69,7 +69,7 @@ def _unlink(path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What has this name, as long as it is a socket of this user's."""
+    """Return device and inode of the socket at this path; None if it is no socket of this user's."""
     try:
         found = path.lstat()
     except OSError:
@@ -124,7 +124,7 @@ async def _serve(desk: Desk, connection: trio.socket.SocketType, room: trio.Sema
     except (trio.BrokenResourceError, trio.TooSlowError):
         pass
     except Exception as error:
-        # A mistake of ours in an answer must not end the bot; nor may its text, which nobody has looked at.
+        # A mistake of ours in an answer must not end the bot. Its text may hold anything, and is left out.
         log.error("a question at the operator's socket failed: %s", type(error).__name__)  # noqa: TRY400
         log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
     finally:
@@ -132,7 +132,7 @@ async def _serve(desk: Desk, connection: trio.socket.SocketType, room: trio.Sema
 
 
 def is_ours(connection: trio.socket.SocketType) -> bool:
-    """Whether the process at the other end is of this process's user, or of root."""
+    """Return whether the process at the other end is of this process's user, or of root."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True  # the socket's mode is all there is
     _, uid, _ = _CREDENTIALS.unpack(

@@ -13,12 +13,12 @@ from .requests import Told
 LONGEST: Final = 400
 # A wait's value brings its event, and where that was in the inbox; only as what it was taken is of interest.
 _OF_A_WAIT: Final = 4
-# Who sent an event, and where: it would be the same in each record of a conversation.
+# The sender of an event, and the chat: the same in each record of a conversation.
 _ENVELOPE: Final = frozenset({"chat_id", "sender", "callback_id"})
 
 
 def worded(told: Told) -> Told:
-    """One line of `ShowJournal`'s answer, for people."""
+    """Return a line of `ShowJournal`'s answer for people to read."""
     if "record" in told:
         return {"n": told["n"], **record_in_words(str(told["record"]))}
     if "operation" in told:
@@ -29,7 +29,7 @@ def worded(told: Told) -> Told:
 
 
 def record_in_words(text: str) -> dict[str, object]:
-    """What a record is (``what``), when it was made (``at``), and what else it holds for people."""
+    """Return a record's class (``what``), its time (``at``), and its fields that people can read."""
     found = read_record(text)
     if found is None:
         return {"what": "?"}
@@ -95,7 +95,7 @@ def _taken(text: str) -> str:
 
 
 def in_python(text: str) -> str:
-    """A recorded value, as Python would show it; what is none is shown as it is."""
+    """Return a recorded value as Python would show it; a text that is none is returned as it is."""
     match parsed(text):
         case [_, node]:
             return _shown(node)
