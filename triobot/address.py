@@ -59,12 +59,12 @@ class OutsideDoor:
         return await elsewhere.stop(chat_id, name, key)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """What the chat keeps."""
+        """Return what the chat keeps."""
         refuse_conversations("bot.chat()", INSTEAD)
         return await self._work.dispatcher.keeping.data(chat_id)
 
     def reading(self) -> AbstractContextManager[None]:
-        """While something that is kept is read."""
+        """Enter before something that is kept is read; there is nothing to guard here."""
         return nullcontext()
 
     async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:

@@ -296,6 +296,6 @@ ABOUT: Final[dict[AlarmKind, About]] = {
 
 
 def text_of(kind: AlarmKind, ref: str) -> str:
-    """The text of an alarm about one payment: what happened, what is at risk, the command to type."""
+    """Return the text of an alarm about one payment: what happened, what is at risk, the command to type."""
     about = ABOUT[kind]
     return f"{about.happened} {about.risk} {about.act}".replace("REF", ref)

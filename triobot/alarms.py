@@ -1,7 +1,7 @@
 """Alarms: what an operator should know, said once an hour a thing, in the log and to the author's hook.
 
 Each is a row of the store, so that it outlives the process that raised it: the hook is called at least once,
-and again every hour, until somebody has acknowledged it.
+and again every hour, until an operator has acknowledged it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class AlarmBell:
         return True
 
     def recent(self) -> list[tuple[Alarm, int, float]]:
-        """The last hundred alarms of this run: how often each was raised, and how many seconds ago last."""
+        """Return the last hundred alarms of this run, with how often and how many seconds ago."""
         now = trio.current_time()
         return [(alarm, times, now - last) for alarm, times, last in self._recent.values()]
 

@@ -44,7 +44,7 @@ class InboxRow:
     Attributes:
         group: two different senders have been seen in this chat.
         parked: this chat has conversations, in memory or not, as of when the row was read.
-        begun: what has begun with it, a conversation or a turn of one, in the words of whoever it has begun
+        begun: what has begun with it, a conversation or a turn of one, in the words of the code that began
             for; it is to be done at the next start, if the row is still there then.
     """
 
@@ -113,7 +113,7 @@ class ChatAtArrival:
 
     @property
     def at_rest(self) -> bool:
-        """Nothing waits there, and nothing goes on."""
+        """Tell whether nothing waits there, and nothing goes on."""
         return not (self.waiting or self.parked or self.group)
 
 

@@ -70,7 +70,7 @@ _THRESHOLDS: Final = (10_000, 20, 20)
 
 @contextmanager
 def importing(module: str) -> Generator[None]:
-    """Refuse `Bot.run` while the block runs: whoever imports a bot is going to run it.
+    """Refuse `Bot.run` while the block runs: the code that imports a bot is going to run it.
 
     Args:
         module: its name, for the error.
@@ -96,7 +96,7 @@ class Bot(Router):
         transport: carries requests to the platform in place of the default: a proxy, or a test's double.
         clock: the time of day in place of this machine's.
 
-    Example:
+    Examples:
         >>> from triobot import Bot, Chat
         >>> bot = Bot()
         >>> @bot.conversation
@@ -157,7 +157,7 @@ class Bot(Router):
         Opened before the first event, in the order of declaration; closed after the last conversation has
         come to rest. `provide` puts another value in its place for one run.
 
-        Example:
+        Examples:
             >>> @bot.resource
             ... @asynccontextmanager
             ... async def database() -> AsyncGenerator[Pool]:
@@ -169,7 +169,7 @@ class Bot(Router):
         return resource
 
     def use(self, resource: Resource[T]) -> T:
-        """The thing that a resource has opened, from outside the conversations; inside it is `Chat.use`.
+        """Return what a resource has opened, from outside the conversations; inside it is `Chat.use`.
 
         Raises:
             ConfigError: the bot isn't running, or doesn't declare it.
@@ -178,7 +178,7 @@ class Bot(Router):
         return find(self._running().resources, resource)
 
     def settings(self) -> Settings:
-        """The settings of a run that would start now.
+        """Return the settings of a run that would start now.
 
         Raises:
             ConfigError: a variable can't be read.
@@ -342,7 +342,7 @@ class Bot(Router):
 
     @property
     def asgi(self) -> AsgiBot:
-        """An ASGI application, for ``hypercorn --worker-class trio module:bot.asgi``.
+        """Return an ASGI application, for ``hypercorn --worker-class trio module:bot.asgi``.
 
         Its lifespan runs the bot. One worker only: each would be a bot of its own on the same store.
         """
@@ -372,7 +372,7 @@ class Bot(Router):
     # --- the door from outside
 
     def chat(self, chat_id: int | str) -> Address:
-        """A chat to write to from outside its conversations. Inside one, that is refused.
+        """Open a chat to write to from outside its conversations. Inside one, that is refused.
 
         Raises:
             ConfigError: the bot isn't running.
@@ -383,21 +383,21 @@ class Bot(Router):
         return Address(OutsideDoor(self._running()), as_recipient(chat_id))
 
     def each(self, key: Key[T]) -> AsyncIterator[tuple[ChatId, T]]:
-        """Every chat that keeps something under a key, with the value: an audience, or an export.
+        """Iterate over the chats that keep something under a key, with the value: an audience, or an export.
 
         By growing id, in pages; what changes meanwhile may be seen or not.
 
         Raises:
             ConfigError: the bot isn't running.
             ForeignTaskError: called from a conversation.
-            UnreadableRecordError: a value can't be read, or is of another class; names the chat. Who goes on
-                iterating gets the next one.
+            UnreadableRecordError: a value can't be read, or is of another class; names the chat. Iterating
+                further gets the next one.
         """
         refuse_conversations("bot.each()", "chat.step() with a function that reads it")
         return Each(self._running().dispatcher.keeping, key)
 
     def broadcast(self, key: str) -> Broadcast:
-        """A message to many chats, by a key of your choice: start it, look at it, stop it.
+        """Prepare a message to many chats, by a key of your choice: start it, look at it, stop it.
 
         Legal outside conversations, and in a `Chat.step`.
 
@@ -431,7 +431,7 @@ class Bot(Router):
         return await self._running().platform.download(media, to, limit=limit)
 
     def statistics(self) -> Statistics:
-        """Where the running bot stands.
+        """Count what the running bot has done, and what it holds.
 
         Raises:
             ConfigError: the bot isn't running.
@@ -446,7 +446,7 @@ class Bot(Router):
 
 
 def dry_services_of(bot: Bot, settings: Settings) -> Services:
-    """What a bot's journals are run over, to be looked at: its words and its hosts, and nothing that acts."""
+    """Build the services for a replay of a bot's journals: its texts and hosts, and nothing that acts."""
     hosts = settings.charge_hosts or own_hosts(settings.base_url)
     return dry_services(bot._texts, closed_resources(), 0, hosts)  # pyright: ignore[reportPrivateUsage]
 
@@ -466,7 +466,7 @@ def within(bot: Bot, around: Surroundings) -> Generator[None]:
 
 
 def _serving_limits(settings: Settings) -> Limits:
-    """The limits of our own listener, which leaves descriptors for the requests to the platform."""
+    """Return the limits of our own listener, which leaves descriptors for the requests to the platform."""
     limits = settings.limits
     return attrs.evolve(limits, spare_descriptors=limits.spare_descriptors + OutboxRules().connections)
 
@@ -491,7 +491,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def rarely_collected() -> Generator[None]:
     """Collect more rarely while the block runs, and never look at what was there before: modules and classes.
 
-    For a program that does nothing else; inside somebody else's it is not ours to say.
+    For a program that does nothing else; inside another program it is not ours to say.
     """
     before = gc.get_threshold()
     gc.collect()

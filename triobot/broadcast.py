@@ -42,7 +42,7 @@ class Broadcast:
     request may have been on its way at a crash, 16 at most while the platform answers, are counted as
     `BroadcastStatus.unknown` and not tried again, unless you choose that with ``on_unknown="resend"``.
 
-    Example:
+    Examples:
         >>> async def announce(bot: Bot) -> None:
         ...     await bot.broadcast("version-2").start("Version 2 is here.", SUBSCRIBED)
     """
@@ -97,7 +97,7 @@ class Broadcast:
             return await self._work.broadcasts.start(self.key, announcement, chats)
 
     async def status(self) -> BroadcastStatus:
-        """How far it is; its state is ``none`` before it was started."""
+        """Read how far it is; its state is ``none`` before it was started."""
         self._check("status")
         return await self._work.broadcasts.status(self.key)
 
@@ -113,7 +113,7 @@ class Broadcast:
         return await self._work.broadcasts.stop(self.key)
 
     def gone(self) -> AsyncIterator[ChatId]:
-        """The receivers who have left or blocked the bot; while it goes on, those who are known so far.
+        """Iterate over the receivers who have left or blocked the bot; while it goes on, those known so far.
 
         Raises:
             ForeignTaskError: called from a conversation, outside a step.

@@ -2,11 +2,11 @@
 
 The time of day is set: by people, by a time service that was late, on a machine without a battery at each
 start. Whatever was to last an hour must last an hour all the same. So the one clock of a running bot is a
-`Timepiece`, which compares the time of day with a clock that only goes forward *each time it is read*: nobody
-ever reckons with a time of day that jumped without knowing it.
+`Timepiece`, which compares the time of day with a clock that only goes forward *each time it is read*: no
+jump goes unnoticed.
 
 A machine that sleeps is no jump where the operating system counts the hours slept (Linux, macOS): they have
-passed for whoever waits. Where it doesn't, as in a virtual machine that was paused, a jump is what is seen.
+passed for all that waits. Where it doesn't, as in a virtual machine that was paused, a jump is what is seen.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class TimeOfDay(Protocol):
     """What a timepiece reads; `triobot.seams.WallClock`."""
 
     def now(self) -> int:
-        """Milliseconds since 1970 in UTC."""
+        """Return milliseconds since 1970 in UTC."""
         ...
 
 
 @runtime_checkable
 class Steady(Protocol):
-    """A time of day that comes with a clock which nobody sets; without one, Trio's is taken."""
+    """A time of day that comes with a clock which can't be set; without one, Trio's is taken."""
 
     def steady(self) -> int:
-        """Milliseconds since some moment; they go on while the machine sleeps."""
+        """Return milliseconds since some moment; they go on while the machine sleeps."""
         ...
 
 
 def steady_time() -> int:
-    """This machine's milliseconds since some moment, with those in which it slept."""
+    """Return this machine's milliseconds since some moment, with those in which it slept."""
     if sys.platform == "linux":
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
     if sys.platform == "darwin":  # where time.monotonic() is the one that stops
@@ -59,27 +59,27 @@ class SystemClock:
     """This machine's clock."""
 
     def now(self) -> int:
-        """Milliseconds since 1970 in UTC."""
+        """Return milliseconds since 1970 in UTC."""
         return time.time_ns() // 1_000_000
 
     def steady(self) -> int:
-        """Milliseconds since some moment."""
+        """Return milliseconds since some moment."""
         return steady_time()
 
 
 @final
 @attrs.frozen
 class StoppedClock:
-    """A clock for whoever only looks at what was."""
+    """A clock that stands still, for looking at what was."""
 
     at: int
 
     def now(self) -> int:
-        """Always the same."""
+        """Return the one moment."""
         return self.at
 
     def steady(self) -> int:
-        """No time passes."""
+        """Return 0: no time passes."""
         return 0
 
 
@@ -103,7 +103,7 @@ class Timepiece:
         self._between: int | None = None
 
     def now(self) -> int:
-        """Milliseconds since 1970 in UTC."""
+        """Return milliseconds since 1970 in UTC."""
         now = self._clock.now()
         between = now - self._steady()
         known = self._between
@@ -117,12 +117,12 @@ class Timepiece:
         return now
 
     def jumped(self) -> int:
-        """By how much it has jumped in all, in milliseconds, when it was read last; forward is positive."""
+        """Return by how many milliseconds it had jumped in all when it was read last; forward is positive."""
         return self._jumped
 
     @contextmanager
     def telling(self, told: Callable[[int], None]) -> Generator[None]:
-        """While the block runs, tell of each jump, and by how much: at once, from wherever the clock is read.
+        """Call `told` with each jump while the block runs: at once, from wherever the clock is read.
 
         Args:
             told: must be quick, and must not raise.
@@ -134,7 +134,7 @@ class Timepiece:
             self._told.remove(told)
 
     def was_seen(self, at: int) -> None:
-        """It was this late once, in an earlier run: if it isn't now, it was set back meanwhile."""
+        """Note how late it once was, in an earlier run: if it isn't now, it was set back meanwhile."""
         if (now := self.now()) < at - TOLERANCE:
             self._jump(now - at)
 

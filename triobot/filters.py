@@ -1,6 +1,6 @@
 """What routes and waits take; joined with ``|``, ``&`` and ``~``.
 
-Example:
+Examples:
     >>> from triobot.filters import command, message, text
     >>> cancel = command("cancel") | text("cancel", "stop")
 """

@@ -28,10 +28,10 @@ Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Runnable(Protocol):
-    """What these fronts need of a bot."""
+    """A bot, as far as an ASGI application runs it."""
 
     def settings(self) -> Settings:
-        """The settings of a run that would start now."""
+        """Return the settings of a run that would start now."""
         ...
 
     def running(self) -> AbstractAsyncContextManager[Intake]:
@@ -100,7 +100,7 @@ def _words(errors: BaseExceptionGroup[Any]) -> str:
 
 
 def _word(error: BaseException) -> str:
-    # A text that isn't ours may hold what is nobody's business.
+    # A text that isn't ours may hold what is private.
     return str(error) if isinstance(error, TriobotError) else type(error).__name__
 
 

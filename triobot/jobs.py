@@ -1,7 +1,7 @@
 """Broadcasts as the store keeps them: a row a broadcast, a row a receiver, and what is written to both.
 
-A receiver is in one of three places: behind the job's `meant` (nobody has tried yet), at or before it without
-an outcome (a request may have left: after a crash nobody knows), or counted. Only those who are `gone` keep
+A receiver is in one of three places: behind the job's `meant` (not tried yet), at or before it without
+an outcome (after a crash it isn't known whether a request left), or counted. Only those who are `gone` keep
 their row; of the others the count remains.
 """
 
@@ -75,12 +75,12 @@ class BroadcastStatus:
 
     @property
     def left(self) -> int:
-        """Receivers without an outcome."""
+        """Return how many receivers have no outcome yet."""
         return self.total - self.sent - self.gone - self.failed - self.unknown
 
     @property
     def over(self) -> bool:
-        """Whether nothing will change any more."""
+        """Tell whether nothing will change any more."""
         return self.state in ("stopped", "done")
 
 
@@ -93,7 +93,7 @@ class BroadcastJob:
         key: the author's name for it, unique in the store.
         at: when it was started, in wall milliseconds.
         content: what is said, recorded; empty once it is over.
-        meant: nobody behind this position has been tried.
+        meant: no receiver behind this position has been tried.
         status: how far it is.
     """
 
@@ -153,7 +153,7 @@ class AdvanceBroadcast:
 class TurnBroadcast:
     """Bring a broadcast to another state, unless it is over.
 
-    ``stopping`` takes away the receivers that nobody has tried; ``stopped`` and ``done`` the content.
+    ``stopping`` takes away the receivers that were not tried; ``stopped`` and ``done`` the content.
     """
 
     key: str

@@ -181,7 +181,7 @@ class AppendRecords:
     """Add records to a journal.
 
     Attributes:
-        position: of the first of them. JournalConflictError unless it is the next: somebody else has written
+        position: of the first of them. JournalConflictError unless it is the next: another has written
             meanwhile, or an earlier write was lost.
         records: one line of text each.
     """

@@ -28,7 +28,7 @@ class PaymentRow:
         id: a button's ``ref_id``, or the number that we gave an invoice.
         revision: 1 when it is written first, one more with each move.
         state: the ledger's word.
-        group: what nobody mixes in a total, such as ``button IRR``.
+        group: what isn't mixed in a total, such as ``button IRR``.
         made_at: when it was written first.
         due_at: when it has to be looked at again; None for never.
         urgent: goes before all that have none, the smaller the earlier.
@@ -100,19 +100,19 @@ class PaymentRows(Protocol):
     """What can be asked of the payments in a store. Raises as `triobot.seams.Store`."""
 
     async def get(self, id: RefId) -> PaymentRow | None:
-        """One payment."""
+        """Read one payment; None if there is none."""
         ...
 
     async def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
-        """The payment of this invoice."""
+        """Read the payment of this invoice; None if there is none."""
         ...
 
     async def due(self, now: int, *, limit: int) -> Sequence[PaymentRow]:
-        """What has to be looked at by now: the urgent first, then what has waited longest."""
+        """List what has to be looked at by now: the urgent first, then what has waited longest."""
         ...
 
     async def next_due(self) -> int | None:
-        """The moment at which the next payment has to be looked at."""
+        """Return the moment at which the next payment has to be looked at; None if none has."""
         ...
 
     async def find(
@@ -124,19 +124,19 @@ class PaymentRows(Protocol):
         after: RefId | None = None,
         limit: int,
     ) -> Sequence[PaymentRow]:
-        """Payments by the order of their ids: in these states, of this chat, made before a moment."""
+        """List payments by the order of their ids: in these states, of this chat, made before a moment."""
         ...
 
     async def counts(self) -> Mapping[str, int]:
-        """How many there are, by state."""
+        """Count them by state."""
         ...
 
     async def history(self, id: RefId) -> Sequence[PaymentMove]:
-        """What happened to one, oldest first."""
+        """List what happened to one, oldest first."""
         ...
 
     async def totals(self, *, since: int, until: int) -> Sequence[PaymentTotal]:
-        """What was captured from `since` to before `until`, by day and group."""
+        """Add up what was captured from `since` to before `until`, by day and group."""
         ...
 
 
@@ -160,7 +160,7 @@ class RaiseAlarm:
 @final
 @attrs.frozen
 class AcknowledgeAlarms:
-    """An operator has seen these, or what they warned of is over; they are told no more.
+    """Tell these no more: an operator has seen them, or what they warned of is over.
 
     Attributes:
         kinds: which; empty for all.
@@ -208,11 +208,11 @@ class AlarmRows(Protocol):
     """What can be asked of the alarms in a store. Raises as `triobot.seams.Store`."""
 
     async def open(self, *, told_before: int | None = None, limit: int) -> Sequence[AlarmRow]:
-        """Those that nobody has acknowledged, oldest first; with `told_before`, not told since then."""
+        """List those not acknowledged, oldest first; with `told_before`, those not told since then."""
         ...
 
     async def all(self, *, limit: int) -> Sequence[AlarmRow]:
-        """The newest, acknowledged or not."""
+        """List the newest, acknowledged or not."""
         ...
 
 
@@ -227,14 +227,14 @@ Decided: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | KeepResult
 class MovePayment:
     """Move a payment from where it is when this is stored.
 
-    For whoever stores a move together with something else, and can't read the row again and repeat: it is
+    For code that stores a move together with something else, and can't read the row again and repeat: it is
     read in the very transaction that stores what becomes of it, and so is never stale.
 
     Attributes:
         move: what is to be stored, given the row as it is then; None if there is none. Called inside the
             transaction, maybe in another thread, maybe more than once, of which the last time counts: it
             must be pure, and quick. If it raises StaleRowError, the whole commit is refused with that.
-        committed: called once that is durable, before the commit returns, even when nobody waits any more;
+        committed: called once that is durable, before the commit returns, even when its caller waits no more;
             it must be quick and must not raise.
     """
 
@@ -257,7 +257,7 @@ class Charge:
         owner: the operation that asks, unique in the store: asked again after a restart, it is the same.
         late: who gets it once the conversation has ended: the aside for its item, or nobody; then it is not
             verified, and goes back to the user.
-        expires_at: when nobody waits any more, or the invoice can't be paid; wall milliseconds.
+        expires_at: when it is waited for no more, or the invoice can't be paid; wall milliseconds.
     """
 
     kind: Literal["button", "invoice"]
@@ -298,7 +298,7 @@ class PaymentNotice:
 @final
 @attrs.frozen
 class Captured:
-    """Verified money, for whoever gives the goods.
+    """Verified money, for the code that gives the goods.
 
     Attributes:
         key: the same for ever: the idempotency key of what it grants.
@@ -332,22 +332,22 @@ class Ticket(Protocol):
 
     @property
     def id(self) -> RefId:
-        """Its number: a button's ``ref_id``."""
+        """Return its number: a button's ``ref_id``."""
         ...
 
     @property
     def to_send(self) -> bool:
-        """Nothing of it has been sent, or nobody knows whether."""
+        """Tell whether its message still has to be sent: none was, or it isn't known."""
         ...
 
     @property
     def in_doubt(self) -> bool:
-        """Whether nobody knows if it was sent."""
+        """Tell whether an answer to a send of it was lost."""
         ...
 
     @property
     def message_id(self) -> MessageId | None:
-        """The message with its button, once that is known."""
+        """Return the id of the message with its button, once that is known."""
         ...
 
     def sent(
@@ -357,16 +357,16 @@ class Ticket(Protocol):
         invoice_id: InvoiceId | None = None,
         twice: bool = False,
     ) -> MovePayment:
-        """The platform has it; with `twice`, perhaps in a second message, too."""
+        """Return the write by which the platform has it; with `twice`, perhaps in a second message, too."""
         ...
 
     def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> MovePayment:
-        """The platform refused it, it never left, or nobody knows."""
+        """Return the write by which it was refused, never left, or may have left."""
         ...
 
     @property
     def has_news(self) -> bool:
-        """Whether `wait_notice` would return at once."""
+        """Tell whether `wait_notice` would return at once."""
         ...
 
     def listen(self, news: Callable[[], None] | None) -> None:
@@ -391,7 +391,7 @@ class Ticket(Protocol):
         """Have the captured money.
 
         Args:
-            keep: what is to be recorded of that; None: somebody else has it meanwhile. Called as
+            keep: what is to be recorded of that; None: another has it meanwhile. Called as
                 `MovePayment.move` is.
         """
         ...
@@ -411,21 +411,21 @@ class Payments(Protocol):
     def opened(self, id: RefId, charge: Charge) -> tuple[Ticket, MovePayment]:
         """Write a payment down under its number; to be durable before anything of it is sent.
 
-        A number that is somebody else's after all refuses the commit with StaleRowError.
+        A number that is another payment's after all refuses the commit with StaleRowError.
         """
         ...
 
     async def again(self, id: RefId, *, since: int = 0) -> Ticket | None:
-        """The payment with this number, for the conversation that opened it; None if it is gone.
+        """Find the payment with this number again, for the conversation that opened it; None if it is gone.
 
         Args:
             since: the revision of the last notice that the conversation has dealt with; what it was told
-                later, while nobody listened, it gets to know now.
+                later, while it was not in memory, it gets to know now.
         """
         ...
 
     def ended(self, id: RefId, how: PaymentEnd, *, late: bool = False) -> MovePayment:
-        """Whoever has a payment, or waits for it, is done with it; nothing if somebody else has it by now.
+        """Return the write that ends a taker's part in a payment; does nothing if another has it by now.
 
         Args:
             late: it was delivered to the aside for its item.
@@ -433,7 +433,7 @@ class Payments(Protocol):
         ...
 
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """Nobody waits any more for the payments of this owner, or of what is below it. Safe to repeat.
+        """Give up the open payments of this owner, and of what is below it. Safe to repeat.
 
         Args:
             key: of the payment that the owner has, if it is the aside for it.
@@ -441,7 +441,7 @@ class Payments(Protocol):
         ...
 
     async def parked(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """A conversation can't go on: whoever paid it is named to an operator. Safe to repeat.
+        """Tell an operator of captured money whose conversation can't go on. Safe to repeat.
 
         Args:
             key: of the payment that it has, if it is the aside for it.
@@ -449,12 +449,12 @@ class Payments(Protocol):
         ...
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
-        """A callback came, with this place in the inbox, where it stays until it is taken; never waits."""
+        """Take a callback up, which stays at this place in the inbox until it is stored; never waits."""
         ...
 
 
 Deliver: TypeAlias = "Callable[[Captured, MovePayment], Awaitable[bool]]"
 """Starts the aside for what was bought, if there is one: False if not.
 
-That it is delivered is stored with what starts the aside, or refuses that if it is somebody else's by now.
+That it is delivered is stored with what starts the aside, or refuses that if another has it by now.
 """

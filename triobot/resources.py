@@ -42,7 +42,7 @@ class Provided:
 def provide(resource: Resource[T], value: T) -> Provided:
     """Put `value` in place of a resource for one run: it is neither opened nor closed.
 
-    Example:
+    Examples:
         >>> async def test(bot: Bot) -> None:
         ...     async with bot.running(provide(database, FakeDatabase())):
         ...         ...
@@ -62,7 +62,7 @@ def check_resource(resource: object, who: str) -> None:
 
 
 def declare_resource(open: Callable[[], AbstractAsyncContextManager[T]]) -> Resource[T]:
-    """A resource of this function.
+    """Make a resource of this function.
 
     Raises:
         ConfigError: it is no function without arguments that gives an async context manager.
@@ -122,7 +122,7 @@ async def open_resources(
 
 
 def find(opened: Opened, resource: Resource[T]) -> T:
-    """The thing itself.
+    """Return what the resource has opened.
 
     Raises:
         ConfigError: the bot that runs doesn't declare it.

@@ -103,7 +103,7 @@ class Surroundings:
 @final
 @attrs.frozen
 class Statistics:
-    """Where a running bot stands.
+    """What a running bot has done, and what it holds.
 
     Attributes:
         live: conversations that run now, parked or not.
@@ -144,17 +144,17 @@ class Intake:
         return None if self.work is None else self.work.dispatcher.claims.claim(event, at)
 
     def with_taken(self, journal: Journal, rows: Sequence[InboxRow]) -> Journal:
-        """A journal with the record that one of these rows stands for, if one does."""
+        """Add to a journal the record that one of these rows stands for, if one does."""
         stands = self.work.dispatcher.claims.stands if self.work is not None else bool
         return with_taken(journal, [row for row in rows if stands(row)])
 
     @property
     def writable(self) -> bool:
-        """Whether the last event that came could be stored."""
+        """Tell whether the last event that came could be stored."""
         return not self.inbox.failing
 
     def readiness(self) -> Readiness:
-        """What ``/readyz`` says."""
+        """Return what ``/readyz`` says."""
         work = self.work
         working = work is not None and not work.dispatcher.stopping
         outbox = None if work is None else work.outbox.statistics()
@@ -168,7 +168,7 @@ class Intake:
         return Readiness(working and not refused and self.writable, states)
 
     def pulse(self) -> Pulse:
-        """What an operator is told of this run."""
+        """Return what an operator is told of this run."""
         work, readiness = self.work, self.readiness()
         return Pulse(
             working=readiness.ready,
@@ -183,7 +183,7 @@ class Intake:
         )
 
     def chats(self, limit: int) -> Iterable[Mapping[str, object]]:
-        """What an operator is told of the chats in memory."""
+        """Return what an operator is told of the chats in memory."""
         if (work := self.work) is None:
             return []
         seen = [(chat, work.outbox.lane(chat.chat_id)) for chat in work.dispatcher.portraits(limit)]
@@ -234,7 +234,7 @@ class Work:
     resources: Opened
 
     def statistics(self) -> Statistics:
-        """Where the bot stands."""
+        """Count what the bot has done, and what it holds."""
         return Statistics(
             live=self.dispatcher.live,
             counts=self.dispatcher.counts,
@@ -331,7 +331,7 @@ def _opened_store(
 
 
 async def webhook_secrets(settings: Settings, store: Store, now: int) -> tuple[Secrets, Sequence[int]]:
-    """The secrets of the webhook's address: those that are set, else what the store keeps.
+    """Return the secrets of the webhook's address: those that are set, else what the store keeps.
 
     Returns:
         Them, and until when those behind the current one are accepted; nothing: for good, or there are none.
@@ -360,7 +360,7 @@ async def renew_webhook_secret(store: Store, until: int) -> None:
 
 
 async def _former_secrets(store: Store) -> list[tuple[str, int]]:
-    """The secrets before the current one, the newest first, and until when each is accepted."""
+    """Read the secrets before the current one, the newest first, and until when each is accepted."""
     words = (await store.setting(_FORMER_SECRET) or "").split()
     return [(secret, int(until)) for secret, until in zip(words[::2], words[1::2], strict=True)]
 
@@ -446,10 +446,10 @@ async def open_work(
             async with trio.open_nursery() as nursery:
                 intake.work = work
                 try:
-                    # A payment whose conversation nobody finds is taken from the screen.
+                    # A payment whose conversation isn't found is taken from the screen.
                     await dispatcher.claims.write_out()
                     await cashier.start(partial(goes_on, intake.store, table))
-                    # In this order: what is verified is for somebody who can be brought back.
+                    # In this order: what is verified is for a conversation that can be brought back.
                     await nursery.start(dispatcher.run)
                     await nursery.start(cashier.run)
                     if backlog_seconds is not None:
@@ -513,7 +513,7 @@ async def _or_stuck(drain: Callable[[], Awaitable[None]], stuck: Callable[[], bo
 
 
 def own_hosts(base_url: str) -> tuple[str, ...]:
-    """The platform's own domain: ``api.gap.im`` stands for everything under ``gap.im``."""
+    """Return the platform's own domain: ``api.gap.im`` stands for everything under ``gap.im``."""
     host = urlsplit(base_url).hostname or ""
     names = host.split(".")
     if len(names) < 2 or host[-1].isdigit():

@@ -43,7 +43,7 @@ class WallClock(Protocol):
     """The time of day. Trio's clock is for waiting; this one is for what is written down."""
 
     def now(self) -> int:
-        """Milliseconds since 1970 in UTC, as an integer."""
+        """Return milliseconds since 1970 in UTC, as an integer."""
         ...
 
 
@@ -68,7 +68,7 @@ class Platform(Protocol):
 
 
 class Urgency(IntEnum):
-    """Who goes first when the platform is slower than we are; smaller goes earlier.
+    """What goes first when the platform is slower than we are; smaller goes earlier.
 
     `BESIDE` is an edit that no code awaits: it is in no order with what else its chat is told.
     """
@@ -81,7 +81,7 @@ class Urgency(IntEnum):
 
 
 class OnUnknown(Enum):
-    """What to do with a send whose outcome nobody knows."""
+    """What to do with a send whose outcome isn't known."""
 
     RESEND = "resend"
     RAISE = "raise"
@@ -118,7 +118,7 @@ class Outbox(Protocol):
         ...
 
     def press_taken(self, press: Press[object]) -> None:
-        """A conversation took this press: it is answered within a second, by the author or by itself."""
+        """Have a press that a conversation took answered within a second, by the author or by itself."""
         ...
 
     def press_due(self, press: Press[object]) -> None:
@@ -130,11 +130,11 @@ class Outbox(Protocol):
         ...
 
     def refuse_press(self, press: Press[object], text: str) -> None:
-        """Answer a press that nobody takes."""
+        """Answer a press that no wait takes."""
         ...
 
     def drop(self, chat: Recipient) -> None:
-        """Forget what is still queued for a chat that was left; whoever waits for it gets ForbiddenError."""
+        """Forget what is still queued for a chat that was left; what waits for it gets ForbiddenError."""
         ...
 
 
@@ -252,12 +252,12 @@ class Store(Protocol):
 
     @property
     def payments(self) -> PaymentRows:
-        """What was asked for, and how far it got."""
+        """Return the payments: what was asked for, and how far it got."""
         ...
 
     @property
     def alarms(self) -> AlarmRows:
-        """What an operator should know."""
+        """Return the alarms: what an operator should know."""
         ...
 
     async def accept(
@@ -272,15 +272,15 @@ class Store(Protocol):
     ) -> Acceptance:
         """Store an event, with `also` in the same transaction, unless it is here or there is no room.
 
-        `taking` is for whoever deals with the event in the very transaction that accepts it: what it returns
+        `taking` deals with the event in the very transaction that accepts it: what it returns
         for the new row is stored with it, and `Consume` of that row may be part of it. It is called inside
         the transaction, maybe in another thread, maybe more than once: it must be pure, and quick.
 
-        `beginning` is for whoever lets something begin with the event. It is called as `taking` is, before
+        `beginning` lets something begin with the event. It is called as `taking` is, before
         the row is there, with what the store has of the chat, and returns `InboxRow.begun`.
 
         `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns
-        and before anybody has read the row, even when nobody waits any more. It must be quick and must not
+        and before the row can be read, even when the caller waits no more. It must be quick and must not
         raise.
         """
         ...
@@ -298,39 +298,39 @@ class Store(Protocol):
         ...
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
-        """The chat's rows behind `after`, in the order of acceptance."""
+        """Read the chat's rows behind `after`, in the order of acceptance."""
         ...
 
     async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
-        """The rows of all chats behind `after`, in the order of acceptance."""
+        """Read the rows of all chats behind `after`, in the order of acceptance."""
         ...
 
     # --- conversations
 
     def opening(self) -> Opening:
-        """What is known of this run of the program and of the one before."""
+        """Return what is known of this run of the program and of the one before."""
         ...
 
     def lease(self, chat_id: ChatId) -> Lease | None:
-        """The lease under which this process may write the chat's conversations; None: another's."""
+        """Return the lease under which this process may write the chat's conversations; None: another's."""
         ...
 
     async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
-        """The chat's conversations that have not ended, oldest first."""
+        """Read the chat's conversations that have not ended, oldest first."""
         ...
 
     async def journal(self, conversation: ConversationId) -> Journal | None:
-        """Everything of one conversation, ended and kept ones too; None if there is none."""
+        """Read everything of one conversation, ended and kept ones too; None if there is none."""
         ...
 
     async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """The conversations behind the id `after` that had something under way, oldest first; none parked."""
+        """Read the conversations behind the id `after` that were at work, oldest first; none parked."""
         ...
 
     async def due(
         self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
     ) -> Sequence[ConversationRow]:
-        """The conversations to be woken by `now`, earliest first; none parked.
+        """Read the conversations to be woken by `now`, earliest first; none parked.
 
         Args:
             after: (wake_at, id) of the last one of the page before.
@@ -338,15 +338,15 @@ class Store(Protocol):
         ...
 
     async def next_wake(self, *, after: int = -1) -> int | None:
-        """The earliest wake time later than `after` of those that aren't parked."""
+        """Return the earliest wake time later than `after` of those that aren't parked."""
         ...
 
     async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """The parked conversations behind the id `after`, oldest first."""
+        """Read the parked conversations behind the id `after`, oldest first."""
         ...
 
     async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """All conversations behind the id `after`, ended and kept ones too, oldest first."""
+        """Read all conversations behind the id `after`, ended and kept ones too, oldest first."""
         ...
 
     async def forget(self, chat_id: ChatId) -> Forgotten:
@@ -371,31 +371,31 @@ class Store(Protocol):
         ...
 
     async def setting(self, name: str) -> str | None:
-        """A small fact of this store."""
+        """Read a small fact of this store; None if it was never put."""
         ...
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """All values of a chat, by key."""
+        """Read all values of a chat, by key."""
         ...
 
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
-        """The chats behind `after` that have a value under this key, and the value, by growing chat id."""
+        """Read the chats behind `after` with a value under this key, and the value, by growing chat id."""
         ...
 
     async def broadcasts(self) -> Sequence[BroadcastJob]:
-        """All broadcasts, in the order in which they were started."""
+        """Read all broadcasts, in the order in which they were started."""
         ...
 
     async def broadcast(self, key: str) -> BroadcastJob | None:
-        """One broadcast."""
+        """Read one broadcast; None if there is none."""
         ...
 
     async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
-        """A broadcast's receivers behind a position: those without an outcome, or those who are gone."""
+        """Read a broadcast's receivers behind a position: those without an outcome, or those who are gone."""
         ...
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
-        """The newest unreadable requests."""
+        """Read the newest unreadable requests."""
         ...
 
     async def check(self) -> None:
@@ -403,7 +403,7 @@ class Store(Protocol):
         ...
 
     def statistics(self) -> StoreStatistics:
-        """Where the store stands, without waiting."""
+        """Return how full and how fast the store is, without waiting."""
         ...
 
     def note_at_work(self, slot: int, number: int) -> None:

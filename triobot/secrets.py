@@ -23,7 +23,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself: for the header or the comparison that needs it, and for nothing else."""
+        """Return the text itself: for the header or the comparison that needs it, and for nothing else."""
         return self._text
 
     def __repr__(self) -> str:

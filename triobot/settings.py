@@ -127,7 +127,7 @@ class Settings:
 
     @property
     def checked_token(self) -> Secret:
-        """The token.
+        """Return the token.
 
         Raises:
             ConfigError: there is none.

@@ -71,7 +71,7 @@ def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ())
     Raises:
         ConfigError: it is neither, or another class has this name.
 
-    Example:
+    Examples:
         >>> import attrs
         >>> @register
         ... @attrs.frozen
@@ -103,7 +103,7 @@ def recorded(
         ConfigError: the class is neither an attrs class nor an Enum, another class has one of the names, or a
             field is there that is said to be gone.
 
-    Example:
+    Examples:
         >>> import attrs
         >>> @recorded(formerly=("pizza.Meal",), gone=("floor",))
         ... @attrs.frozen
@@ -125,12 +125,12 @@ def recorded(
 
 
 def formerly(*names: str) -> Mapping[str, tuple[str, ...]]:
-    """The names that a field of an attrs class had before, as the field's metadata.
+    """Name a field's former names, as the metadata of a field of an attrs class.
 
     Raises:
         ConfigError: one is no text, or there is none.
 
-    Example:
+    Examples:
         >>> import attrs
         >>> @attrs.frozen
         ... class Address:
@@ -160,7 +160,7 @@ def expect(annotation: object, /) -> None:
 def forget_met() -> None:
     """Forget the classes that are known only because a value of theirs was encoded: a new process has none.
 
-    For what plays a new process inside an old one.
+    For a test that plays a new process inside an old one.
     """
     for cls in _met:
         if (name := _names.pop(cls, None)) is not None and _classes.get(name) is cls:
@@ -169,7 +169,7 @@ def forget_met() -> None:
 
 
 def lasting_module(module: str) -> str:
-    """The name of a module that is the same however the program was started."""
+    """Return a name for a module that is the same however the program was started."""
     if module == "__main__":
         # The same file may be run by name the next time.
         main = sys.modules["__main__"]
@@ -215,7 +215,7 @@ def _class_of(name: Node) -> type:
 
 
 def _defined(name: str) -> type | None:
-    """The class of this name in a module that is loaded; none is imported, and no code runs."""
+    """Find the class of this name in a module that is loaded; none is imported, and no code runs."""
     parts = name.split(".")
     for number in range(len(parts) - 1, 0, -1):
         found: object = _module(".".join(parts[:number]))
@@ -274,7 +274,7 @@ def encode_value(value: object) -> str:
 
 
 def with_member(text: str, member: str) -> str:
-    """The text of a tuple that has one more member, which is given as text: it need not be known here."""
+    """Add a member to a recorded tuple, both as texts: the member's class need not be known here."""
     return f"{text[:-3]},{member[len(f'[{_VERSION},') : -1]}]}}]"
 
 
@@ -528,7 +528,7 @@ def _load_attrs(parts: Any) -> object:
 
 
 def _as_it_was(made: Any, names: Iterable[str], nodes: Iterable[Node]) -> object:
-    """With the values that it had: a converter need not give back what it is given back."""
+    """Set the recorded values as they are: a converter may not return what it once returned."""
     put = object.__setattr__
     for field, node in zip(names, nodes, strict=True):
         put(made, field, _load(node) if type(node) in _NESTED else node)
@@ -536,7 +536,7 @@ def _as_it_was(made: Any, names: Iterable[str], nodes: Iterable[Node]) -> object
 
 
 def _renamed(cls: type[attrs.AttrsInstance], name: str, stored: Mapping[str, Node]) -> Mapping[str, Node]:
-    """What is stored, by the names that the fields have now."""
+    """Put what is stored under the names that the fields have now."""
     known = known_fields(cls)
     found: dict[str, Node] = {}
     for field_name, node in stored.items():
@@ -553,7 +553,7 @@ def _renamed(cls: type[attrs.AttrsInstance], name: str, stored: Mapping[str, Nod
 
 
 def known_fields(cls: type[attrs.AttrsInstance]) -> Mapping[str, str | None]:
-    """The names of a class's fields, former ones included, with the present ones; None for what is gone."""
+    """Map the names of a class's fields, former ones included, to the present ones; None for what is gone."""
     fields = attrs.fields(cls)
     known: dict[str, str | None] = {name: None for base in cls.__mro__ for name in _gone.get(base, ())}
     known |= {old: field.name for field in fields for old in field.metadata.get(_FORMERLY, ())}
@@ -561,7 +561,7 @@ def known_fields(cls: type[attrs.AttrsInstance]) -> Mapping[str, str | None]:
 
 
 def _made_anew(cls: type[attrs.AttrsInstance], name: str, stored: Mapping[str, Node]) -> object:
-    """A value whose class has changed: the fields that it has gained have their defaults."""
+    """Make a value whose class has changed: the fields that it has gained have their defaults."""
     fields = attrs.fields(cls)
     if len(stored) == len(fields):
         return _as_it_was(cls.__new__(cls), stored, stored.values())

@@ -73,7 +73,7 @@ class _Watch:
         self._told = 0.0
 
     def beat(self) -> None:
-        """The loop is alive."""
+        """Note that the loop is alive; call it often."""
         still = time.monotonic() - self._beat
         self._beat = time.monotonic()
         if self._told:
@@ -91,7 +91,7 @@ class _Watch:
 
 
 def _why(frame: FrameType | None) -> str:
-    """What keeps the loop, which is in this frame."""
+    """Say what keeps the loop, which is in this frame."""
     if (line := working_line(frame)) is not None:
         return (
             f"the code at {line} neither returns nor awaits;"
@@ -103,7 +103,7 @@ def _why(frame: FrameType | None) -> str:
 
 @final
 class Supervisor:
-    """systemd, if it started us with ``Type=notify``; else nobody."""
+    """systemd, if it started us with ``Type=notify``; else a stand-in that takes no notice."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         path = environ.get("NOTIFY_SOCKET", "")
