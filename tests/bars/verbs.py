@@ -18,8 +18,8 @@ VERBS: Final = frozenset(
     deny deposit derive describe detach detect die digest discard dispatch divide do download drain draw
     drop edit embed empty encode end enforce ensure enter erase escape evict examine exchange exclude
     execute exit expand expect expire export extend extract fail feed fetch fill filter find finish fire
-    fit flush follow forbid forget format forward frame free freeze gather get give go grant group grow
-    guard hand handle hash have hide hint hold hurry identify ignore import include increase increment
+    fit flush follow forbid forget format forward frame free freeze gather generate get give go grant group
+    grow guard hand handle hash have hide hint hold hurry identify ignore import include increase increment
     inform insert inspect install interrupt invoke issue iterate join judge keep kill know label land
     leave lend let lift limit link list listen live load lock log look lose lower make map mark match
     measure merge migrate move name narrow negotiate note notify obey observe offer omit open order own
@@ -33,7 +33,7 @@ VERBS: Final = frozenset(
     shuffle shut signal simulate skip sleep snapshot sort spawn split spread stamp stand start step stop
     store stream strip submit subscribe subtract summarise supply suppress suspend sweep switch take
     talk tap tell terminate test throw tick track translate treat trim truncate try turn type undo
-    unpack unpark unregister update upgrade upload use validate verify visit wait wake walk warn watch
+    unpack unpark unregister unwrap update upgrade upload use validate verify visit wait wake walk warn watch
     weigh withdraw wrap write yield
     """.split()  # noqa: SIM905
 )

@@ -109,12 +109,12 @@ class DrivenWorld:
 
     @property
     def faults(self) -> FaultPlan:
-        """What goes wrong on the platform's side; add a `Fault` or an `EventFault`."""
+        """Return what goes wrong on the platform's side; add a `Fault` or an `EventFault`."""
         return self.exchange.plan
 
     @property
     def switches(self) -> Switches:
-        """How the platform behaves where its interface is silent; may be replaced."""
+        """Return how the platform behaves where its interface is silent; may be replaced."""
         return self.exchange.world.switches
 
     @switches.setter
@@ -129,7 +129,7 @@ class DrivenWorld:
 
     @property
     def answered(self) -> Mapping[int | None, int]:
-        """How often the bot answered an event with this status; None: there was no process to answer."""
+        """Count the bot's answers to events by their status; None: no process was up to answer."""
         return self._process.answered
 
     async def crashes(self) -> None:
@@ -158,7 +158,7 @@ class DrivenWorld:
         raise AssertionError(f"no alarm {kind} was raised, only {[alarm.kind for alarm in self.alarms]}")
 
     async def transcript(self) -> str:
-        """Every chat so far, as its people see it."""
+        """Return every chat so far, as its people see it."""
         shown: list[str] = []
         for person in self._people:
             lines = [seen.line() for seen in await person.history()]
@@ -201,7 +201,7 @@ async def drive(
             deadline, and no request went to or from the platform. Says which task waits where, and for what.
             A test that polls, or a bot that goes on sending, keeps that from being found out.
 
-    Example:
+    Examples:
         >>> async def test_hello(autojump_clock: object) -> None:
         ...     async with drive(bot) as world:
         ...         ali = world.user("Ali")
@@ -291,7 +291,7 @@ def _words(route: str, divergence: Divergence) -> str:
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one reason of a group, if there is one."""
+    """Unwrap the one exception of a group; return a group of several as it is."""
     if len(group.exceptions) != 1:
         return group
     only = group.exceptions[0]

@@ -89,7 +89,7 @@ Impulse: TypeAlias = Say | Press | Fill | Pay | Leave
 def impulse(
     chat: Chat, chance: random.Random, *, invoice: bool = False, words: Sequence[str] = ()
 ) -> Impulse:
-    """What somebody does who looks at this chat.
+    """Choose what a person does who looks at this chat.
 
     Args:
         invoice: there is one that could be paid.

@@ -1,4 +1,4 @@
-"""What a process leaves behind when it is killed: the store as it was, and not one request more."""
+"""Cuts a process off as a kill does: the store stays as it was, and no request leaves any more."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from ..wire.ids import ChatId
 class Mortal:
     """One process's hold on the store and on the network; `die` lets go of both at once.
 
-    What the process still does while it is being torn down, a killed one could not have done: its writes
-    are forgotten, its requests never leave.
+    While the process is torn down, it still acts as a killed one could not: its writes are dropped, its
+    requests never leave.
     """
 
     def __init__(self) -> None:
         self.dead = False
 
     def die(self) -> None:
-        """From now on nothing reaches anybody."""
+        """Let no write reach the store, and no request the network, from now on."""
         self.dead = True
 
 

@@ -166,7 +166,7 @@ class BotProcess:
 
 @asynccontextmanager
 async def _served(app: QuartTrio) -> AsyncGenerator[None]:
-    """An application that is up, as a server would have it, without a server.
+    """Run an application's lifespan as a server would, without a server.
 
     Raises:
         ConfigError: it did not start, or came to no good end; with its own words.

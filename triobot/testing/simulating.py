@@ -82,7 +82,7 @@ _OF_PEOPLE: Final[frozenset[AlarmKind]] = frozenset(
 @final
 @attrs.frozen(kw_only=True)
 class Plan:
-    """What is simulated.
+    """How to simulate: for how long, with how many people, and what goes wrong.
 
     Attributes:
         seed: the same seed, the same run.
@@ -104,7 +104,7 @@ class Plan:
 @final
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What came of it.
+    """How a simulation ended.
 
     Attributes:
         acts: what people did.
@@ -178,14 +178,14 @@ async def _simulate(
 
 
 def words_of(bot: Bot) -> Sequence[str]:
-    """What the bot's routes wait for: commands and texts; always in the same order."""
+    """Return what the bot's routes wait for: commands and texts; always in the same order."""
     table = table_of(bot)
     routes = (*table.interrupts, *table.asides, *table.conversations)
     return sorted({word for route in routes for word in route.filter.words})
 
 
 async def _shown(world: DrivenWorld, groups: Sequence[ChatId]) -> str:
-    """Every chat, as its people see it."""
+    """Write down every chat, as its people see it."""
     entries = (entry for group in groups for entry in world.exchange.world.chat(group).entries.values())
     return "\n".join((await world.transcript(), *(Seen.of(view_entry(entry)).line() for entry in entries)))
 
@@ -219,7 +219,7 @@ class _Crowd:
         return self._world.exchange
 
     async def live(self, number: int, seed: str) -> None:
-        """One person's day: now and then a burst of acts, some seconds apart."""
+        """Act as one person for the whole time: now and then a burst of acts, some seconds apart."""
         chance = random.Random(seed)
         person = self._world.user(f"Person {number}", wallet=chance.choice((0, _WALLET)), coin=100)
         # Nobody is in more than two, so that some of them know each other and most don't.
@@ -239,7 +239,7 @@ class _Crowd:
                 await trio.sleep(chance.choice((0.1, 1, 3, 10, 60)) * chance.random())
 
     async def _act(self, person: Person, chance: random.Random, inside: set[ChatId]) -> None:
-        """One act of a person in one chat; `inside` are the chats that they have joined."""
+        """Perform one act of a person in one chat; `inside` are the chats that they have joined."""
         if person.chat_id not in inside:
             await person.joins()
             inside.add(person.chat_id)
@@ -259,7 +259,7 @@ class _Crowd:
             return
         while trio.current_time() < self._until:
             await trio.sleep(chance.expovariate(1 / 30))
-            # What met nobody is replaced, or faults of rare operations would be all that is left.
+            # Unused faults are replaced, or faults of rare operations would be all that is left.
             self._world.faults.clear()
             for _ in range(math.ceil(self._plan.faults)):
                 self._world.faults.add(_fault(chance))
@@ -270,7 +270,7 @@ class _Crowd:
                 self._world.refuses(seconds=seconds)
 
     async def kill(self, chance: random.Random) -> None:
-        """Kill the process at moments that nobody chose."""
+        """Kill the process at random moments."""
         moments = sorted(chance.uniform(0, self._plan.hours * 3600) for _ in range(self._plan.crashes))
         began = self._until - self._plan.hours * 3600
         for moment in moments:
@@ -341,7 +341,7 @@ def _broken(
             and not any(one.at <= at <= one.at + _LATE for at in leaves.get(chat.id, ()))
             for one in chat.pressed.values()
         )
-        # Who has left hears nothing any more.
+        # A person who has left hears nothing any more.
         if silent and chat.members:
             broken[f"{silent} presses in chat {chat.id} were never answered"] += 1
     for bill in platform.till:
@@ -355,9 +355,9 @@ def _broken(
 
 
 def _explained(alarm: Alarm, leaves: Mapping[ChatId, Sequence[int]], *, faults: bool) -> bool:
-    """Whether an alarm is right to ring."""
+    """Return whether the faults or the people account for this alarm, so that it breaks no promise."""
     if alarm.kind == "token_refused":
-        # When several have left, and nobody else is written to, nobody could tell the difference.
+        # When several have left, and no other chat is written to, it looks just like a refused token.
         return len(leaves) > 1
     # Nothing that the bot's author could have done would have made the platform take it.
     declined = alarm.kind == "conversation_crashed" and PaymentDeclinedError.__name__ in alarm.text
@@ -365,6 +365,6 @@ def _explained(alarm: Alarm, leaves: Mapping[ChatId, Sequence[int]], *, faults: 
 
 
 def _of_form(chat: Chat, pressed: Pressed) -> bool:
-    """Whether a form was sent: it has an id, too, but nobody answers it (interface section 4.1)."""
+    """Return whether a form was sent: it has an id, too, but no bot answers it (interface section 4.1)."""
     entry = chat.entries.get(pressed.message_id)
     return entry is not None and entry.form is not None

@@ -104,17 +104,17 @@ _characters = st.characters(codec="utf-8")
 
 
 def texts(*, max_size: int = 20) -> st.SearchStrategy[str]:
-    """Text that can be sent, empty or not."""
+    """Generate text that can be sent, empty or not."""
     return st.one_of(st.sampled_from(["", *_AWKWARD]), st.text(_characters, max_size=max_size))
 
 
 def words(*, max_size: int = 20) -> st.SearchStrategy[str]:
-    """Text that can be sent and is not empty."""
+    """Generate text that can be sent and is not empty."""
     return st.one_of(st.sampled_from(_AWKWARD), st.text(_characters, min_size=1, max_size=max_size))
 
 
 def json_values() -> st.SearchStrategy[JsonValue]:
-    """Values that JSON can carry, a few levels deep."""
+    """Generate values that JSON can carry, a few levels deep."""
     scalars = st.one_of(
         st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), texts()
     )
@@ -128,7 +128,7 @@ def json_values() -> st.SearchStrategy[JsonValue]:
 
 
 def amounts() -> st.SearchStrategy[int]:
-    """Amounts of money."""
+    """Generate amounts of money."""
     return st.integers(1, LARGEST_INTEGER)
 
 
@@ -136,22 +136,22 @@ def amounts() -> st.SearchStrategy[int]:
 
 
 def chat_ids() -> st.SearchStrategy[ChatId]:
-    """Chats as events name them."""
+    """Generate chats' ids as events name them."""
     return st.integers(-(10**18) + 1, 10**18 - 1).map(ChatId)
 
 
 def sender_ids() -> st.SearchStrategy[SenderId]:
-    """People."""
+    """Generate ids of people."""
     return st.integers(0, 10**18 - 1).map(SenderId)
 
 
 def message_ids() -> st.SearchStrategy[MessageId]:
-    """Messages."""
+    """Generate ids of messages."""
     return st.integers(0, 10**18 - 1).map(MessageId)
 
 
 def recipients() -> st.SearchStrategy[Recipient]:
-    """Whatever a message may be addressed to."""
+    """Generate whatever a message may be addressed to."""
     name = st.from_regex(r"\A[A-Za-z0-9_.\-]{1,20}\Z")
     return st.one_of(
         chat_ids(),
@@ -166,17 +166,17 @@ def _opaque() -> st.SearchStrategy[str]:
 
 
 def callback_ids() -> st.SearchStrategy[CallbackId]:
-    """Ids of presses."""
+    """Generate ids of presses."""
     return _opaque().map(CallbackId)
 
 
 def invoice_ids() -> st.SearchStrategy[InvoiceId]:
-    """Ids of invoices."""
+    """Generate ids of invoices."""
     return _opaque().map(InvoiceId)
 
 
 def ref_ids() -> st.SearchStrategy[RefId]:
-    """Ids of payment buttons."""
+    """Generate ids of payment buttons."""
     return st.from_regex(r"\A[A-Za-z0-9+/=_\-]{1,24}\Z").map(RefId)
 
 
@@ -184,7 +184,7 @@ def ref_ids() -> st.SearchStrategy[RefId]:
 
 
 def descriptors() -> st.SearchStrategy[Descriptor]:
-    """Descriptors of uploaded files, with keys that nobody knows."""
+    """Generate descriptors of uploaded files, with unknown keys among them."""
     known = st.fixed_dictionaries(
         {"path": words()},
         optional={
@@ -206,17 +206,17 @@ def descriptors() -> st.SearchStrategy[Descriptor]:
 
 
 def media() -> st.SearchStrategy[Image | Video | Audio | Voice | File]:
-    """Files of every kind that the platform has."""
+    """Generate files of every kind that the platform has."""
     return st.one_of(*(st.builds(kind, descriptors(), texts()) for kind in MEDIA.values()))
 
 
 def contacts() -> st.SearchStrategy[Contact]:
-    """Shared phone numbers."""
+    """Generate shared phone numbers."""
     return st.builds(Contact, st.from_regex(r"\A\+?[0-9]{3,15}\Z"), texts())
 
 
 def locations() -> st.SearchStrategy[Location]:
-    """Places."""
+    """Generate places."""
     return st.builds(
         Location,
         st.one_of(st.floats(-90, 90), st.integers(-90, 90)),
@@ -226,7 +226,7 @@ def locations() -> st.SearchStrategy[Location]:
 
 
 def contents() -> st.SearchStrategy[Content]:
-    """Content of every kind; text is not empty."""
+    """Generate content of every kind; text is not empty."""
     return st.one_of(words(), media(), contacts(), locations())
 
 
@@ -234,13 +234,13 @@ def contents() -> st.SearchStrategy[Content]:
 
 
 def reply_keyboards() -> st.SearchStrategy[ReplyKeyboard]:
-    """Reply keyboards, the one that removes the keyboard among them."""
+    """Generate reply keyboards, the one that removes the keyboard among them."""
     flag = st.none() | st.booleans()
     return st.builds(ReplyKeyboard, _rows(st.builds(Key, words(), words())), flag, flag)
 
 
 def inline_buttons() -> st.SearchStrategy[InlineButton]:
-    """Buttons of the three kinds."""
+    """Generate buttons of the three kinds."""
     address = st.sampled_from(
         ["https://example.org/", "http://[::1]:80/?q=1&r=2", "mailto:a@example.org", "tel:+98"]
     )
@@ -255,7 +255,7 @@ def inline_buttons() -> st.SearchStrategy[InlineButton]:
 
 
 def inline_keyboards() -> st.SearchStrategy[InlineKeyboard]:
-    """Inline keyboards, empty or not."""
+    """Generate inline keyboards, empty or not."""
     return st.builds(InlineKeyboard, _rows(inline_buttons()))
 
 
@@ -264,7 +264,7 @@ def _rows(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[tuple[Any, .
 
 
 def forms() -> st.SearchStrategy[Form]:
-    """Forms with fields of every type, the submit button anywhere."""
+    """Generate forms with fields of every type, the submit button anywhere."""
     options: st.SearchStrategy[tuple[Option, ...]] = st.lists(
         st.tuples(words(), words()), min_size=1, max_size=3, unique_by=lambda option: option[0]
     ).map(tuple)
@@ -294,12 +294,12 @@ def forms() -> st.SearchStrategy[Form]:
 
 
 def senders() -> st.SearchStrategy[Sender]:
-    """People behind events."""
+    """Generate the people behind events."""
     return st.builds(Sender, sender_ids(), texts(), texts())
 
 
 def events() -> st.SearchStrategy[Event]:
-    """Events of every type, unknown ones among them."""
+    """Generate events of every type, unknown ones among them."""
     who = st.none() | senders()
     unknown = st.sampled_from(["poke", "editedText", "رویداد", "a b", "+", "type"])
     values = st.lists(st.tuples(texts(), texts()), max_size=4).map(tuple)
@@ -329,7 +329,7 @@ def events() -> st.SearchStrategy[Event]:
 
 
 def form_operations() -> st.SearchStrategy[Operation[Any]]:
-    """Every operation that travels as a form, those outside the interface among them."""
+    """Generate every operation that travels as a form, those outside the interface among them."""
     reply = st.none() | reply_keyboards()
     keyboard = st.none() | inline_keyboards()
     form = st.none() | forms()
@@ -362,12 +362,12 @@ def form_operations() -> st.SearchStrategy[Operation[Any]]:
 
 
 def uploads() -> st.SearchStrategy[Upload]:
-    """Uploads from memory."""
+    """Generate uploads from memory."""
     return st.builds(Upload, st.sampled_from(sorted(MEDIA)), st.builds(Blob, st.binary(max_size=40), words()))
 
 
 def payment_states() -> st.SearchStrategy[PaymentState]:
-    """What verify and inquiry may say."""
+    """Generate what verify and inquiry may say."""
     captured = st.integers(0, LARGEST_INTEGER)
     return st.builds(PaymentState, st.just(True), captured) | st.builds(
         PaymentState, st.just(False), st.none() | captured
@@ -375,7 +375,7 @@ def payment_states() -> st.SearchStrategy[PaymentState]:
 
 
 def results(operation: Operation[Any]) -> st.SearchStrategy[Any]:
-    """Results that an operation may have."""
+    """Generate results that an operation may have."""
     match operation:
         case SendMessage():
             return st.builds(Sent, st.just(operation.chat_id), message_ids())
@@ -396,7 +396,7 @@ def _names_no_error(value: JsonValue) -> bool:
 
 
 def exchanges() -> st.SearchStrategy[tuple[Operation[Any], Any]]:
-    """An operation with a result that it may have."""
+    """Generate operations, each with a result that it may have."""
     return st.one_of(form_operations(), uploads()).flatmap(
         lambda operation: st.tuples(st.just(operation), results(operation))
     )

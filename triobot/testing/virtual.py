@@ -29,7 +29,7 @@ MORNING: Final = int(datetime(2027, 1, 2, 9, 0, tzinfo=UTC).timestamp() * 1000)
 def run(async_fn: Callable[[], Awaitable[T]]) -> T:
     """Run ``async_fn()`` in virtual time: for tests without pytest-trio.
 
-    Example:
+    Examples:
         >>> def test_hello() -> None:
         ...     run(conversation_of_a_day)
     """
@@ -45,11 +45,11 @@ class VirtualWallClock:
         self._set = 0
 
     def now(self) -> int:
-        """Wall milliseconds."""
+        """Return wall milliseconds."""
         return MORNING + self.steady() + self._set
 
     def steady(self) -> int:
-        """Milliseconds since it began, whatever it was set to."""
+        """Return milliseconds since it began, whatever it was set to."""
         return math.floor((trio.current_time() - self._began) * 1000)
 
     def set_by(self, milliseconds: int) -> None:
@@ -58,7 +58,7 @@ class VirtualWallClock:
 
 
 STUCK_AFTER: Final = 2.0
-"""Real seconds in which no task goes on and none is due: a thread of somebody else's may still come."""
+"""Real seconds in which no task goes on and none is due: a foreign thread may still end."""
 
 
 WAKE_UPS: Final = 100_000
@@ -119,7 +119,7 @@ class _Stuck(trio.abc.Instrument):
         self._requests = 0
 
     async def watch(self, traffic: Callable[[], int]) -> None:
-        """Raise then, with what each task waits for."""
+        """Wait until the test waits for what can't come; then raise, with what each task waits for."""
         self._own, self._traffic = trio.lowlevel.current_task().parent_nursery, traffic
         self._look_anew()
         await self._found.wait()
@@ -160,7 +160,7 @@ class _Stuck(trio.abc.Instrument):
         self._jumps, self._looked_at, self._requests = 0, time.monotonic(), self._traffic()
 
     def _is_in_vain(self) -> bool:
-        """Whether the test's own task waits without a deadline, and all that happened was wake-ups."""
+        """Return whether the test's own task waits without a deadline, and all that happened was wake-ups."""
         own = self._own
         assert own is not None
         if self._tests != set(_of_the_test(own)) or own.parent_task in self._moved:
@@ -171,7 +171,7 @@ class _Stuck(trio.abc.Instrument):
 
 
 def _of_the_test(own: trio.Nursery) -> Iterator[trio.lowlevel.Task]:
-    """The task that drives the bot, and those below it that aren't the bot's or the platform's."""
+    """Yield the task that drives the bot, and those below it that aren't the bot's or the platform's."""
     tasks = [own.parent_task]
     while tasks:
         task = tasks.pop()
@@ -182,14 +182,14 @@ def _of_the_test(own: trio.Nursery) -> Iterator[trio.lowlevel.Task]:
 
 
 def _deadline(task: trio.lowlevel.Task) -> float:
-    """By when a task is woken at the latest."""
+    """Return the moment at which a task is woken at the latest."""
     # Trio tells it of the current task only; where it changes, nothing is found out.
     status: Any = getattr(task, "_cancel_status", None)
     return -math.inf if status is None else float(status.effective_deadline())
 
 
 def _nothing_comes(*, due: bool) -> bool:
-    """Whether neither a thread nor a socket can wake a task, nor time unless something is `due`."""
+    """Return whether neither a thread nor a socket can wake a task, nor time unless something is `due`."""
     found = trio.lowlevel.current_statistics()
     io = found.io_statistics
     if io.backend == "epoll":
@@ -203,7 +203,7 @@ def _nothing_comes(*, due: bool) -> bool:
 
 
 def _waiting(root: trio.lowlevel.Task | None) -> Iterator[str]:
-    """A line for each task that has an author's code: where it is, and what it awaits there."""
+    """Yield a line for each task that has an author's code: where it is, and what it awaits there."""
     tasks = [] if root is None else [root]
     while tasks:
         task = tasks.pop()

@@ -29,7 +29,7 @@ def chats(*numbers: int) -> tuple[ChatId, ...]:
 
 
 async def captured(store: Store, key: str, *numbers: int) -> None:
-    """A broadcast that is being sent."""
+    """Store a broadcast that is being sent."""
     await store.commit(OpenBroadcast(key, NOON, "hello"), AddReceivers(key, chats(*numbers)))
     await store.commit(TurnBroadcast(key, "sending"))
 
@@ -49,7 +49,7 @@ class BroadcastContract:
     """The suite."""
 
     def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        """An empty store."""
+        """Open an empty store."""
         raise NotImplementedError
 
     @pytest.fixture

@@ -39,7 +39,7 @@ class SettableClock:
 
 
 def arrival(chat: int = 1, **changes: Any) -> Arrival:
-    """An arrival, with what the test cares about changed."""
+    """Make an arrival, with what the test cares about changed."""
     plain = Arrival(
         chat_id=ChatId(chat),
         sender_id=None,
@@ -51,7 +51,7 @@ def arrival(chat: int = 1, **changes: Any) -> Arrival:
 
 
 async def accepted(store: Store, an_arrival: Arrival, **rest: Any) -> InboxRow:
-    """Accept, and insist that it was."""
+    """Accept an arrival that must be accepted; return its row."""
     answer = await store.accept(an_arrival, quota=ROOMY, **rest)
     assert isinstance(answer, Accepted)
     return answer.row
@@ -63,7 +63,7 @@ class Contract:
     pytestmark = pytest.mark.trio
 
     def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        """The store of this folder: empty at first, and the same one when a test opens it again."""
+        """Open the store of this folder: empty at first, and the same one when a test opens it again."""
         raise NotImplementedError
 
     @pytest.fixture

@@ -145,7 +145,7 @@ class InboxContract(Contract):
         assert await store.setting("colour") is None
 
     async def test_whoever_stops_waiting_does_not_undo_what_was_handed_over(self, store: Store) -> None:
-        """Cancelled at its n-th checkpoint, an accept is stored and announced, or neither."""
+        """Cancel an accept at its n-th checkpoint: it is stored and announced, or neither."""
         announced: list[InboxRow] = []
 
         async def impatient(scope: trio.CancelScope, n: int) -> None:

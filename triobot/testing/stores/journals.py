@@ -33,14 +33,14 @@ from .contract import ALI, MINUTE, NOON, SECOND, Contract, accepted, arrival
 
 
 def lease_of(store: Store, chat: int = 1) -> Lease:
-    """The store's own."""
+    """Return the store's lease of a chat."""
     lease = store.lease(ChatId(chat))
     assert lease is not None
     return lease
 
 
 def begin(store: Store, id_: int, chat: int = 1, **rest: Any) -> BeginConversation:
-    """The beginning of a conversation."""
+    """Make the write that begins a conversation."""
     write = BeginConversation(
         lease_of(store, chat), ConversationId(id_), ChatId(chat), route="pizza", version="v1", at=NOON
     )
@@ -70,7 +70,7 @@ async def records_of(store: Store, id_: int) -> tuple[int, tuple[str, ...]]:
 
 
 def late_writes(store: Store) -> list[JournalWrite]:
-    """Writes that need a conversation 5."""
+    """Return writes that need a conversation 5."""
     lease, id_ = lease_of(store), ConversationId(5)
     return [
         append(store, 5, 1, "y"),

@@ -39,7 +39,7 @@ from .journals import append, begin, late_writes, lease_of, records_of, row_of, 
 
 
 class LeaseContract(Contract):
-    """Who may write, and what goes for good."""
+    """Leases, and what is deleted for good."""
 
     # --- taken where it is accepted
 
@@ -63,7 +63,7 @@ class LeaseContract(Contract):
         assert (await row_of(store, 5)).unfinished
 
     async def test_what_begins_with_an_event_is_told_what_is_there(self, store: Store) -> None:
-        """As of the transaction, and before the event itself is there; what it says stays with the row."""
+        """Show `beginning` the chat as it is before the event; keep its text in the row."""
         seen: list[ChatAtArrival] = []
         inside: list[object] = []
 
@@ -185,7 +185,7 @@ class LeaseContract(Contract):
             assert (await accepted(store, arrival(1))).parked
 
     async def test_what_is_left_over_goes_after_a_week(self, store: Store, clock: SettableClock) -> None:
-        """A crashed conversation and a request that nobody could read; what lives stays for good."""
+        """Delete crashed conversations and unreadable requests after a week, and never what lives."""
         lease = lease_of(store)
         for id_, day in ((5, 0), (6, 5)):
             at = NOON + day * DAY
@@ -239,7 +239,7 @@ class LeaseContract(Contract):
         assert len(await store.pending(ChatId(8), after=0, limit=9)) == 1
         found = store.statistics()
         assert (found.inbox, found.conversations, found.parked, found.raw) == (1, 2, 1, 1)
-        # Who writes there now is new.
+        # A person who writes in it now counts as its first sender.
         assert not (await accepted(store, arrival(7, sender_id=ALI))).group
         with pytest.raises(JournalConflictError):
             await store.commit(append(store, 17, 3, "late"))

@@ -28,12 +28,12 @@ ROW = PaymentRow(RefId("1111"), 1, "open", "button IRR", ChatId(7), 500, NOON, "
 
 
 def put(row: PaymentRow = ROW, /, **changes: object) -> PutPayment:
-    """A move of a payment."""
+    """Make the write that moves a payment."""
     return PutPayment(attrs.evolve(row, **changes), "send_ok", NOON)  # type: ignore[arg-type]
 
 
 def raised(told: list[int], number: int) -> MovePayment:
-    """The amount grows by one, whatever it is."""
+    """Make a move that adds one to the amount, whatever it is."""
 
     def grow(row: PaymentRow | None) -> list[Decided]:
         assert row is not None
@@ -48,7 +48,7 @@ class MoneyContract(Contract):
     async def test_a_payment_moves_from_the_revision_that_was_read(
         self, clock: SettableClock, tmp_path: Path
     ) -> None:
-        """Of two that move from the same revision, one wins; nothing of the other's commit is stored."""
+        """Let one of two moves from the same revision win; store nothing of the other's commit."""
         async with self.opened(clock, tmp_path) as store:
             await store.commit(put())
             await store.commit(put(revision=2, state="check"))
@@ -65,7 +65,7 @@ class MoneyContract(Contract):
     async def test_a_move_is_decided_from_the_row_as_it_is_when_it_is_stored(
         self, clock: SettableClock, tmp_path: Path
     ) -> None:
-        """Of many that come at once, each builds upon the one before, in one commit or in several."""
+        """Build each of many simultaneous moves upon the one before, in one commit or in several."""
         told: list[int] = []
         async with self.opened(clock, tmp_path) as store:
             await store.commit(put())
@@ -90,7 +90,7 @@ class MoneyContract(Contract):
     async def test_a_move_that_cannot_be_refuses_its_own_commit_only(
         self, clock: SettableClock, tmp_path: Path
     ) -> None:
-        """And nobody is told that it is durable."""
+        """Call no `on_commit` of the refused commit."""
         told: list[int] = []
 
         def refuse(row: PaymentRow | None) -> list[Decided]:
@@ -121,7 +121,7 @@ class MoneyContract(Contract):
     async def test_a_move_goes_with_an_event_that_is_accepted(
         self, clock: SettableClock, tmp_path: Path
     ) -> None:
-        """Both or neither; of a payment that isn't there it may be the first row."""
+        """Store both or neither; the move may make the payment's first row."""
         told: list[int] = []
 
         def first(row: PaymentRow | None) -> list[Decided]:
@@ -139,7 +139,7 @@ class MoneyContract(Contract):
             assert [kept.seq for kept in await store.backlog(after=0, limit=9)] == [row.seq]
 
     async def test_of_many_that_move_it_at_once_one_wins(self, clock: SettableClock, tmp_path: Path) -> None:
-        """Whatever shares a batch with them is stored."""
+        """Store whatever shares a batch with the moves that lose."""
         won: list[int] = []
         async with self.opened(clock, tmp_path) as store:
             await store.commit(put())
@@ -162,7 +162,7 @@ class MoneyContract(Contract):
             assert [await store.setting(f"unrelated{number}") for number in range(10)] == ["1"] * 10
 
     async def test_several_moves_in_one_commit(self, clock: SettableClock, tmp_path: Path) -> None:
-        """They build on one another, and each is in the history."""
+        """Build them on one another, and keep each in the history."""
         async with self.opened(clock, tmp_path) as store:
             await store.commit(put(), put(revision=2, state="check"), put(revision=3, state="closing"))
 
@@ -173,7 +173,7 @@ class MoneyContract(Contract):
             ]
 
     async def test_a_number_is_used_once(self, clock: SettableClock, tmp_path: Path) -> None:
-        """A new payment's own, and an invoice's."""
+        """Refuse a payment's id, and an invoice's, that is in use."""
         async with self.opened(clock, tmp_path) as store:
             await store.commit(put(invoice_id="i1"))
             with pytest.raises(StaleRowError):
@@ -192,7 +192,7 @@ class MoneyContract(Contract):
     async def test_an_event_is_taken_with_the_move_that_it_brings(
         self, clock: SettableClock, tmp_path: Path
     ) -> None:
-        """A stale move takes the event's consumption with it."""
+        """Refuse an event's consumption, and its acceptance, together with a stale move."""
         async with self.opened(clock, tmp_path) as store:
             await store.commit(put())
             event = await accepted(store, arrival())
@@ -204,7 +204,7 @@ class MoneyContract(Contract):
             assert len(await store.backlog(after=0, limit=9)) == 1
 
     async def test_what_is_due_comes_by_urgency(self, clock: SettableClock, tmp_path: Path) -> None:
-        """Then by how long it has waited; what isn't due doesn't come."""
+        """Order equal urgency by how long it has waited; return nothing that isn't due."""
         async with self.opened(clock, tmp_path) as store:
             for id_, due, urgent in (
                 ("1", 30, None),
@@ -222,7 +222,6 @@ class MoneyContract(Contract):
             assert await store.payments.next_due() == 20
 
     async def test_nothing_is_due_in_an_empty_store(self, clock: SettableClock, tmp_path: Path) -> None:
-        """No row, no moment."""
         async with self.opened(clock, tmp_path) as store:
             assert await store.payments.next_due() is None
             assert await store.payments.due(NOON, limit=9) == []
@@ -230,7 +229,7 @@ class MoneyContract(Contract):
     async def test_payments_are_found_by_state_chat_and_age(
         self, clock: SettableClock, tmp_path: Path
     ) -> None:
-        """In pages, by their numbers."""
+        """Return them in pages, by their numbers."""
         async with self.opened(clock, tmp_path) as store:
             for number in range(6):
                 state, chat = ("open", "check", "settled")[number % 3], 7 + number % 2
@@ -252,7 +251,7 @@ class MoneyContract(Contract):
             assert await store.payments.counts() == {"open": 2, "check": 2, "settled": 2}
 
     async def test_totals_never_mix_groups_or_days(self, clock: SettableClock, tmp_path: Path) -> None:
-        """100 coin are not 100 rials."""
+        """Keep 100 coin apart from 100 rials."""
         async with self.opened(clock, tmp_path) as store:
             for id_, group, at, amount in (
                 ("1", "button IRR", 3 * DAY, 100),
@@ -283,7 +282,7 @@ class MoneyContract(Contract):
     async def test_a_payment_that_cant_be_stored(
         self, clock: SettableClock, tmp_path: Path, changes: dict[str, object]
     ) -> None:
-        """Refused at the door, with the field's name."""
+        """Refuse it before it is written, with the field's name."""
         async with self.opened(clock, tmp_path) as store:
             with pytest.raises(LocalProtocolError) as caught:
                 await store.commit(put(**changes))
@@ -292,7 +291,7 @@ class MoneyContract(Contract):
     # --- alarms
 
     async def test_one_alarm_a_thing(self, clock: SettableClock, tmp_path: Path) -> None:
-        """Ten thousand forged callbacks are one."""
+        """Count repetitions in one alarm: ten thousand forged callbacks are one."""
         async with self.opened(clock, tmp_path) as store:
             for at in range(3):
                 await store.commit(RaiseAlarm("foreign_payment", "1", f"text {at}", at))
@@ -305,7 +304,7 @@ class MoneyContract(Contract):
     async def test_an_alarm_is_open_until_it_is_acknowledged(
         self, clock: SettableClock, tmp_path: Path
     ) -> None:
-        """Raised again, it is news."""
+        """Open an acknowledged alarm anew when it is raised again."""
         async with self.opened(clock, tmp_path) as store:
             await store.commit(
                 RaiseAlarm("adopted", "1", "text", 5), RaiseAlarm("id_unknown", "1", "text", 5)
@@ -321,7 +320,7 @@ class MoneyContract(Contract):
             assert await store.alarms.open(limit=9) == []
 
     async def test_who_has_been_told(self, clock: SettableClock, tmp_path: Path) -> None:
-        """What was told long ago is told again."""
+        """Return alarms again whose last telling is long ago."""
         async with self.opened(clock, tmp_path) as store:
             for key in ("1", "2", "3"):
                 await store.commit(RaiseAlarm("adopted", key, "text", 5))

@@ -62,7 +62,7 @@ class TransactionContract(Contract):
         row.reason.encode()
         assert len(row.content_type) < 1_000
 
-    # --- all or nothing, and nobody harms a neighbour
+    # --- all or nothing, and no write harms its neighbours
 
     async def test_a_bad_value_fails_alone_and_leaves_nothing_behind(self, store: Store) -> None:
         poison: list[Write] = [
