@@ -161,7 +161,7 @@ class Core:
 
     @property
     def live(self) -> bool:
-        """Whether everything recorded has been given."""
+        """Return whether everything recorded has been given."""
         return self.cursor >= self.many
 
     def set_due(self, op: Operation, seconds: float | None, at: int | None) -> None:

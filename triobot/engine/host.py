@@ -35,7 +35,7 @@ class Host:
         """Keep a record after those appended before; durable when `commit` returns, or earlier.
 
         Args:
-            rows: events that this record takes: they are nobody else's from now on.
+            rows: events that this record takes: no other record may take them.
             write: goes with it: a `Put`, or what `Run.also` was given.
         """
         raise NotImplementedError

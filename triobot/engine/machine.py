@@ -26,9 +26,9 @@ _Candidate: TypeAlias = "tuple[int, int, Any, Record, int | None]"
 
 @final
 class Machine:
-    """Whose turn it is, and what comes next, where that is a question.
+    """Decides which branch has the turn, and what comes next, where several could go on.
 
-    `pump` is called whenever something might go on. While nobody has the turn it gives, in this order: what
+    `pump` is called whenever something might go on. While no task has the turn it gives, in this order: what
     the run does to itself (children, cancellations; never recorded), what the journal says, and the best of
     what happens now, which is recorded as it is taken. That last step is where every race is decided.
 
@@ -129,7 +129,7 @@ class Machine:
 
     @property
     def quiescent(self) -> bool:
-        """Whether nothing runs, is under way or waits to be given."""
+        """Return whether nothing runs, is under way or waits to be given."""
         if self.holder or self._queue or self._known or self.interrupts or not self.live:
             return False
         return not (self._run.dying or self._run.over or self._busy)
@@ -395,8 +395,8 @@ class Machine:
 
     def _is_held(self, block: Scope, due: int, now: int) -> bool:
         """Return whether a deadline that has passed waits for an effect that is under way."""
-        # What was due while nobody was there waits for all: a question that is asked again after a crash must
-        # not be cancelled before it is seen.
+        # What was due before the revival waits for all effects: a question that is asked again after a crash
+        # must not be cancelled before it is seen.
         if due <= self._run.revived:
             return True
         return any(now < due + op.holds and block.scope in op.branch.around for op in self.parked.values())
@@ -404,7 +404,7 @@ class Machine:
     def taker_of(self, value: object) -> tuple[Operation | Scope, object] | None:
         """Return what takes an event, and as what: first blocks, then waits, from the newest on."""
         for block in reversed(self.blocks.values()):
-            # A block that is being left takes nothing: nobody would ever see it.
+            # A block that is being left takes nothing: no code would ever see it.
             if block.takes is None or is_cut(block.around):
                 continue
             if (taken := block.takes(value)) is not LEFT:
@@ -673,7 +673,7 @@ class Scope:
 
     @property
     def cancel_called(self) -> bool:
-        """Whether the block is to end."""
+        """Return whether the block was asked to end."""
         return self.scope.cancel_called
 
     def cancel(self) -> None:

@@ -94,7 +94,7 @@ class Branch:
 
     @property
     def cut(self) -> bool:
-        """Whether a scope of ours around it was cancelled, and no shield of ours hides that."""
+        """Return whether a scope of ours around it was cancelled, and no shield of ours hides that."""
         return is_cut(self.around)
 
 

@@ -15,7 +15,8 @@ way whatever it holds.
 An operation is *armed* (a wait takes events, an effect's body runs, a sleep ends by the clock) only when the
 journal is exhausted. So what has an outcome is never performed again, and what was cancelled never at all.
 
-The events that no record has taken are in the run's mailbox: an event is nobody's until a record names it.
+The events that no record has taken are in the run's mailbox: an event belongs to no operation until a record
+names it.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def begun(fn: str, *args: object, time: int, seed: str, codec: Codec = JSON) -> 
 class Run(Core):
     """One incarnation of a durable coroutine.
 
-    Whoever owns it brings what happens (`deliver`, `tick`, `interrupt`) and is asked for the rest through its
+    Its owner brings what happens (`deliver`, `tick`, `interrupt`) and is asked for the rest through its
     `Host`; the code gets the run as its first argument, and uses the operations. `run` is shielded from the
     task that awaits it: a cancellation from there would look like a foreign one. `evict` it to stop it.
 
@@ -243,7 +244,7 @@ class Run(Core):
 
     @property
     def quiescent(self) -> bool:
-        """Whether an eviction loses nothing but memory."""
+        """Return whether an eviction loses nothing but memory."""
         if self.machine is not None:
             return self.machine.quiescent
         return self.operation is not None and not (self.dying or self.over)
@@ -593,7 +594,7 @@ class Run(Core):
         await refuse(self)
 
     async def _stand(self, op: Operation) -> NoReturn:
-        """Stay where a dry run ends."""
+        """Park at the operation where a dry run ends, until it is called off."""
         self.operation = op
         self.host.rests(None)
         await self.come(op, await self.rest(op))
@@ -817,18 +818,18 @@ class Run(Core):
         elif not self.dying:
             self.host.append(record, rows, write)
 
-    # --- for those who look on
+    # --- to be looked at from outside
 
     @property
     def tasks(self) -> Mapping[str, Task]:
-        """What runs its branches, by their paths."""
+        """Return the tasks that run its branches, by the branches' paths."""
         if self.machine is not None:
             return {branch.path: task for task, branch in self.machine.tasks.items()}
         return {} if self.task is None else {"": self.task}
 
     @property
     def effects(self) -> Sequence[str]:
-        """The kinds of the effects that are under way."""
+        """Return the kinds of the effects that are under way."""
         if self.machine is not None:
             return [op.kind for op in self.machine.parked.values() if op.nature is Nature.EFFECT]
         return [] if self._doing is None else [self._doing[1]]

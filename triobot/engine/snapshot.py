@@ -1,4 +1,4 @@
-"""Where a run stands, for those who look on: what two incarnations over one journal must agree on."""
+"""Describes where a run stands: what two incarnations over one journal must agree on."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Event:
         return self._set
 
     def set(self) -> None:
-        """Let those who wait go on, one by one, after this turn."""
+        """Let the waiting branches go on, one by one, after this turn."""
         machine = self._promote()
         machine.current()
         self._set = True
@@ -135,7 +135,7 @@ class Channel:
         return None
 
     def close(self) -> None:
-        """Let nothing more be sent; those who wait for it learn that."""
+        """Let nothing more be sent; branches that wait for it learn that."""
         machine = self._promote()
         machine.current()
         self._closed = True
@@ -147,6 +147,6 @@ class Channel:
 
 
 async def _pause(run: Core, machine: Machine, op: Operation) -> Any:
-    """Rest until another branch passes something."""
+    """Park until another branch passes something."""
     machine.park(op)
     return await run.come(op, await run.rest(op))
