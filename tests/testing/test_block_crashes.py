@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import trio
 
 from triobot import Bot, Chat, Otherwise
 from triobot.filters import command, text
+from triobot.seams import InboxRow
 from triobot.testing import drive
 from triobot.testing.driving import DrivenWorld
+from triobot.testing.mortal import MortalStore
 from triobot.wire.ids import ChatId
 
 LONG = 100
@@ -358,6 +361,48 @@ async def test_a_turn_that_runs_once_more_finds_what_waited(
             "a wait": ["got b2", "then", "got b1", "got end"],
         }[then]
     )
+
+
+@pytest.mark.parametrize("how", ["nothing", "crashes", "restarts"])
+async def test_branches_that_begin_once_more_find_what_waited(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The turn is over when the last of them waits, however long the store reads meanwhile."""
+    bot, died, pending = Bot(), trio.Event(), MortalStore.pending
+
+    async def slowly(store: MortalStore, *args: Any, **kwargs: Any) -> Sequence[InboxRow]:
+        await trio.sleep(0.1)
+        return await pending(store, *args, **kwargs)
+
+    async def hears(chat: Chat, number: int, heard: dict[int, object]) -> None:
+        with chat.move_on_after(LONG):
+            heard[number] = (await chat.receive(text())).content
+
+    @bot.conversation(command("go"))
+    async def work(chat: Chat) -> None:
+        heard = dict[int, object]()
+        await chat.step(slow)
+        if not died.is_set():
+            await trio.sleep(LONG)  # the process dies in here
+        async with chat.open_nursery() as nursery:
+            for number in range(8):
+                nursery.start_soon(hears, chat, number, heard)
+        await chat.send(f"heard {sorted(heard.items())}")
+
+    monkeypatch.setattr(MortalStore, "pending", slowly)
+    async with drive(bot, replay_check=False) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        for word in ("/go", "b1", "b2"):
+            await sara.says(word)
+        await world.waits(seconds=LONG + LONG / 2)
+        died.set()
+        await happens(world, how, bot, ChatId(sara.chat_id))
+        await world.waits(seconds=3 * LONG)
+        assert bot.statistics().store.inbox == 0
+        said = [seen.text for seen in await sara.history() if seen.from_bot]
+
+    assert said == ["heard [(0, 'b1'), (1, 'b2')]"]
 
 
 @pytest.mark.parametrize("how", ["nothing", "crashes", "restarts"])

@@ -91,7 +91,7 @@ class Conversation:
         given: the same, as it is recorded.
         successor: what goes on in its place.
         beside: it has the place of an aside.
-        settled: it is live, or over, or can't be revived.
+        settled: it has come to rest after all that was recorded, or is over, or can't be revived.
         stored: what it was revived from.
         dry: the world of a run that only looks at its journal.
         leash: of a dry run, which holds its tasks.
@@ -321,7 +321,6 @@ class Conversation:
 
     def revived(self) -> None:
         """What was recorded has been replayed."""
-        self.settled.set()
         self.life.kept.tell_revived(self)
         works, self._when_live = self._when_live, []
         for work in works:
@@ -333,6 +332,8 @@ class Conversation:
 
     def rested(self) -> None:
         """Nothing comes next: it waits, and perhaps an effect is under way."""
+        if self._incarnation is not None and self._incarnation.rests:
+            self.settled.set()
         if self._busy and self._incarnation is not None and self._incarnation.quiescent:
             self.stirred(busy=False)
 
