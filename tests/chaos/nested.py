@@ -22,11 +22,11 @@ import random
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, final
 
 import attrs
 import trio
@@ -39,12 +39,9 @@ from triobot.journal import stimuli
 from triobot.testing import drive, run
 from triobot.testing.chance import seeded
 from triobot.testing.driving import DrivenWorld
-from triobot.wire.events import Event, Message
 
 from .fuzz import Act, Deaths, Kill, _do, _said
-
-Node: TypeAlias = tuple[Any, ...]
-Body: TypeAlias = list[Node]
+from .talks import Body, Node, begins_with
 
 SLOWER: Final = 60
 """Runs at other paces that are looked at before a difference counts."""
@@ -138,17 +135,6 @@ class Jobs:
             await trio.lowlevel.checkpoint()
 
 
-def _letter(letter: str) -> Callable[[Event], bool]:
-    def look(event: Event) -> bool:
-        match event:
-            case Message(content=str() as said):
-                return said.startswith(letter)
-            case _:
-                return False
-
-    return look
-
-
 @final
 class Talk:
     """One run of a program: what its branches share."""
@@ -197,7 +183,7 @@ class Branch:
             case "ask":
                 await self.say(f"heard {await chat.ask(self.words(f'ask {number}'))}")
             case "receive":
-                heard = await chat.receive(message(str) & when(_letter(letter)))
+                heard = await chat.receive(message(str) & when(begins_with(letter)))
                 await self.say(f"received {heard.content}")
             case "choose":
                 question = self.words(f"choose {number}")
@@ -231,7 +217,7 @@ class Branch:
         kind, number, seconds, letter, body, bodies = node
         match kind:
             case "when":
-                taken = text() if number % 3 == 0 else message(str) & when(_letter(letter))
+                taken = text() if number % 3 == 0 else message(str) & when(begins_with(letter))
                 with chat.move_on_when(taken) as block:
                     await self.run(body)
                 by = None if block.event is None else block.event.content

@@ -94,7 +94,9 @@ class Maker:
         return (kind, number, self.seconds(), r.choice("ab"), body, bodies, r.random() < 0.3)
 
 
-def _letter(letter: str) -> Callable[[Event], bool]:
+def begins_with(letter: str) -> Callable[[Event], bool]:
+    """Tell texts that begin so from everything else."""
+
     def look(event: Event) -> bool:
         match event:
             case Message(content=str() as said):
@@ -179,7 +181,7 @@ class _Branch:
                 answer = await chat.ask(self.words(f"ask {number}"))
                 await self.say(f"heard {answer}")
             case ("receive", _, _, letter):
-                await chat.receive(message(str) & when(_letter(letter)))
+                await chat.receive(message(str) & when(begins_with(letter)))
             case ("choose", number, *_):
                 question = self.words(f"choose {number}")
                 await self.say(f"chose {await chat.choose(question, {1: 'Yes', 2: 'No'})}")
