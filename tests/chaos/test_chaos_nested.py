@@ -20,9 +20,10 @@ def test_nothing_changes_what_a_branch_says(seed: int) -> None:
     assert check(seed) is None
 
 
-def test_what_waited_is_there_for_a_turn_that_runs_once_more() -> None:
-    """This run of this program found that it was not."""
-    assert check(2054, runs=[38]) is None
+@pytest.mark.parametrize(("seed", "number"), [(2054, 38), (100173, 3)])
+def test_what_waited_is_there_for_a_turn_that_runs_once_more(seed: int, number: int) -> None:
+    """These runs of these programs found that it was not."""
+    assert check(seed, runs=[number]) is None
 
 
 def test_a_store_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
