@@ -36,7 +36,7 @@ from .conversations.routes.router import Table
 from .conversations.speaking import Speech
 from .journals import ConversationRow, Journal
 from .money import Captured, MovePayment
-from .operator import Desk, Pulse, Rung, serve_desk, socket_path
+from .operator import Health, OperatorApi, RaisedAlarm, serve_api, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.desk import StoredBroadcasts, answer
 from .payments.books import Books
@@ -167,10 +167,10 @@ class Intake:
         refused = outbox is not None and outbox.token_refused
         return Readiness(working and not refused and self.writable, states)
 
-    def pulse(self) -> Pulse:
+    def health(self) -> Health:
         """Return what an operator is told of this run."""
         work, readiness = self.work, self.readiness()
-        return Pulse(
+        return Health(
             working=readiness.ready,
             states=readiness.states,
             arrived=attrs.asdict(self.inbox.statistics()),
@@ -178,7 +178,7 @@ class Intake:
             live=0 if work is None else work.dispatcher.live,
             counts={} if work is None else work.dispatcher.counts,
             outbox={} if work is None else attrs.asdict(work.outbox.statistics()),
-            alarms=[Rung(*recent) for recent in self.bell.recent()],
+            alarms=[RaisedAlarm(*recent) for recent in self.bell.recent()],
             payments={} if work is None else dict(work.cashier.books.counts),
         )
 
@@ -273,10 +273,10 @@ async def open_intake(
                 nursery.start_soon(_forget_former, secrets, untils, timepiece)
             place = socket_path(settings.store)
             if around is None and place is not None:
-                desk = Desk(
+                api = OperatorApi(
                     store,
                     timepiece,
-                    pulse=intake.pulse,
+                    health=intake.health,
                     chats=intake.chats,
                     begun=begun_journal,
                     taken=intake.with_taken,
@@ -285,7 +285,7 @@ async def open_intake(
                     broadcasts=intake.about_broadcasts,
                     payments=intake.about_payments,
                 )
-                await nursery.start(serve_desk, desk, place)
+                await nursery.start(serve_api, api, place)
             try:
                 with timepiece.telling(partial(_jumped, bell)):
                     timepiece.was_seen(seen)

@@ -30,19 +30,19 @@ from triobot.journals import (
 from triobot.money import RaiseAlarm
 from triobot.operator import (
     Backup,
-    Desk,
     Forget,
+    Health,
     ListJournals,
-    Pulse,
+    OperatorApi,
+    RaisedAlarm,
     ReadJournals,
     ReadKept,
     Request,
-    Rung,
     ShowJournal,
     Status,
     ask,
     calling,
-    serve_desk,
+    serve_api,
     serving,
     socket_path,
 )
@@ -74,9 +74,9 @@ def place(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def behind(place: Path, desk: Desk) -> AsyncGenerator[None]:
+async def behind(place: Path, api: OperatorApi) -> AsyncGenerator[None]:
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_desk, desk, place)
+        await nursery.start(serve_api, api, place)
         yield
         nursery.cancel_scope.cancel()
 
@@ -109,12 +109,12 @@ async def begin(store: Store, id_: int, chat: int = 7) -> None:
 async def test_the_status_joins_the_store_and_the_running_bot(store: Store, place: Path) -> None:
     await store.accept(Arrival(ChatId(7), None, NOON - 5_000, "text/plain", b"x"), quota=Quota())
     await begin(store, 1)
-    rung = Rung(Alarm("store_unwritable", "k", "free some space"), 3, 2.5)
-    pulse = Pulse(True, 4, {"started": 9}, {"held": False}, [rung], {"verify_ok": 2})
+    rung = RaisedAlarm(Alarm("store_unwritable", "k", "free some space"), 3, 2.5)
+    health = Health(True, 4, {"started": 9}, {"held": False}, [rung], {"verify_ok": 2})
     await store.commit(RaiseAlarm("amount_mismatch", "77", "text", NOON))
-    desk = Desk(store, Clock(), pulse=lambda: pulse)
+    api = OperatorApi(store, Clock(), health=lambda: health)
 
-    async with behind(place, desk):
+    async with behind(place, api):
         (told,) = await answer(place, Status())
 
     assert (told["running"], told["working"], told["live"]) == (True, True, 4)
@@ -127,8 +127,8 @@ async def test_the_status_joins_the_store_and_the_running_bot(store: Store, plac
     json.dumps(told)
 
 
-async def test_a_desk_without_a_bot_says_what_the_store_knows(store: Store, place: Path) -> None:
-    async with behind(place, Desk(store, Clock())):
+async def test_an_api_without_a_bot_says_what_the_store_knows(store: Store, place: Path) -> None:
+    async with behind(place, OperatorApi(store, Clock())):
         (told,) = await answer(place, Status())
     assert told["running"] is False
     assert "live" not in told
@@ -137,7 +137,7 @@ async def test_a_desk_without_a_bot_says_what_the_store_knows(store: Store, plac
 async def test_journals_are_listed_in_pages_and_shown_whole(store: Store, place: Path) -> None:
     for n in range(1, 251):
         await begin(store, n, n % 3)
-    async with behind(place, Desk(store, Clock())):
+    async with behind(place, OperatorApi(store, Clock())):
         every = await answer(place, ListJournals(limit=1_000))
         some = await answer(place, ListJournals(after=100, limit=120))
         of_chat = await answer(place, ListJournals(chat_id=ChatId(2), after=100, limit=3))
@@ -160,7 +160,7 @@ async def test_what_its_event_stands_for_is_listed_in_its_place(store: Store, pl
         if n % 3 == 1:
             await begin(store, n, n)
             await store.commit(Consume((n,)))
-    async with behind(place, Desk(store, Clock(), begun=standing_for)):
+    async with behind(place, OperatorApi(store, Clock(), begun=standing_for)):
         every = await answer(place, ListJournals(limit=1_000))
         some = await answer(place, ListJournals(after=100, limit=130))
         (of_chat,) = await answer(place, ListJournals(chat_id=ChatId(42)))
@@ -197,7 +197,7 @@ async def test_what_chats_keep_is_read_in_pages(store: Store, place: Path) -> No
     await store.commit(*(PutData(ChatId(n), "visits", f"[1,{n}]") for n in range(-300, 300)))
     await store.commit(PutData(ChatId(7), "other", "[1,7]"))
     found: list[Told] = []
-    async with behind(place, Desk(store, Clock())):
+    async with behind(place, OperatorApi(store, Clock())):
         after: Any = None
         while True:
             *page, end = await answer(place, ReadKept("visits", after))
@@ -222,7 +222,7 @@ def standing_for(row: InboxRow, lease: Lease, epoch: int) -> Journal | None:
 
 
 async def test_an_error_comes_back_as_it_was(store: Store, place: Path, tmp_path: Path) -> None:
-    async with behind(place, Desk(store, Clock())):
+    async with behind(place, OperatorApi(store, Clock())):
         with pytest.raises(ConfigError, match="no conversation 5"):
             await answer(place, ShowJournal(ConversationId(5)))
         with pytest.raises(ConfigError, match="in memory can't be backed up"):
@@ -238,7 +238,7 @@ async def test_what_runs_is_ended_before_a_chat_is_forgotten(store: Store, place
         assert [row.id for row in await store.conversations(chat_id)] == [1]
         ended.append(chat_id)
 
-    async with behind(place, Desk(store, Clock(), end=end)):
+    async with behind(place, OperatorApi(store, Clock(), end=end)):
         (told,) = await answer(place, Forget(ChatId(7)))
 
     assert (ended, told["conversations"], told["records"]) == ([7], 1, 2)
@@ -260,7 +260,7 @@ async def test_a_chat_with_open_money_is_not_forgotten(store: Store, place: Path
             raise ConfigError("money is open")
         return {}
 
-    async with behind(place, Desk(store, Clock(), end=end, payments=payments)):
+    async with behind(place, OperatorApi(store, Clock(), end=end, payments=payments)):
         for refuses in (1, 3):
             with pytest.raises(ConfigError, match="money is open"):
                 await answer(place, Forget(ChatId(7)))
@@ -276,7 +276,7 @@ async def test_a_chat_with_open_money_is_not_forgotten(store: Store, place: Path
 
 
 async def test_the_socket_is_its_owners_and_goes_with_the_bot(store: Store, place: Path) -> None:
-    async with behind(place, Desk(store, Clock())):
+    async with behind(place, OperatorApi(store, Clock())):
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert not place.exists()
     told: list[Told] = []
@@ -287,7 +287,7 @@ async def test_a_dead_bots_socket_is_nobody_and_is_replaced(store: Store, place:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(place))
     assert not await ask(place, Status(), None)  # type: ignore[arg-type]
-    async with behind(place, Desk(store, Clock())):
+    async with behind(place, OperatorApi(store, Clock())):
         await answer(place, Status())
 
 
@@ -317,7 +317,7 @@ async def test_what_is_not_the_bots_stays_in_the_sockets_place(
         monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
     before = place.lstat()
 
-    async with behind(place, Desk(store, Clock())):
+    async with behind(place, OperatorApi(store, Clock())):
         assert not await ask(place, Status(), nothing)
 
     assert place.lstat() == before
@@ -327,7 +327,7 @@ async def test_what_is_not_the_bots_stays_in_the_sockets_place(
 
 async def test_a_socket_that_another_took_the_place_of_is_not_removed(store: Store, place: Path) -> None:
     """At its end a bot removes its own."""
-    async with behind(place, Desk(store, Clock())):
+    async with behind(place, OperatorApi(store, Clock())):
         place.rename(place.with_name("moved"))
         place.write_text("somebody else's")
 
@@ -343,7 +343,7 @@ async def test_another_users_process_is_sent_away(
 ) -> None:
     monkeypatch.setattr(serving.os, "geteuid", lambda: 4711)
     monkeypatch.setattr(serving, "_CREDENTIALS", _Somebody())
-    async with behind(place, Desk(store, Clock())):
+    async with behind(place, OperatorApi(store, Clock())):
         with pytest.raises((StoreError, trio.BrokenResourceError)):
             await answer(place, Status())
     assert "sent away" in caplog.text
@@ -365,7 +365,7 @@ async def test_the_kernel_says_who_is_there(store: Store, place: Path) -> None:
 async def test_a_folder_too_deep_for_the_kernel_is_no_obstacle(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / ("deep" * 25) / ("er" * 50)
     folder.mkdir(parents=True)
-    async with behind(folder / "bot.db.sock", Desk(store, Clock())):
+    async with behind(folder / "bot.db.sock", OperatorApi(store, Clock())):
         await answer(folder / "bot.db.sock", Status())
 
 
@@ -375,7 +375,7 @@ async def test_a_name_too_long_for_the_kernel_means_that_nobody_is_there(
     """Then the command opens the store itself; the bot does without a socket, and says so."""
     place = tmp_path / f"{'long' * 30}.sock"
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_desk, Desk(store, Clock()), place)
+        await nursery.start(serve_api, OperatorApi(store, Clock()), place)
     assert "can't be made: File name too long" in caplog.text
 
     with pytest.raises(AssertionError, match="nobody is there"):
@@ -415,7 +415,7 @@ async def test_a_bot_runs_without_a_socket_where_none_can_be_made(
     store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_desk, Desk(store, Clock()), tmp_path / "no folder" / "bot.db.sock")
+        await nursery.start(serve_api, OperatorApi(store, Clock()), tmp_path / "no folder" / "bot.db.sock")
     assert "can't be made" in caplog.text
 
 
@@ -448,7 +448,7 @@ def test_the_socket_is_beside_the_store() -> None:
 async def test_nonsense_is_answered_with_an_error_and_harms_nobody(
     store: Store, place: Path, line: bytes
 ) -> None:
-    async with behind(place, Desk(store, Clock())):
+    async with behind(place, OperatorApi(store, Clock())):
         async with await trio.open_unix_socket(place) as stream:
             try:
                 await stream.send_all(line)
@@ -463,10 +463,10 @@ async def test_nonsense_is_answered_with_an_error_and_harms_nobody(
 async def test_a_mistake_in_an_answer_does_not_end_the_bot(
     store: Store, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def pulse() -> Pulse:
+    def health() -> Health:
         raise ValueError("secret words")
 
-    async with behind(place, Desk(store, Clock(), pulse=pulse)):
+    async with behind(place, OperatorApi(store, Clock(), health=health)):
         for _ in range(2):
             with pytest.raises(StoreError, match="ended before"):
                 await answer(place, Status())
@@ -478,7 +478,7 @@ async def test_a_mistake_in_an_answer_does_not_end_the_bot(
 async def test_those_who_say_nothing_do_not_shut_others_out(
     store: Store, place: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with behind(place, Desk(store, Clock())):
+    async with behind(place, OperatorApi(store, Clock())):
         silent = [await trio.open_unix_socket(place) for _ in range(serving.AT_ONCE * 2)]
         began = trio.current_time()
         with trio.fail_after(60):

@@ -17,7 +17,7 @@ from ..errors import ConfigError, StoreLockedError
 from .loading import load_bot
 
 if TYPE_CHECKING:
-    from ..operator.desk import Desk, Tell
+    from ..operator.api import OperatorApi, Tell
     from ..operator.requests import Request, Told
     from ..seams import Store, WallClock
     from ..settings import Settings
@@ -98,13 +98,13 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
     place = socket_path(settings.store)
     if place is not None and await ask(place, request, tell):
         return True
-    async with _own_desk(settings) as desk:
-        await desk.answer(request, tell)
+    async with _own_api(settings) as api:
+        await api.answer(request, tell)
     return False
 
 
 @asynccontextmanager
-async def open_desk(settings: Settings) -> AsyncGenerator[Ask]:
+async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
     """Ask many questions: of the running bot, else of the store itself, which is opened once.
 
     Raises: as `consult`; also what it yields does.
@@ -123,19 +123,19 @@ async def open_desk(settings: Settings) -> AsyncGenerator[Ask]:
 
         yield ask_running
         return
-    async with _own_desk(settings) as desk:
-        yield desk.answer
+    async with _own_api(settings) as api:
+        yield api.answer
 
 
 @asynccontextmanager
-async def _own_desk(settings: Settings) -> AsyncGenerator[Desk]:
+async def _own_api(settings: Settings) -> AsyncGenerator[OperatorApi]:
     import trio
 
     from ..clock import SystemClock
     from ..conversations.doors.elsewhere import give_order
     from ..conversations.inbox.begun import begun_journal
     from ..conversations.inbox.taken import with_taken
-    from ..operator import Desk, socket_path
+    from ..operator import OperatorApi, socket_path
     from ..store import Stamp, open_store
 
     file, place = store_file(settings), socket_path(settings.store)
@@ -144,7 +144,7 @@ async def _own_desk(settings: Settings) -> AsyncGenerator[Desk]:
     stamp, clock = Stamp(settings.base_url, settings.checked_token.reveal()), SystemClock()
     try:
         async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
-            yield Desk(
+            yield OperatorApi(
                 store,
                 clock,
                 begun=begun_journal,

@@ -28,7 +28,7 @@ from ..conversations.data.slots import Key, declared_keys
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..journal.faults import leaves
-from .consulting import gather, open_desk
+from .consulting import gather, open_api
 from .terminal import drawn, harmless
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ async def check(
         sample: look at so many conversations only.
         processes: that run journals; by default as many as there are processors, if that is worth while.
     """
-    async with open_desk(settings) as ask:
+    async with open_api(settings) as ask:
         total = cast("int", (await gather(ask, _status()))[0]["conversations"])
         report = Report(total)
         due = total if sample is None else min(sample, total)

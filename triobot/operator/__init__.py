@@ -1,17 +1,17 @@
-"""The operator's desk: requests to a running bot, over a Unix socket beside its store.
+"""The operator API: requests to a running bot, over a Unix socket beside its store.
 
-`requests` has the requests, `desk` answers them out of a store, `serving` serves a desk on the socket, and
+`requests` has the requests, `api` answers them out of a store, `serving` serves it on the socket, and
 `calling` is the client. A command that finds no bot behind the socket opens the store itself, under its lock,
-and asks a desk of its own: the answers are the same, without what only a running bot knows. There is no way
+and asks an API of its own: the answers are the same, without what only a running bot knows. There is no way
 in from the network.
 """
 
 from __future__ import annotations
 
+from .api import Health as Health
+from .api import OperatorApi as OperatorApi
+from .api import RaisedAlarm as RaisedAlarm
 from .calling import ask as ask
-from .desk import Desk as Desk
-from .desk import Pulse as Pulse
-from .desk import Rung as Rung
 from .place import socket_path as socket_path
 from .requests import AboutBroadcasts as AboutBroadcasts
 from .requests import AboutPayments as AboutPayments
@@ -25,4 +25,4 @@ from .requests import Request as Request
 from .requests import SettleParked as SettleParked
 from .requests import ShowJournal as ShowJournal
 from .requests import Status as Status
-from .serving import serve_desk as serve_desk
+from .serving import serve_api as serve_api

@@ -1,4 +1,4 @@
-"""Serves a desk on a Unix socket.
+"""Serves the operator API on a Unix socket.
 
 The socket's mode lets in its owner only, and the kernel tells whose process has connected: only the bot's own
 user and root are answered. Eight connections are served at once; further ones wait. A connection that sends
@@ -22,7 +22,7 @@ from typing import Final
 import trio
 
 from ..errors import RemoteProtocolError, TriobotError
-from .desk import Desk
+from .api import OperatorApi
 from .place import short_name
 from .requests import END, LONGEST_REQUEST, Told, decode_request, encode_line, failure
 
@@ -35,8 +35,8 @@ _LOGGED_EVERY: Final = 60.0
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
-async def serve_desk(
-    desk: Desk, path: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+async def serve_api(
+    api: OperatorApi, path: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Serve until cancelled; where no socket can be made, warn and return: a bot runs without one, too.
 
@@ -57,7 +57,7 @@ async def serve_desk(
                 room = trio.Semaphore(AT_ONCE)
                 while True:
                     await room.acquire()
-                    nursery.start_soon(_serve, desk, await _accept(listener), room)
+                    nursery.start_soon(_serve, api, await _accept(listener), room)
         finally:
             if _identity(path) == own:
                 _unlink(path)
@@ -114,13 +114,13 @@ async def _accept(listener: trio.socket.SocketType) -> trio.socket.SocketType:
             return connection
 
 
-async def _serve(desk: Desk, connection: trio.socket.SocketType, room: trio.Semaphore) -> None:
+async def _serve(api: OperatorApi, connection: trio.socket.SocketType, room: trio.Semaphore) -> None:
     try:
         async with trio.SocketStream(connection) as stream:
             if not is_ours(connection):
                 log.warning("somebody else's process asked at the operator's socket, and was sent away")
                 return
-            await _converse(desk, stream)
+            await _converse(api, stream)
     except (trio.BrokenResourceError, trio.TooSlowError):
         pass
     except Exception as error:
@@ -141,7 +141,7 @@ def is_ours(connection: trio.socket.SocketType) -> bool:
     return uid in {os.geteuid(), 0}
 
 
-async def _converse(desk: Desk, stream: trio.SocketStream) -> None:
+async def _converse(api: OperatorApi, stream: trio.SocketStream) -> None:
     async def tell(fields: Told) -> None:
         with trio.fail_after(_TO_TAKE):
             await stream.send_all(encode_line(fields))
@@ -151,7 +151,7 @@ async def _converse(desk: Desk, stream: trio.SocketStream) -> None:
     if line is None:
         return
     try:
-        await desk.answer(decode_request(line), tell)
+        await api.answer(decode_request(line), tell)
         await tell(END)
     except TriobotError as error:
         if isinstance(error, RemoteProtocolError):

@@ -38,7 +38,7 @@ _ROWS: Final = 100
 
 @final
 @attrs.frozen
-class Rung:
+class RaisedAlarm:
     """An alarm that this run raised.
 
     Attributes:
@@ -53,7 +53,7 @@ class Rung:
 
 @final
 @attrs.frozen
-class Pulse:
+class Health:
     """The state that only the running bot knows.
 
     Attributes:
@@ -72,7 +72,7 @@ class Pulse:
     live: int
     counts: Mapping[str, int]
     outbox: Mapping[str, object]
-    alarms: Sequence[Rung]
+    alarms: Sequence[RaisedAlarm]
     payments: Mapping[str, int] = attrs.field(factory=dict[str, int])
     states: Mapping[str, str] = attrs.field(factory=dict[str, str])
     arrived: Mapping[str, int] = attrs.field(factory=dict[str, int])
@@ -80,11 +80,11 @@ class Pulse:
 
 
 @final
-class Desk:
+class OperatorApi:
     """Answers requests.
 
     Args:
-        pulse: returns the running bot's state; None where no bot runs.
+        health: returns the running bot's state; None where no bot runs.
         chats: yields the state of so many chats at most; None where no bot runs.
         begun: returns the journal that is still only in an event's row; None: there are none.
         taken: adds a record that is still only in an event's row; None: there are none.
@@ -100,7 +100,7 @@ class Desk:
         store: Store,
         clock: WallClock,
         *,
-        pulse: Callable[[], Pulse] | None = None,
+        health: Callable[[], Health] | None = None,
         chats: Callable[[int], Iterable[Told]] | None = None,
         begun: Begun | None = None,
         taken: WithTaken | None = None,
@@ -111,7 +111,7 @@ class Desk:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._pulse = pulse
+        self._health = health
         self._chats = chats
         self._filing = Filing(store, begun, taken)
         self._end = end
@@ -174,9 +174,9 @@ class Desk:
         oldest = await self._store.backlog(after=0, limit=1)
         now = self._clock.now()
         told: dict[str, object] = {
-            "running": self._pulse is not None,
+            "running": self._health is not None,
             "at": now,
-            "opened_at": opening.at if self._pulse is not None else opening.previous_at,
+            "opened_at": opening.at if self._health is not None else opening.previous_at,
             "unclean": opening.unclean,
             "epoch": opening.epoch,
             "conversations": statistics.conversations,
@@ -192,26 +192,26 @@ class Desk:
         }
         if self._payments is not None:
             told["money"] = await self._payments({"ask": "payments.ages"})
-        if self._pulse is not None:
-            pulse = self._pulse()
+        if self._health is not None:
+            health = self._health()
             told |= {
-                "working": pulse.working,
-                "states": dict(pulse.states),
-                "arrived": dict(pulse.arrived),
-                "send_age": pulse.send_age,
-                "live": pulse.live,
-                "counts": dict(pulse.counts),
-                "outbox": dict(pulse.outbox),
-                "payment_facts": dict(pulse.payments),
+                "working": health.working,
+                "states": dict(health.states),
+                "arrived": dict(health.arrived),
+                "send_age": health.send_age,
+                "live": health.live,
+                "counts": dict(health.counts),
+                "outbox": dict(health.outbox),
+                "payment_facts": dict(health.payments),
                 "alarms": [
                     {
-                        "kind": rung.alarm.kind,
-                        "key": rung.alarm.key,
-                        "text": rung.alarm.text,
-                        "times": rung.times,
-                        "at": now - int(rung.seconds_ago * 1000),
+                        "kind": raised.alarm.kind,
+                        "key": raised.alarm.key,
+                        "text": raised.alarm.text,
+                        "times": raised.times,
+                        "at": now - int(raised.seconds_ago * 1000),
                     }
-                    for rung in pulse.alarms
+                    for raised in health.alarms
                 ],
             }
         return told
