@@ -13,7 +13,7 @@ from typing import Final, final
 import httpx
 import trio
 
-from .links import Link
+from .links import ByteLink
 from .malformed import MalformedError
 from .pool import Origin
 from .response import ResponseReader
@@ -48,7 +48,7 @@ class ClientConnection:
         broken: a write failed; only an answer that came before it counts any more.
     """
 
-    def __init__(self, origin: Origin, link: Link) -> None:
+    def __init__(self, origin: Origin, link: ByteLink) -> None:
         self.origin: Final = origin
         self.reader: Final = ResponseReader()
         self.broken = False

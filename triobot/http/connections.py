@@ -12,7 +12,7 @@ import outcome
 import trio
 
 from .client_connection import ClientConnection, within
-from .links import Link, PlainLink, TlsLink, detached
+from .links import ByteLink, PlainLink, TlsLink, detached
 from .pool import Origin, Pool, Waiter
 
 Report: TypeAlias = Callable[[str], Awaitable[None]]
@@ -29,7 +29,7 @@ def default_context() -> ssl.SSLContext:
     return context
 
 
-async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], report: Report | None) -> Link:
+async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], report: Report | None) -> ByteLink:
     """Connect to an origin.
 
     Args:

@@ -16,7 +16,7 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @final
 @attrs.frozen
-class Sender:
+class ForwardedSender:
     """Where a request comes from.
 
     Attributes:
@@ -53,16 +53,16 @@ class Proxies:
                     f"{name!r} is no address or network of a proxy, such as 10.0.0.0/8"
                 ) from None
 
-    def sender(self, request: Incoming, peer: tuple[str, int] | None, *, secured: bool) -> Sender:
+    def sender(self, request: Incoming, peer: tuple[str, int] | None, *, secured: bool) -> ForwardedSender:
         """Return where a request comes from. Headers count only if the peer is a trusted proxy."""
-        direct = Sender(peer, "https" if secured else "http")
+        direct = ForwardedSender(peer, "https" if secured else "http")
         if not self.trusts(None if peer is None else peer[0]):
             return direct
         scheme = direct.scheme
         for name, value in request.headers:
             if name == b"x-forwarded-proto" and value.strip().lower() in (b"http", b"https"):
                 scheme = value.strip().lower().decode("ascii")
-        return Sender(self._first_stranger(_hops(request)) or peer, scheme)
+        return ForwardedSender(self._first_stranger(_hops(request)) or peer, scheme)
 
     def _first_stranger(self, hops: Sequence[str]) -> tuple[str, int] | None:
         """Return the nearest hop that isn't trusted, or the farthest if all are; None if none can be read."""

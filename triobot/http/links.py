@@ -25,7 +25,7 @@ _GONE: Final[int] = getattr(select, "POLLRDHUP", 0)
 _CLOSED: Final = "this connection was closed here"
 
 
-class Link(Protocol):
+class ByteLink(Protocol):
     """A connection's bytes, for one reader and one writer.
 
     Attributes:
@@ -83,7 +83,7 @@ class PlainLink:
         self.stalled_since = math.inf
 
     async def receive(self) -> bytes:
-        """See `Link`."""
+        """See `ByteLink`."""
         while True:
             if self._fd == -1:
                 raise trio.ClosedResourceError(_CLOSED)
@@ -96,7 +96,7 @@ class PlainLink:
                 raise _broken(error) from error
 
     async def send(self, data: bytes) -> None:
-        """See `Link`."""
+        """See `ByteLink`."""
         try:
             sent = self._sock.send(data)
         except (BlockingIOError, InterruptedError):
@@ -124,7 +124,7 @@ class PlainLink:
             rest = rest[sent:]
 
     async def send_eof(self) -> None:
-        """See `Link`."""
+        """See `ByteLink`."""
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             self._sock.shutdown(socket.SHUT_WR)
@@ -132,15 +132,15 @@ class PlainLink:
             raise _broken(error) from error
 
     def is_quiet(self) -> bool:
-        """See `Link`."""
+        """See `ByteLink`."""
         return _is_quiet(self._sock)
 
     def has_left(self) -> bool:
-        """See `Link`."""
+        """See `ByteLink`."""
         return _has_left(self._sock)
 
     def close(self) -> None:
-        """See `Link`."""
+        """See `ByteLink`."""
         if self._fd != -1:
             trio.lowlevel.notify_closing(self._fd)
             self._fd = -1
@@ -158,11 +158,11 @@ class TlsLink:
         self.stalled_since = math.inf
 
     async def receive(self) -> bytes:
-        """See `Link`."""
+        """See `ByteLink`."""
         return bytes(await self._stream.receive_some(_READ_BYTES))
 
     async def send(self, data: bytes) -> None:
-        """See `Link`."""
+        """See `ByteLink`."""
         # TLS may send what it has taken with a later write, so that this can't be known any more.
         self.wrote = True
         for start in range(0, len(data), _READ_BYTES):
@@ -177,15 +177,15 @@ class TlsLink:
         await trio.lowlevel.checkpoint_if_cancelled()
 
     def is_quiet(self) -> bool:
-        """See `Link`. A TLS record without data counts as data."""
+        """See `ByteLink`. A TLS record without data counts as data."""
         return _is_quiet(self._socket)
 
     def has_left(self) -> bool:
-        """See `Link`."""
+        """See `ByteLink`."""
         return _has_left(self._socket)
 
     def close(self) -> None:
-        """See `Link`."""
+        """See `ByteLink`."""
         self._socket.close()
 
 

@@ -26,7 +26,7 @@ import trio
 from .certificates import Tls
 from .forwarded import Proxies
 from .limits import ServingLimits
-from .links import Link, PlainLink, TlsLink, detached
+from .links import ByteLink, PlainLink, TlsLink, detached
 from .server_connection import Noted, ServerConnection
 from .talk import Handler
 
@@ -219,7 +219,7 @@ class _Server:
         self._tasks += 1
         connections.start_soon(self._run, connection)
 
-    def _link(self, made: socket.socket) -> Link:
+    def _link(self, made: socket.socket) -> ByteLink:
         if self._limits.send_bytes is not None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._limits.send_bytes)
         if made.family in (socket.AF_INET, socket.AF_INET6):

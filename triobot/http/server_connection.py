@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, final
 import trio
 
 from .limits import ServingLimits
-from .links import Link
+from .links import ByteLink
 from .malformed import MalformedError
 from .request import Incoming, RequestReader
 from .talk import Handler, SenderLeftError, Talk
@@ -38,7 +38,7 @@ class ServerConnection:
 
     def __init__(
         self,
-        link: Link,
+        link: ByteLink,
         handler: Handler,
         limits: ServingLimits,
         *,

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, final
 
 import trio
 
-from .links import Link
+from .links import ByteLink
 from .malformed import MalformedError
 from .outgoing import LAST_CHUNK, UnsendableError, encode_chunk
 from .request import Incoming, RequestReader
@@ -128,7 +128,7 @@ class Talk:
     def __init__(
         self,
         request: Incoming,
-        link: Link,
+        link: ByteLink,
         reader: RequestReader,
         *,
         peer: tuple[str, int] | None,
