@@ -42,7 +42,7 @@ V = TypeVar("V")
 Period: TypeAlias = Literal["all", "month", "week", "day"]
 # Seconds in either; older clients use the second name.
 _EXPIRY: Final = ("expire_time", "expire_date")
-_Reader: TypeAlias = "Callable[[_Form, str], Operation[object]]"
+_Reader: TypeAlias = "Callable[[_RequestFields, str], Operation[object]]"
 
 
 def decode_operation(
@@ -64,10 +64,10 @@ def decode_operation(
     if read is None:
         raise RemoteProtocolError("path", "must be an operation with a form body")
     with their_fault():
-        return read(_Form(fields), edited_type)
+        return read(_RequestFields(fields), edited_type)
 
 
-class _Form:
+class _RequestFields:
     """The fields of one request."""
 
     def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
@@ -107,7 +107,7 @@ class _Form:
         return None if value is None else decode(value)
 
 
-def _send_message(form: _Form, edited_type: str) -> Operation[object]:
+def _send_message(form: _RequestFields, edited_type: str) -> Operation[object]:
     return SendMessage(
         form.text("chat_id"),
         # Live tests of one client send the types capitalised.
@@ -118,7 +118,7 @@ def _send_message(form: _Form, edited_type: str) -> Operation[object]:
     )
 
 
-def _edit_message(form: _Form, edited_type: str) -> Operation[object]:
+def _edit_message(form: _RequestFields, edited_type: str) -> Operation[object]:
     return EditMessage(
         form.text("chat_id"),
         form.text("message_id"),
@@ -127,23 +127,23 @@ def _edit_message(form: _Form, edited_type: str) -> Operation[object]:
     )
 
 
-def _delete_message(form: _Form, edited_type: str) -> Operation[object]:
+def _delete_message(form: _RequestFields, edited_type: str) -> Operation[object]:
     return DeleteMessage(form.text("chat_id"), form.text("message_id"))
 
 
-def _send_action(form: _Form, edited_type: str) -> Operation[object]:
+def _send_action(form: _RequestFields, edited_type: str) -> Operation[object]:
     if form.text("type").lower() != "typing":
         raise RemoteProtocolError("type", "must be typing")
     return SendAction(form.text("chat_id"))
 
 
-def _answer_callback(form: _Form, edited_type: str) -> Operation[object]:
+def _answer_callback(form: _RequestFields, edited_type: str) -> Operation[object]:
     return AnswerCallback(
         form.text("chat_id"), form.text("callback_id"), form.text("text"), form.boolean("show_alert")
     )
 
 
-def _create_invoice(form: _Form, edited_type: str) -> Operation[object]:
+def _create_invoice(form: _RequestFields, edited_type: str) -> Operation[object]:
     return CreateInvoice(
         form.text("chat_id"),
         form.integer("amount"),
@@ -153,7 +153,7 @@ def _create_invoice(form: _Form, edited_type: str) -> Operation[object]:
     )
 
 
-def _description(form: _Form) -> str:
+def _description(form: _RequestFields) -> str:
     """Return an invoice's description, which is the caption if it has a picture instead."""
     if form.optional("description") is None and form.optional("type") == "image":
         content = form.decoded("image", partial(decode_content, "image"))
@@ -163,7 +163,7 @@ def _description(form: _Form) -> str:
 
 
 def _about_invoice(make: type[VerifyInvoice | InquireInvoice]) -> _Reader:
-    def read(form: _Form, edited_type: str) -> Operation[object]:
+    def read(form: _RequestFields, edited_type: str) -> Operation[object]:
         chat_id = as_chat_id(form.text("chat_id"))
         with their_fault("ref_id"):
             return make(chat_id, form.text("ref_id"))
@@ -172,36 +172,36 @@ def _about_invoice(make: type[VerifyInvoice | InquireInvoice]) -> _Reader:
 
 
 def _about_payment(make: type[VerifyPayment | InquirePayment]) -> _Reader:
-    def read(form: _Form, edited_type: str) -> Operation[object]:
+    def read(form: _RequestFields, edited_type: str) -> Operation[object]:
         return make(form.text("chat_id"), form.text("ref_id"))
 
     return read
 
 
-def _request_wallet_charge(form: _Form, edited_type: str) -> Operation[object]:
+def _request_wallet_charge(form: _RequestFields, edited_type: str) -> Operation[object]:
     return RequestWalletCharge(form.text("chat_id"), form.text("desc"))
 
 
-def _get_game_data(form: _Form, edited_type: str) -> Operation[object]:
+def _get_game_data(form: _RequestFields, edited_type: str) -> Operation[object]:
     return GetGameData(form.text("chat_id"), form.text("type"))
 
 
-def _put_game_data(form: _Form, edited_type: str) -> Operation[object]:
+def _put_game_data(form: _RequestFields, edited_type: str) -> Operation[object]:
     # The one boolean that the PHP client leaves to PHP, which writes it as a digit.
     digit = {"1": True, "0": False}.get(form.optional("force") or "")
     force = form.boolean("force") if digit is None else digit
     return PutGameData(form.text("chat_id"), form.text("type"), form.text("data"), force)
 
 
-def _get_game_config(form: _Form, edited_type: str) -> Operation[object]:
+def _get_game_config(form: _RequestFields, edited_type: str) -> Operation[object]:
     return GetGameConfig(form.text("chat_id"), form.text("key"))
 
 
-def _send_game_event(form: _Form, edited_type: str) -> Operation[object]:
+def _send_game_event(form: _RequestFields, edited_type: str) -> Operation[object]:
     return SendGameEvent(form.text("chat_id"), form.text("event"), form.text("value"))
 
 
-def _get_leader_board(form: _Form, edited_type: str) -> Operation[object]:
+def _get_leader_board(form: _RequestFields, edited_type: str) -> Operation[object]:
     # Its field has either name in public clients (gap 14).
     period = form.optional("type") if form.optional("time") is None else form.optional("time")
     return GetLeaderBoard(form.text("chat_id"), cast("Period", period or form.text("time")))
