@@ -15,7 +15,7 @@ import attrs
 from .conversations.doors.address import Address as Address
 from .conversations.running.branches import refuse_conversations
 from .conversations.running.lines import calling_line
-from .runtime import Work
+from .runtime import Runtime
 from .seams import OnUnknown, Urgency
 from .wire.ids import ChatId
 from .wire.operations import Operation
@@ -30,7 +30,7 @@ INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
 class OutsideDoor:
     """The door of `Bot.chat`."""
 
-    _work: Work = attrs.field(repr=False)
+    _work: Runtime = attrs.field(repr=False)
 
     async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
         """Send something."""

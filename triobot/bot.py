@@ -44,7 +44,7 @@ from .http import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
 from .http.listener import allow_descriptors
 from .outbox import OutboxRules
 from .resources import Provided, Resource, declare_resource, find, open_resources
-from .runtime import Intake, Statistics, Surroundings, Work, open_intake, open_work, own_hosts
+from .runtime import Intake, Runtime, Statistics, Surroundings, open_intake, open_work, own_hosts
 from .seams import OnAlarm, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
@@ -132,7 +132,7 @@ class Bot(Router):
         self._clock = clock or SystemClock()
         self._hook: OnAlarm | None = None
         self._resources: list[Resource[object]] = []
-        self._work: Work | None = None
+        self._work: Runtime | None = None
         self._around: Surroundings | None = None
         self._stop = trio.Event()
         self._mounted = WeakSet[QuartTrio]()
@@ -439,7 +439,7 @@ class Bot(Router):
         refuse_conversations("bot.statistics()", "chat.step() with a function that reads it")
         return self._running().statistics()
 
-    def _running(self) -> Work:
+    def _running(self) -> Runtime:
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work

@@ -16,7 +16,7 @@ from .conversations.running.branches import refuse_conversations
 from .errors import LocalProtocolError
 from .jobs import BroadcastStatus, check_key
 from .outbox import Announcement
-from .runtime import Work
+from .runtime import Runtime
 from .wire.content import Content
 from .wire.ids import ChatId, as_chat_id
 
@@ -47,7 +47,7 @@ class Broadcast:
         ...     await bot.broadcast("version-2").start("Version 2 is here.", SUBSCRIBED)
     """
 
-    _work: Work = attrs.field(repr=False)
+    _work: Runtime = attrs.field(repr=False)
     key: str = attrs.field(validator=_is_key)
 
     async def start(

@@ -39,11 +39,11 @@ from .money import Captured, MovePayment
 from .operator import Health, OperatorApi, RaisedAlarm, serve_api, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.desk import StoredBroadcasts, answer
+from .payments.admin import PaymentsAdmin
 from .payments.books import Books
 from .payments.cashier import Cashier
-from .payments.clerk import Clerk
 from .payments.entry import Entry
-from .payments.facts import Answer
+from .payments.facts import PaymentAnswer
 from .resources import Opened, Provided
 from .seams import (
     Alarm,
@@ -129,7 +129,7 @@ class Intake:
         self.store = store
         self.secrets = secrets
         self.clock = clock
-        self.work: Work | None = None
+        self.work: Runtime | None = None
         self.bell = bell
         self.inbox = Inbox(
             store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring, claim=self._claim_for
@@ -194,13 +194,13 @@ class Intake:
         work, clock = self.work, self.clock
         if work is None:
             books = Books(self.store.payments, self.store.commit, clock.now, lambda moved: None)
-            return await Clerk(self.store, books, clock.now).answer(question)
+            return await PaymentsAdmin(self.store, books, clock.now).answer(question)
         cashier = work.cashier
 
-        async def inquire(entry: Entry) -> Answer:
+        async def inquire(entry: Entry) -> PaymentAnswer:
             return await cashier.ask(entry, "inquire")
 
-        return await Clerk(self.store, cashier.books, clock.now, inquire=inquire).answer(question)
+        return await PaymentsAdmin(self.store, cashier.books, clock.now, inquire=inquire).answer(question)
 
     async def about_broadcasts(self, question: Mapping[str, object]) -> Mapping[str, object]:
         """Answer an operator's question about broadcasts."""
@@ -222,7 +222,7 @@ class Intake:
 
 @final
 @attrs.frozen
-class Work:
+class Runtime:
     """What handles the accepted events."""
 
     platform: PlatformClient
@@ -387,7 +387,7 @@ async def open_work(
     resources: Opened,
     replays: ReplayCheck | None = None,
     backlog_seconds: float | None = None,
-) -> AsyncGenerator[Work]:
+) -> AsyncGenerator[Runtime]:
     """Handle accepted events while the block runs; then come to rest, within the grace period.
 
     Args:
@@ -440,7 +440,7 @@ async def open_work(
             max_amount=settings.max_amount,
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
-        work = Work(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources)
+        work = Runtime(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources)
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
@@ -472,7 +472,7 @@ async def open_work(
                 outbox.cut()
 
 
-async def _watch_backlog(intake: Intake, work: Work, most: float) -> None:
+async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
     """Tell when something has waited longer than this for the runtime or the platform."""
     told = {"sends": False, "events": False}
     while True:

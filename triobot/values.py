@@ -269,7 +269,7 @@ def encode_value(value: object) -> str:
     """
     try:
         return f"[{_VERSION},{_text(value, 0)}]"
-    except _RefusedError as refused:
+    except _UnfitValueError as refused:
         raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
 
 
@@ -278,7 +278,7 @@ def with_member(text: str, member: str) -> str:
     return f"{text[:-3]},{member[len(f'[{_VERSION},') : -1]}]}}]"
 
 
-class _RefusedError(Exception):
+class _UnfitValueError(Exception):
     """A value can't be recorded; where it is becomes known on the way out."""
 
     def __init__(self, value: object, rule: str) -> None:
@@ -291,7 +291,7 @@ class _RefusedError(Exception):
 # The text is put together at once, and not from a tree of nodes: each event and each answer passes here.
 def _text(value: object, depth: int) -> str:
     if depth > _DEPTH:
-        raise _RefusedError(value, f"values nest at most {_DEPTH} deep")
+        raise _UnfitValueError(value, f"values nest at most {_DEPTH} deep")
     if value is None:
         return "null"
     kind = type(value)
@@ -306,10 +306,10 @@ def _text(value: object, depth: int) -> str:
         return _member_text(value)
     if attrs.has(kind):
         if kind.__setattr__.__name__ != "_frozen_setattrs" or isinstance(value, BaseException):
-            raise _RefusedError(value, "an attrs class must be frozen")
+            raise _UnfitValueError(value, "an attrs class must be frozen")
         _fields[kind] = _names_of_fields(kind)
         return _attrs_text(value, kind, depth)
-    raise _RefusedError(value, "make it a frozen attrs class, or record what it is made of")
+    raise _UnfitValueError(value, "make it a frozen attrs class, or record what it is made of")
 
 
 def _container_text(value: object, kind: type, depth: int) -> str:
@@ -331,7 +331,7 @@ def _texts(values: Iterable[object], depth: int) -> list[str]:
     try:
         for value in values:
             done.append(_text(value, depth + 1))
-    except _RefusedError as refused:
+    except _UnfitValueError as refused:
         refused.path.append(f"[{len(done)}]")
         raise
     return done
@@ -343,7 +343,7 @@ def _attrs_text(value: object, kind: type, depth: int) -> str:
     try:
         for field in fields:
             done.append(f"{_quoted(field)}:{_text(getattr(value, field), depth + 1)}")
-    except _RefusedError as refused:
+    except _UnfitValueError as refused:
         refused.path.append(f".{fields[len(done)]}")
         raise
     return f'{{"class":[{_quoted(_name_of(kind))},{{{",".join(done)}}}]}}'
@@ -377,13 +377,13 @@ def _int_text(value: int) -> str:
 
 def _float_text(value: float) -> str:
     if not math.isfinite(value):
-        raise _RefusedError(value, "a float must be finite")
+        raise _UnfitValueError(value, "a float must be finite")
     return float.__repr__(value)
 
 
 def _decimal_text(value: Decimal) -> str:
     if not value.is_finite():
-        raise _RefusedError(value, "a Decimal must be finite")
+        raise _UnfitValueError(value, "a Decimal must be finite")
     return f'{{"decimal":"{value}"}}'
 
 
@@ -393,13 +393,15 @@ def _datetime_text(value: dt.datetime) -> str:
         plain = value.replace(tzinfo=None).isoformat()
         return f'{{"datetime":["{plain}",{value.fold},{_quoted(zone.key)}]}}'
     if not isinstance(zone, dt.timezone):
-        raise _RefusedError(value, "a datetime must be aware, by datetime.timezone or a ZoneInfo with a key")
+        raise _UnfitValueError(
+            value, "a datetime must be aware, by datetime.timezone or a ZoneInfo with a key"
+        )
     return f'{{"datetime":["{value.isoformat()}",{value.fold},null]}}'
 
 
 def _time_text(value: dt.time) -> str:
     if value.tzinfo is not None:
-        raise _RefusedError(value, "a time must be without a zone")
+        raise _UnfitValueError(value, "a time must be without a zone")
     return f'{{"time":["{value.isoformat()}",{value.fold}]}}'
 
 

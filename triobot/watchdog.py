@@ -41,7 +41,7 @@ async def watched_loop(
         environ: ``NOTIFY_SOCKET`` and ``WATCHDOG_USEC`` are systemd's (``Type=notify``, ``WatchdogSec=``).
     """
     supervisor = Supervisor(environ)
-    watch = _Watch(still_after)
+    watch = _LoopWatch(still_after)
     thread = threading.Thread(target=watch.look, name="triobot watchdog", daemon=True)
     thread.start()
     try:
@@ -56,7 +56,7 @@ async def watched_loop(
         watch.over.set()
 
 
-async def _keep_beating(watch: _Watch, supervisor: Supervisor, every: float) -> None:
+async def _keep_beating(watch: _LoopWatch, supervisor: Supervisor, every: float) -> None:
     while True:
         watch.beat()
         supervisor.tell_alive()
@@ -64,7 +64,7 @@ async def _keep_beating(watch: _Watch, supervisor: Supervisor, every: float) -> 
 
 
 @final
-class _Watch:
+class _LoopWatch:
     def __init__(self, still_after: float) -> None:
         self.over = threading.Event()
         self._still_after = still_after

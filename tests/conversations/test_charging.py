@@ -29,7 +29,7 @@ from triobot.errors import (
 )
 from triobot.money import Charge, MovePayment
 from triobot.payments import cashier
-from triobot.payments.facts import Answer, Plain, new_ref_id
+from triobot.payments.facts import PaymentAnswer, Plain, new_ref_id
 from triobot.seams import OnUnknown, Urgency, Write
 from triobot.wire.ids import ChatId, RefId, as_ref_id
 from triobot.wire.markup import LinkButton, PayButton
@@ -676,7 +676,7 @@ async def test_what_an_operator_has_to_deal_with_is_not_granted(evicted: bool) -
             assert life is not None
             town.dispatcher.evict(life)
             await town.rest()
-        captured = Answer("verify", "verified", PRICE)
+        captured = PaymentAnswer("verify", "verified", PRICE)
         await town.cashier.books.move(RefId(town.pay_button().ref_id), Plain("restored"), captured)
         await town.rest()
         assert isinstance(shop.outcomes[0], PaymentHandedOverError)

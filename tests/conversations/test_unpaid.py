@@ -15,7 +15,7 @@ from triobot.conversations.charges.charging import BUTTON_LIFE
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentDeclinedError, PaymentExpiredError
-from triobot.payments.facts import Answer, Plain
+from triobot.payments.facts import PaymentAnswer, Plain
 from triobot.wire.ids import RefId
 
 PRICE = 250_000
@@ -44,7 +44,7 @@ async def expired(town: Town) -> None:
 
 
 async def taken_over(town: Town) -> None:
-    captured = Answer("verify", "verified", PRICE)
+    captured = PaymentAnswer("verify", "verified", PRICE)
     await town.cashier.books.move(RefId(town.pay_button().ref_id), Plain("restored"), captured)
     await town.rest()
 

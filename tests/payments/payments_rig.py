@@ -6,7 +6,7 @@ import attrs
 from hypothesis import strategies as st
 
 from triobot.payments.entry import Entry
-from triobot.payments.facts import Adopted, Answer, Fact, Hint, Plain, SendOk
+from triobot.payments.facts import Adopted, Fact, Hint, PaymentAnswer, Plain, SendOk
 from triobot.payments.ledger import Moved, move
 from triobot.wire.ids import ChatId, InvoiceId, MessageId, RefId
 
@@ -62,12 +62,12 @@ def fact(given: Fact | str) -> Fact:
         return SendOk(invoice_id=InvoiceId("i-1"))
     asked, _, word = given.partition("_")
     answers: dict[str, Fact] = {
-        "ok": Answer(asked, "verified", PRICE),  # type: ignore[arg-type]
-        "wrong": Answer(asked, "verified", PRICE + 1),  # type: ignore[arg-type]
-        "error": Answer(asked, "error"),  # type: ignore[arg-type]
-        "unknown": Answer(asked, "unknown"),  # type: ignore[arg-type]
-        "400": Answer(asked, "400"),  # type: ignore[arg-type]
-        "403": Answer(asked, "403"),  # type: ignore[arg-type]
+        "ok": PaymentAnswer(asked, "verified", PRICE),  # type: ignore[arg-type]
+        "wrong": PaymentAnswer(asked, "verified", PRICE + 1),  # type: ignore[arg-type]
+        "error": PaymentAnswer(asked, "error"),  # type: ignore[arg-type]
+        "unknown": PaymentAnswer(asked, "unknown"),  # type: ignore[arg-type]
+        "400": PaymentAnswer(asked, "400"),  # type: ignore[arg-type]
+        "403": PaymentAnswer(asked, "403"),  # type: ignore[arg-type]
     }
     if asked in ("verify", "inquire") and word in answers:
         return answers[word]

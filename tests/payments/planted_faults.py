@@ -10,8 +10,8 @@ from unittest import mock
 import attrs
 
 from triobot.payments import examiner, facts, ledger
-from triobot.payments.facts import Answer, Plain
-from triobot.payments.table import INDEX, Due, Row
+from triobot.payments.facts import PaymentAnswer, Plain
+from triobot.payments.table import INDEX, Due, Transition
 
 Fault = Literal[
     "no_inquiry",
@@ -58,7 +58,7 @@ def planted(fault: Fault | None) -> Generator[None]:
 def _row(state: Any, fact: Any, **changes: Any) -> Generator[None]:
     row = INDEX[state, fact]
     changed = attrs.evolve(row, **changes)
-    assert isinstance(changed, Row)
+    assert isinstance(changed, Transition)
     with mock.patch.dict(INDEX, {(state, fact): changed}):
         yield
 
@@ -72,7 +72,7 @@ async def _without_inquiry(entry: Any, books: Any, hands: Any) -> None:
     if verified.word == "verified":
         await books.move(entry.id, verified)
     else:
-        await books.move(entry.id, Answer("verify", "error"), Answer("inquire", "error"))
+        await books.move(entry.id, PaymentAnswer("verify", "error"), PaymentAnswer("inquire", "error"))
 
 
 async def _without_intent(entry: Any, books: Any, hands: Any) -> None:
@@ -90,7 +90,7 @@ def _somebody(entry: Any, row: Any) -> str:
     return entry.taker if row.taker is None else "handler"
 
 
-def _right(answer: Answer) -> str:
+def _right(answer: PaymentAnswer) -> str:
     return {"verified": "verify_ok", "unknown": "verify_unknown", "error": "verify_error"}.get(
         answer.word, f"verify_{answer.word}"
     )

@@ -1,6 +1,6 @@
 """A bot that sells: a store that outlives it, conversations and asides that grant, crashes at any write.
 
-What decides is the real thing: books, examiner, desk and table. What waits is simulated.
+What decides is the real thing: books, examiner, handler and table. What waits is simulated.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from triobot.emulator.people import User
 from triobot.money import RaiseAlarm
 from triobot.payments import examiner
 from triobot.payments.books import Books, Planned
-from triobot.payments.callbacks import Desk
+from triobot.payments.callbacks import CallbackHandler
 from triobot.payments.entry import Entry
-from triobot.payments.facts import Answer, Fact, Plain, SendOk
+from triobot.payments.facts import Fact, PaymentAnswer, Plain, SendOk
 from triobot.payments.later import moving
 from triobot.payments.ledger import Moved, Notice
 from triobot.payments.records import entry_of
@@ -80,7 +80,9 @@ class Shop:
         self.busy: set[RefId] = set()
         self.waiters: dict[RefId, tuple[list[Notice], Signal]] = {}
         self.books = Books(self.store.rows, self.store.commit, self.simulator.now, self._listen)
-        self.desk = Desk(self.books, self.store.rows, self.store.commit, self._look_up, self.simulator.now)
+        self.handler = CallbackHandler(
+            self.books, self.store.rows, self.store.commit, self._look_up, self.simulator.now
+        )
         self._spawn(self._start(restored))
 
     def crash(self) -> None:
@@ -177,12 +179,12 @@ class Shop:
         self.poke_inbox = Signal()
         while True:
             for seq, event in list(self.store.inbox.items()):
-                await self.desk.take(event, also=(Consume((seq,)),))
+                await self.handler.take(event, also=(Consume((seq,)),))
             await Pause(30 * SECOND if self.store.inbox else float("inf"), self.poke_inbox)
 
     # --- hands
 
-    async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> Answer:
+    async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> PaymentAnswer:
         if to == "verify" and self.intends:
             row = self.store.money.get(entry.id)
             assert row is not None
@@ -196,16 +198,16 @@ class Shop:
             operation = kind(entry.chat_id, entry.id)
         return await self._ask(operation, to)
 
-    async def _ask(self, operation: Any, to: Literal["verify", "inquire"]) -> Answer:
+    async def _ask(self, operation: Any, to: Literal["verify", "inquire"]) -> PaymentAnswer:
         try:
             state = await self.platform.perform(operation)
         except (LostError, NeverLeftError):
-            return Answer(to, "unknown")
+            return PaymentAnswer(to, "unknown")
         except StatusError as error:
-            return Answer(to, {400: "400", 403: "403"}.get(error.status, "unknown"))  # type: ignore[arg-type]
-        return Answer(to, "verified" if state.verified else "error", state.amount)
+            return PaymentAnswer(to, {400: "400", 403: "403"}.get(error.status, "unknown"))  # type: ignore[arg-type]
+        return PaymentAnswer(to, "verified" if state.verified else "error", state.amount)
 
-    async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> Answer:
+    async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> PaymentAnswer:
         return await self._ask(InquireInvoice(chat_id, invoice_id), "inquire")
 
     async def remove(self, entry: Entry) -> bool:

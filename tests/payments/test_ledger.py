@@ -15,7 +15,7 @@ from triobot.alarm_kinds import ABOUT, AlarmKind
 from triobot.payments import schedule
 from triobot.payments.drawing import alarms, page
 from triobot.payments.entry import CAPTURED, ENDED, STATES, Entry
-from triobot.payments.facts import FACTS, Adopted, Answer, Hint, SendOk
+from triobot.payments.facts import FACTS, Adopted, Hint, PaymentAnswer, SendOk
 from triobot.payments.ledger import Impossible, Moved, Notice, move
 from triobot.payments.table import OUTCOMES, TABLE, WHEN
 from triobot.wire.ids import ChatId, InvoiceId, MessageId
@@ -67,7 +67,7 @@ def test_no_order_of_events_breaks_a_law(entry: Entry, steps: list[tuple[object,
             assert entry.captured == entry.amount
             assert outcome.fact == "verify_ok" or before.seen_at is not None
         if before.state == "verifying" and entry.state == "check":
-            assert isinstance(what, Answer)
+            assert isinstance(what, PaymentAnswer)
             assert what.to == "inquire"
         if entry.state == "lapsed" and before.state != "lapsed":
             assert before.ended_at is not None

@@ -164,11 +164,11 @@ async def _about_broadcasts(store: Store, question: Told) -> Told:
 
 
 async def _about_payments(store: Store, clock: WallClock, question: Told) -> Told:
+    from ..payments.admin import PaymentsAdmin
     from ..payments.books import Books
-    from ..payments.clerk import Clerk
 
     books = Books(store.payments, store.commit, clock.now, lambda moved: None)
-    return await Clerk(store, books, clock.now).answer(question)
+    return await PaymentsAdmin(store, books, clock.now).answer(question)
 
 
 def instant(at: object) -> str:

@@ -33,7 +33,7 @@ class Details:
 
 
 @attrs.frozen
-class Order:
+class PizzaOrder:
     """What is paid for."""
 
     name: str
@@ -55,7 +55,7 @@ async def pizza(chat: Chat) -> None:
         await chat.send(File.from_bytes(proof, label.filename, caption="It will look like this."))
 
         title = f"A {size.name.lower()} pizza"
-        paid = await chat.charge(size.value, title, item=Order(name, size), late="refund")
+        paid = await chat.charge(size.value, title, item=PizzaOrder(name, size), late="refund")
         async with chat.typing():
             minutes = await chat.step(submit, paid.item, where, details)
         await chat.send(f"Thank you, {name}! We ring at {details.doorbell} in {minutes} minutes.")
@@ -76,7 +76,7 @@ async def read(file: File) -> bytes:
         return await trio.Path(path).read_bytes()
 
 
-async def submit(order: Order, where: Location, details: Details) -> int:
+async def submit(order: PizzaOrder, where: Location, details: Details) -> int:
     """Tell the kitchen. Yours would call another service, which is why it is a step."""
     await trio.sleep(0.3)
     return 20 if order.size is Size.SMALL else 30

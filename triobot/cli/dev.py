@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from ..emulator.server import Emulator
-    from .keeper import Keeper
+    from .supervisor import BotSupervisor
 
 log: Final = logging.getLogger("triobot")
 
@@ -93,8 +93,8 @@ async def _dev(arguments: argparse.Namespace) -> None:
     from ..emulator.exchange import ShiftedClock
     from ..emulator.pusher import PushSettings
     from ..emulator.server import serve_emulator
-    from .keeper import Keeper, keep_asking, read_journal
-    from .lasting import Lasting, keep_skipped, read_skipped
+    from .persistence import SavedPlatform, keep_skipped, read_skipped
+    from .supervisor import BotSupervisor, keep_asking, read_journal
 
     token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     platform_port = 0
@@ -105,11 +105,11 @@ async def _dev(arguments: argparse.Namespace) -> None:
         socket.create_server(("127.0.0.1", 0)) as listening,
         TemporaryDirectory(prefix="triobot-dev-") as folder,
         # However it ends, and when nothing can happen on the platform any more.
-        closing(Lasting(arguments.store)) as lasting,
+        closing(SavedPlatform(arguments.store)) as saved,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
         ahead = read_skipped(store)
-        keeper = Keeper(
+        supervisor = BotSupervisor(
             arguments.bot,
             listening.fileno(),
             partial(print, file=sys.stderr, flush=True),
@@ -128,26 +128,26 @@ async def _dev(arguments: argparse.Namespace) -> None:
                     control_token=secrets.token_urlsafe(24),
                     clock=ShiftedClock(ahead=ahead),
                     push=PushSettings(attempts=_ATTEMPTS),
-                    wait_bot=keeper.wait_up,
-                    folder=lasting.folder,
+                    wait_bot=supervisor.wait_up,
+                    folder=saved.folder,
                 )
             )
-            platform.exchange.bot = keeper
-            lasting.load(platform.exchange)
+            platform.exchange.bot = supervisor
+            saved.load(platform.exchange)
             _populate(platform)
-            platforms.start_soon(lasting.keep)
+            platforms.start_soon(saved.keep)
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
             _greet(arguments, platform)
             async with trio.open_nursery() as bots:
-                bots.start_soon(keeper.run, environ, platform.exchange.tell)
-                bots.start_soon(keep_asking, keeper, store, platform.exchange)
+                bots.start_soon(supervisor.run, environ, platform.exchange.tell)
+                bots.start_soon(keep_asking, supervisor, store, platform.exchange)
                 if not arguments.no_reload:
-                    bots.start_soon(_reload, arguments.bot, keeper)
+                    bots.start_soon(_reload, arguments.bot, supervisor)
                 async for _ in signals:
                     break
-                platforms.start_soon(_kill_on_next, signals, keeper)
+                platforms.start_soon(_kill_on_next, signals, supervisor)
                 bots.cancel_scope.cancel()
             platforms.cancel_scope.cancel()
 
@@ -190,22 +190,22 @@ def _greet(arguments: argparse.Namespace, platform: Emulator) -> None:
     print("  Ctrl-C ends it.\n", flush=True)
 
 
-async def _reload(target: str, keeper: Keeper) -> None:
+async def _reload(target: str, supervisor: BotSupervisor) -> None:
     if not can_reload():
         print("triobot: files are not watched: pip install 'triobot[dev]'", file=sys.stderr)
         return
 
     def changed(names: str) -> None:
         print(f"triobot: {harmless(names)} changed", file=sys.stderr, flush=True)
-        keeper.restart()
+        supervisor.restart()
 
     await watch(folder_of(target), changed)
 
 
-async def _kill_on_next(signals: AsyncIterator[int], keeper: Keeper) -> None:
+async def _kill_on_next(signals: AsyncIterator[int], supervisor: BotSupervisor) -> None:
     """Kill the bot at the second Ctrl-C, rather than wait until it comes to rest."""
     async for _ in signals:
-        keeper.kill()
+        supervisor.kill()
 
 
 def can_reload() -> bool:

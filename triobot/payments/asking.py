@@ -22,7 +22,7 @@ from ..wire.operations import (
 )
 from ..wire.results import PaymentState
 from .entry import Entry
-from .facts import Answer
+from .facts import PaymentAnswer
 
 To: TypeAlias = Literal["verify", "inquire"]
 
@@ -30,7 +30,7 @@ PATIENCE: Final = 30.0
 """Seconds for an answer, the lane's own repetitions included."""
 
 
-async def ask(outbox: Outbox, entry: Entry, to: To) -> Answer:
+async def ask(outbox: Outbox, entry: Entry, to: To) -> PaymentAnswer:
     """Ask about an entry; an answer that doesn't come, or can't be read, is "unknown"."""
     operation: Operation[PaymentState]
     if entry.kind == "button":
@@ -43,7 +43,7 @@ async def ask(outbox: Outbox, entry: Entry, to: To) -> Answer:
     return await _answer(outbox, operation, to)
 
 
-async def look_up(outbox: Outbox, chat_id: ChatId, invoice_id: InvoiceId) -> Answer:
+async def look_up(outbox: Outbox, chat_id: ChatId, invoice_id: InvoiceId) -> PaymentAnswer:
     """Ask about an invoice that may be ours; captures nothing."""
     return await _answer(outbox, InquireInvoice(chat_id, invoice_id), "inquire")
 
@@ -62,19 +62,19 @@ async def remove_button(outbox: Outbox, entry: Entry) -> bool:
     return False
 
 
-async def _answer(outbox: Outbox, operation: Operation[PaymentState], to: To) -> Answer:
+async def _answer(outbox: Outbox, operation: Operation[PaymentState], to: To) -> PaymentAnswer:
     with trio.move_on_after(PATIENCE):
         try:
             state = await outbox.perform(operation, urgency=Urgency.MONEY)
         except RefusedError as error:
             match error.status:
                 case 400:
-                    return Answer(to, "400")
+                    return PaymentAnswer(to, "400")
                 case 403:
-                    return Answer(to, "403")
+                    return PaymentAnswer(to, "403")
                 case _:
-                    return Answer(to, "unknown")
+                    return PaymentAnswer(to, "unknown")
         except (TransportError, RemoteProtocolError):
-            return Answer(to, "unknown")
-        return Answer(to, "verified" if state.verified else "error", state.amount)
-    return Answer(to, "unknown")
+            return PaymentAnswer(to, "unknown")
+        return PaymentAnswer(to, "verified" if state.verified else "error", state.amount)
+    return PaymentAnswer(to, "unknown")

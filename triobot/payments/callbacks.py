@@ -25,7 +25,7 @@ from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
 from .books import Books, Commit
 from .entry import Entry, State
-from .facts import Adopted, Answer, Hint
+from .facts import Adopted, Hint, PaymentAnswer
 from .records import SHARED, entry_of
 
 _WITHOUT_ID: Final[tuple[State, ...]] = ("sending", "unsure", "check", "closing", "lapsed")
@@ -42,11 +42,11 @@ _PAGE: Final = 200
 class LookUp(Protocol):
     """Ask the platform about an invoice that may be ours; capture nothing."""
 
-    def __call__(self, chat_id: ChatId, invoice_id: InvoiceId, /) -> Awaitable[Answer]: ...
+    def __call__(self, chat_id: ChatId, invoice_id: InvoiceId, /) -> Awaitable[PaymentAnswer]: ...
 
 
 @final
-class Desk:
+class CallbackHandler:
     """Stores what callbacks hint at, and finds the invoice whose id an unknown one names.
 
     Args:
@@ -142,8 +142,8 @@ class Callbacks:
         counts: what happened, by word.
     """
 
-    def __init__(self, desk: Desk, store: Store, counts: Counter[str]) -> None:
-        self._desk = desk
+    def __init__(self, handler: CallbackHandler, store: Store, counts: Counter[str]) -> None:
+        self._handler = handler
         self._store = store
         self._counts = counts
         self._waiting: deque[tuple[int, Callback]] = deque()
@@ -181,7 +181,7 @@ class Callbacks:
     async def _take(self, seq: int, event: Callback) -> None:
         try:
             for pause in (*AGAIN, None):
-                if await self._desk.take(event, also=(Consume((seq,)),)) or pause is None:
+                if await self._handler.take(event, also=(Consume((seq,)),)) or pause is None:
                     return  # what can't be told yet is in the inbox until the next start
                 await trio.sleep(pause)
         finally:
@@ -198,7 +198,7 @@ class Callbacks:
                     return
                 event = _callback(row.content_type, row.body)
                 if event is not None:
-                    await self._desk.take(event, also=(Consume((row.seq,)),))
+                    await self._handler.take(event, also=(Consume((row.seq,)),))
             after = rows[-1].seq
 
 

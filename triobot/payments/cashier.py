@@ -24,10 +24,10 @@ from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
 from . import asking
 from .books import Books
-from .callbacks import Callbacks, Desk
+from .callbacks import CallbackHandler, Callbacks
 from .entry import CAPTURED, UNPAID, Entry, State, Taker
 from .examiner import next_step, work_on
-from .facts import WINDOW, Answer, Fact, Plain, SetForward, new_ref_id
+from .facts import WINDOW, Fact, PaymentAnswer, Plain, SetForward, new_ref_id
 from .later import claiming, moving, opening
 from .ledger import Moved
 from .records import alarm_of, clock_time, entry_of
@@ -126,8 +126,8 @@ class Cashier:
         self.books = Books(rows, store.commit, clock.now, self._moved)
         # What the platform has said is not forgotten because the disk is full for a while.
         self._patient = Books(rows, self._commit_at_last, clock.now, self._moved, self.books.counts)
-        desk = Desk(self._patient, rows, self._commit_at_last, self._look_up, clock.now)
-        self._callbacks = Callbacks(desk, store, self.books.counts)
+        handler = CallbackHandler(self._patient, rows, self._commit_at_last, self._look_up, clock.now)
+        self._callbacks = Callbacks(handler, store, self.books.counts)
         self._tickets: dict[RefId, OpenTicket] = {}
         self._busy: set[RefId] = set()
         self._removing: dict[RefId, trio.CancelScope] = {}
@@ -475,7 +475,7 @@ class Cashier:
 
     # --- hands
 
-    async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> Answer:
+    async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> PaymentAnswer:
         """Ask the platform, a bounded number of questions at a time."""
         async with self._asking:
             return await asking.ask(self._outbox, entry, to)
@@ -495,7 +495,7 @@ class Cashier:
         delivered, claim = claiming(self._patient, entry, Plain("delivered"), self._clock.now())
         return await self._deliver(captured_of(delivered), claim)
 
-    async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> Answer:
+    async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> PaymentAnswer:
         async with self._asking:
             return await asking.look_up(self._outbox, chat_id, invoice_id)
 

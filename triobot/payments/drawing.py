@@ -13,7 +13,7 @@ from typing import Final
 from ..alarm_kinds import ABOUT
 from .entry import STATES
 from .facts import FACTS
-from .table import OUTCOMES, TABLE, WHEN, Due, Row, Tell
+from .table import OUTCOMES, TABLE, WHEN, Due, TellOperator, Transition
 
 _HEAD = """# The ledger
 
@@ -199,7 +199,7 @@ def _moves() -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _taken(row: Row) -> Iterator[str]:
+def _taken(row: Transition) -> Iterator[str]:
     match row.taker:
         case "late":
             yield "whoever was named for late money takes it"
@@ -213,7 +213,7 @@ def _taken(row: Row) -> Iterator[str]:
             pass
 
 
-def _with_condition(what: Due | Tell) -> str:
+def _with_condition(what: Due | TellOperator) -> str:
     word = what.duty.replace("_", " ") if isinstance(what, Due) else f"`{what.kind}`"
     return f"{word} {WHEN[what.when]}".strip()
 

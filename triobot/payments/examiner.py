@@ -14,14 +14,14 @@ import attrs
 from ..wire.ids import RefId
 from .books import Books
 from .entry import Entry
-from .facts import Answer, Plain
+from .facts import PaymentAnswer, Plain
 from .schedule import Clock, due
 
 
 class Hands(Protocol):
     """What reaches beyond the books."""
 
-    async def ask(self, entry: Entry, to: Literal["verify", "inquire"], /) -> Answer:
+    async def ask(self, entry: Entry, to: Literal["verify", "inquire"], /) -> PaymentAnswer:
         """Ask the platform; no failure is raised, an answer that can't be read is "unknown"."""
         ...
 

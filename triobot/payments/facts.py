@@ -226,7 +226,7 @@ AnswerWord: TypeAlias = Literal["verified", "error", "unknown", "400", "403"]
 
 @final
 @attrs.frozen
-class Answer:
+class PaymentAnswer:
     """What verify or inquiry answered; `amount` as far as it was told, always with "verified"."""
 
     to: Literal["verify", "inquire"]
@@ -234,7 +234,7 @@ class Answer:
     amount: int | None = None
 
 
-Fact: TypeAlias = Plain | SendOk | Adopted | Hint | Answer | SetForward
+Fact: TypeAlias = Plain | SendOk | Adopted | Hint | PaymentAnswer | SetForward
 
 
 def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
@@ -252,7 +252,7 @@ def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
             return "invoice_adopted"
         case Hint(code=code):
             return "declined_retry" if code in RETRY else "declined_final" if code in FINAL else "callback"
-        case Answer():
+        case PaymentAnswer():
             said = _verified(entry, fact) if fact.to == "verify" else _inquired(entry, fact, now)
             found = entry.uncertain and said in ("verify_ok", "inquire_ok")
             return "captured_before" if found else said
@@ -260,7 +260,7 @@ def name_of(entry: Entry, fact: Fact, now: int) -> FactName:
             assert_never(fact)
 
 
-def _verified(entry: Entry, answer: Answer) -> FactName:
+def _verified(entry: Entry, answer: PaymentAnswer) -> FactName:
     match answer.word:
         case "verified":
             return "verify_ok" if answer.amount == entry.amount else "verify_wrong"
@@ -274,7 +274,7 @@ def _verified(entry: Entry, answer: Answer) -> FactName:
             return "verify_403"
 
 
-def _inquired(entry: Entry, answer: Answer, now: int) -> FactName:
+def _inquired(entry: Entry, answer: PaymentAnswer, now: int) -> FactName:
     match answer.word:
         case "verified":
             if not _is_proof(entry, now):

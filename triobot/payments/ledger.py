@@ -14,8 +14,8 @@ from ..alarm_kinds import AlarmKind
 from ..money import PaymentNotice as Notice
 from . import schedule
 from .entry import CAPTURED, NOTHING, Entry, Said, Taker
-from .facts import USED, Adopted, Answer, Fact, FactName, Hint, SendOk, SetForward, name_of
-from .table import Duty, Row, When, find
+from .facts import USED, Adopted, Fact, FactName, Hint, PaymentAnswer, SendOk, SetForward, name_of
+from .table import Duty, Transition, When, find
 
 
 @final
@@ -34,7 +34,7 @@ class Moved:
     before: Entry
     entry: Entry
     fact: FactName
-    row: Row
+    row: Transition
     due: tuple[Duty, ...]
     alarms: tuple[AlarmKind, ...]
     notice: Notice | None
@@ -100,7 +100,7 @@ def _allowed(entry: Entry, name: FactName) -> bool:
             return True
 
 
-def _taker(entry: Entry, row: Row) -> Taker:
+def _taker(entry: Entry, row: Transition) -> Taker:
     match row.taker:
         case None:
             return entry.taker
@@ -133,7 +133,7 @@ def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
             )
         case Hint():
             return _hinted(entry, fact, name, now)
-        case Answer():
+        case PaymentAnswer():
             return _answered(entry, fact, name, now)
         case SetForward(by):
             return schedule.moved_on(entry, by, now)
@@ -176,7 +176,7 @@ def _doubled(entry: Entry, now: int) -> bool:
     return entry.claimed_at is not None and now - entry.claimed_at <= schedule.DOUBLED
 
 
-def _answered(entry: Entry, answer: Answer, name: FactName, now: int) -> Entry:
+def _answered(entry: Entry, answer: PaymentAnswer, name: FactName, now: int) -> Entry:
     if answer.to == "verify":
         said: Said = "error" if answer.word in ("error", "400") else "unknown"
         lost = answer.word == "unknown"
@@ -360,7 +360,7 @@ def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
     return now + schedule.pause(schedule.DELIVER_PAUSES, entry.failures - 1, schedule.HOUR)
 
 
-def _told(before: Entry, after: Entry, row: Row, fact: Fact) -> tuple[Entry, Notice | None]:
+def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Entry, Notice | None]:
     """Return the entry with its notice for the conversation, if one waits and there is something to say."""
     outcome = row.outcome
     if outcome is None or before.taker != "conversation":

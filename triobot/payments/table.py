@@ -75,7 +75,7 @@ class Due:
 
 @final
 @attrs.frozen
-class Tell:
+class TellOperator:
     """An alarm for the operator."""
 
     kind: AlarmKind
@@ -84,7 +84,7 @@ class Tell:
 
 @final
 @attrs.frozen
-class Row:
+class Transition:
     """What becomes of an entry in one of these states when one of these facts comes.
 
     Attributes:
@@ -99,7 +99,7 @@ class Row:
     due: tuple[Due, ...] = ()
     taker: Literal["late", "handler", "somebody", "heir"] | None = None
     outcome: Outcome | None = None
-    tell: tuple[Tell, ...] = ()
+    tell: tuple[TellOperator, ...] = ()
 
 
 _ON_SCREEN: Final[tuple[State, ...]] = ("sending", "open", "unsure")
@@ -111,256 +111,273 @@ _VERIFY: Final = (Due("verify"),)
 _INQUIRE: Final = (Due("inquire"),)
 _FOUND: Final = (Due("remove", "orphan_found"),)
 
-TABLE: Final[tuple[Row, ...]] = (
+TABLE: Final[tuple[Transition, ...]] = (
     # --- sending
-    Row(("prepared",), ("send_begun",), "sending"),
-    Row(("prepared",), ("restart",), due=(Due("send"),)),
-    Row(("prepared",), ("taker_gone",), "void"),
-    Row(
+    Transition(("prepared",), ("send_begun",), "sending"),
+    Transition(("prepared",), ("restart",), due=(Due("send"),)),
+    Transition(("prepared",), ("taker_gone",), "void"),
+    Transition(
         ("prepared",),
         ("callback", "declined_retry", "declined_final"),
-        tell=(Tell("callback_before_send"),),
+        tell=(TellOperator("callback_before_send"),),
     ),
-    Row(("sending",), ("send_ok",), "open"),
-    Row(("sending",), ("send_never_left",), "prepared", due=(Due("send"),)),
-    Row(("sending",), ("send_refused",), "refused", outcome="refused"),
-    Row(("sending",), ("send_unknown",), "unsure", outcome="unknown", tell=(Tell("id_unknown", "invoice"),)),
-    Row(
+    Transition(("sending",), ("send_ok",), "open"),
+    Transition(("sending",), ("send_never_left",), "prepared", due=(Due("send"),)),
+    Transition(("sending",), ("send_refused",), "refused", outcome="refused"),
+    Transition(
+        ("sending",),
+        ("send_unknown",),
+        "unsure",
+        outcome="unknown",
+        tell=(TellOperator("id_unknown", "invoice"),),
+    ),
+    Transition(
         ("sending",),
         ("restart",),
         "unsure",
         due=_VERIFY,
         outcome="unknown",
-        tell=(Tell("id_unknown", "invoice"),),
+        tell=(TellOperator("id_unknown", "invoice"),),
     ),
     # --- sent again: the same ref_id, so at most one of the two buttons can be paid
-    Row(("unsure",), ("send_begun", "send_never_left")),
-    Row(("unsure",), ("send_ok",), "open"),
-    Row(("unsure",), ("send_refused",), outcome="refused"),
-    Row(("unsure",), ("send_unknown",), outcome="unknown"),
+    Transition(("unsure",), ("send_begun", "send_never_left")),
+    Transition(("unsure",), ("send_ok",), "open"),
+    Transition(("unsure",), ("send_refused",), outcome="refused"),
+    Transition(("unsure",), ("send_unknown",), outcome="unknown"),
     # --- the send's own answer, when something overtook it
-    Row(_SENT, ("send_begun",)),
-    Row(_SENT, ("send_ok",), due=(Due("remove", "ended_or_captured"),)),
-    Row(("check", "verifying", *CAPTURED), ("send_unknown",)),
-    Row(
+    Transition(_SENT, ("send_begun",)),
+    Transition(_SENT, ("send_ok",), due=(Due("remove", "ended_or_captured"),)),
+    Transition(("check", "verifying", *CAPTURED), ("send_unknown",)),
+    Transition(
         ("closing",),
         ("send_unknown",),
-        tell=(Tell("button_still_live", "orphan"), Tell("id_unknown", "invoice")),
+        tell=(TellOperator("button_still_live", "orphan"), TellOperator("id_unknown", "invoice")),
     ),
-    Row(
+    Transition(
         ("check", "closing"),
         ("send_refused", "send_never_left"),
         due=_VERIFY,
-        tell=(Tell("callback_before_send", "claimed"),),
+        tell=(TellOperator("callback_before_send", "claimed"),),
     ),
-    Row(
+    Transition(
         ("verifying", *CAPTURED),
         ("send_refused", "send_never_left"),
-        tell=(Tell("callback_before_send", "claimed"),),
+        tell=(TellOperator("callback_before_send", "claimed"),),
     ),
     # --- an invoice whose creation answer was lost
-    Row(
+    Transition(
         ("unsure", "check", "closing", "lapsed"),
         ("invoice_adopted",),
         "check",
         due=_VERIFY,
-        tell=(Tell("adopted"),),
+        tell=(TellOperator("adopted"),),
     ),
     # --- on the user's screen
-    Row(
+    Transition(
         _WATCHED,
         ("callback",),
         "check",
         due=(*_VERIFY, *_FOUND),
-        tell=(Tell("paid_will_lapse", "unwanted"),),
+        tell=(TellOperator("paid_will_lapse", "unwanted"),),
     ),
-    Row(
+    Transition(
         _ON_SCREEN,
         ("declined_retry",),
         "check",
         due=(*_VERIFY, Due("offer_top_up")),
         outcome="retry",
     ),
-    Row(("check",), ("declined_retry",), due=(*_VERIFY, Due("offer_top_up"), *_FOUND), outcome="retry"),
-    Row(("closing",), ("declined_retry",), due=(*_VERIFY, *_FOUND)),
-    Row(
+    Transition(
+        ("check",), ("declined_retry",), due=(*_VERIFY, Due("offer_top_up"), *_FOUND), outcome="retry"
+    ),
+    Transition(("closing",), ("declined_retry",), due=(*_VERIFY, *_FOUND)),
+    Transition(
         _WATCHED,
         ("declined_final",),
         "check",
         due=(*_VERIFY, *_FOUND),
-        tell=(Tell("declined_by_code", "not_again"),),
+        tell=(TellOperator("declined_by_code", "not_again"),),
     ),
-    Row(_WATCHED, ("verify_begun",), "verifying"),
-    Row(("open", "unsure", "closing", "check"), ("restart", "stood_still"), due=_VERIFY),
-    Row(
+    Transition(_WATCHED, ("verify_begun",), "verifying"),
+    Transition(("open", "unsure", "closing", "check"), ("restart", "stood_still"), due=_VERIFY),
+    Transition(
         ("sending", "open", "check"), ("taker_gone",), "closing", due=(*_VERIFY, Due("remove")), taker="late"
     ),
-    Row(
+    Transition(
         ("unsure",),
         ("taker_gone",),
         "closing",
         due=(*_VERIFY, Due("remove")),
         taker="late",
-        tell=(Tell("button_still_live", "orphan"),),
+        tell=(TellOperator("button_still_live", "orphan"),),
     ),
-    Row(_WATCHED, ("hint_age_30min",), due=_VERIFY, tell=(Tell("paid_maybe_unverified"),)),
-    Row(_WATCHED, ("unchecked_20min",), due=_VERIFY, tell=(Tell("sweep_blind"),)),
-    Row(
+    Transition(_WATCHED, ("hint_age_30min",), due=_VERIFY, tell=(TellOperator("paid_maybe_unverified"),)),
+    Transition(_WATCHED, ("unchecked_20min",), due=_VERIFY, tell=(TellOperator("sweep_blind"),)),
+    Transition(
         ("verifying",),
         ("hint_age_30min",),
         due=_INQUIRE,
-        tell=(Tell("paid_maybe_unverified"),),
+        tell=(TellOperator("paid_maybe_unverified"),),
     ),
-    Row(("verifying",), ("unchecked_20min",), due=_INQUIRE, tell=(Tell("sweep_blind"),)),
-    Row((*_LIVE, *CAPTURED, "resolved"), ("removed",)),
-    Row(
+    Transition(("verifying",), ("unchecked_20min",), due=_INQUIRE, tell=(TellOperator("sweep_blind"),)),
+    Transition((*_LIVE, *CAPTURED, "resolved"), ("removed",)),
+    Transition(
         (*_LIVE, *CAPTURED),
         ("remove_failed",),
         due=(Due("remove"),),
-        tell=(Tell("button_still_live", "fifth_time"),),
+        tell=(TellOperator("button_still_live", "fifth_time"),),
     ),
-    Row(
+    Transition(
         ("resolved",),
         ("remove_failed", "send_begun", "send_ok", "send_unknown", "send_refused", "send_never_left"),
     ),
-    Row(("closing", "check"), ("life_over",), "lapsed", tell=(Tell("lapsed_after_hint", "claimed"),)),
+    Transition(
+        ("closing", "check"), ("life_over",), "lapsed", tell=(TellOperator("lapsed_after_hint", "claimed"),)
+    ),
     # --- a verify is in flight, or may have been; the intent is stored before the request
-    Row(("verifying",), ("verify_begun",)),
-    Row(
+    Transition(("verifying",), ("verify_begun",)),
+    Transition(
         ("verifying",),
         ("verify_ok",),
         "verified",
         due=(Due("deliver"), Due("remove")),
         outcome="paid",
-        tell=(Tell("maybe_paid_again", "perhaps_twice"),),
+        tell=(TellOperator("maybe_paid_again", "perhaps_twice"),),
     ),
-    Row(
+    Transition(
         ("verifying",),
         ("verify_wrong", "inquire_wrong"),
         "mismatch",
         due=(Due("remove"),),
         outcome="mismatch",
-        tell=(Tell("amount_mismatch"), Tell("maybe_paid_again", "perhaps_twice")),
+        tell=(TellOperator("amount_mismatch"), TellOperator("maybe_paid_again", "perhaps_twice")),
     ),
-    Row(("verifying",), ("verify_error", "verify_unknown"), due=_INQUIRE),
-    Row(("verifying",), ("verify_400",), due=_INQUIRE, tell=(Tell("verify_refused", "claimed"),)),
-    Row(("verifying",), ("verify_403", "inquire_403"), due=_INQUIRE, tell=(Tell("token_or_chat_refused"),)),
-    Row(("verifying",), ("inquire_seen",), due=_VERIFY),
-    Row(
+    Transition(("verifying",), ("verify_error", "verify_unknown"), due=_INQUIRE),
+    Transition(
+        ("verifying",), ("verify_400",), due=_INQUIRE, tell=(TellOperator("verify_refused", "claimed"),)
+    ),
+    Transition(
+        ("verifying",),
+        ("verify_403", "inquire_403"),
+        due=_INQUIRE,
+        tell=(TellOperator("token_or_chat_refused"),),
+    ),
+    Transition(("verifying",), ("inquire_seen",), due=_VERIFY),
+    Transition(
         ("verifying",),
         ("inquire_ok",),
         "verified",
         due=(Due("deliver"), Due("remove")),
         outcome="paid",
-        tell=(Tell("maybe_paid_again", "perhaps_twice"),),
+        tell=(TellOperator("maybe_paid_again", "perhaps_twice"),),
     ),
-    Row(
+    Transition(
         ("verifying",),
         ("inquire_error", "inquire_400"),
         "check",
         due=(Due("verify", "hinted_since"),),
         outcome="declined",
     ),
-    Row(("verifying",), ("inquire_early",), due=(Due("examine"),)),
-    Row(("verifying",), ("inquire_unknown", "restart", "stood_still"), due=_INQUIRE),
-    Row(
+    Transition(("verifying",), ("inquire_early",), due=(Due("examine"),)),
+    Transition(("verifying",), ("inquire_unknown", "restart", "stood_still"), due=_INQUIRE),
+    Transition(
         ("verifying",),
         ("callback",),
         due=(*_INQUIRE, *_FOUND),
-        tell=(Tell("paid_will_lapse", "unwanted"),),
+        tell=(TellOperator("paid_will_lapse", "unwanted"),),
     ),
-    Row(
+    Transition(
         ("verifying",),
         ("declined_retry",),
         due=(*_INQUIRE, Due("offer_top_up"), *_FOUND),
         outcome="retry",
     ),
-    Row(
+    Transition(
         ("verifying",),
         ("declined_final",),
         due=(*_INQUIRE, *_FOUND),
-        tell=(Tell("declined_by_code", "not_again"),),
+        tell=(TellOperator("declined_by_code", "not_again"),),
     ),
-    Row(("verifying",), ("taker_gone",), due=(Due("remove"),), taker="late"),
+    Transition(("verifying",), ("taker_gone",), due=(Due("remove"),), taker="late"),
     # --- captured
-    Row(("verified",), ("delivered",), "delivered"),
-    Row(("verified",), ("restart",), due=(Due("deliver"),)),
-    Row(("verified",), ("taker_gone",), due=(Due("deliver"),), taker="heir"),
-    Row(("verified",), ("no_handler",), tell=(Tell("captured_without_taker"),)),
-    Row(
+    Transition(("verified",), ("delivered",), "delivered"),
+    Transition(("verified",), ("restart",), due=(Due("deliver"),)),
+    Transition(("verified",), ("taker_gone",), due=(Due("deliver"),), taker="heir"),
+    Transition(("verified",), ("no_handler",), tell=(TellOperator("captured_without_taker"),)),
+    Transition(
         ("verified",),
         ("parked_10min",),
         due=(Due("deliver"),),
         taker="handler",
         outcome="handed_over",
-        tell=(Tell("captured_but_parked"),),
+        tell=(TellOperator("captured_but_parked"),),
     ),
-    Row(("delivered",), ("delivered",)),
-    Row(("delivered",), ("settled",), "settled"),
-    Row(("delivered",), ("restart",), due=(Due("deliver"),)),
-    Row(("delivered",), ("taker_gone",), "verified", due=(Due("deliver"),), taker="heir"),
-    Row(
+    Transition(("delivered",), ("delivered",)),
+    Transition(("delivered",), ("settled",), "settled"),
+    Transition(("delivered",), ("restart",), due=(Due("deliver"),)),
+    Transition(("delivered",), ("taker_gone",), "verified", due=(Due("deliver"),), taker="heir"),
+    Transition(
         ("delivered",),
         ("handler_failed",),
         "verified",
         due=(Due("deliver"),),
-        tell=(Tell("handler_keeps_failing", "fifth_time"),),
+        tell=(TellOperator("handler_keeps_failing", "fifth_time"),),
     ),
-    Row(("delivered",), ("unsettled_1day",), tell=(Tell("captured_not_fulfilled"),)),
-    Row(("settled",), ("settled",)),
+    Transition(("delivered",), ("unsettled_1day",), tell=(TellOperator("captured_not_fulfilled"),)),
+    Transition(("settled",), ("settled",)),
     # --- once captured, never verified again: a second payment lapses, and goes back by itself
-    Row(CAPTURED, ("callback",), tell=(Tell("maybe_paid_again", "late_or_elsewhere"),)),
-    Row(CAPTURED, ("declined_retry", "declined_final")),
-    Row(("settled", "mismatch"), ("taker_gone",)),
-    Row(("settled", "mismatch", *ENDED), ("restart", "restored")),
+    Transition(CAPTURED, ("callback",), tell=(TellOperator("maybe_paid_again", "late_or_elsewhere"),)),
+    Transition(CAPTURED, ("declined_retry", "declined_final")),
+    Transition(("settled", "mismatch"), ("taker_gone",)),
+    Transition(("settled", "mismatch", *ENDED), ("restart", "restored")),
     # --- a backup was restored: what was open in it may have been captured and granted since. So the inquiry
     # goes first; what it says is paid was captured before, for all that is known, and an operator looks. What
     # isn't paid goes on: nobody has given anything for it.
-    Row(UNPAID, ("restored",), "verifying", due=(*_INQUIRE, Due("remove", "ended_or_captured"))),
-    Row(
+    Transition(UNPAID, ("restored",), "verifying", due=(*_INQUIRE, Due("remove", "ended_or_captured"))),
+    Transition(
         ("verifying",),
         ("captured_before",),
         "verified",
         due=(Due("remove"),),
         taker="heir",
         outcome="handed_over",
-        tell=(Tell("granted_before_maybe"), Tell("maybe_paid_again", "perhaps_twice")),
+        tell=(TellOperator("granted_before_maybe"), TellOperator("maybe_paid_again", "perhaps_twice")),
     ),
-    Row(("prepared", "sending"), ("restored_unnamed",), "unsure", outcome="unknown"),
-    Row(("unsure", "check", "closing"), ("restored_unnamed",)),
-    Row(
+    Transition(("prepared", "sending"), ("restored_unnamed",), "unsure", outcome="unknown"),
+    Transition(("unsure", "check", "closing"), ("restored_unnamed",)),
+    Transition(
         ("verified", "delivered"),
         ("restored",),
         "verified",
         taker="heir",
         outcome="handed_over",
-        tell=(Tell("granted_before_maybe"),),
+        tell=(TellOperator("granted_before_maybe"),),
     ),
     # --- the machine's clock: what is due is due at once, and nothing was in the future; or all is later
-    Row((*_LIVE, "verified", "delivered"), ("clock_set_back", "clock_set_forward")),
+    Transition((*_LIVE, "verified", "delivered"), ("clock_set_back", "clock_set_forward")),
     # --- whoever has the money can't go on with it
-    Row(("verified", "delivered"), ("parked",), tell=(Tell("captured_but_parked"),)),
+    Transition(("verified", "delivered"), ("parked",), tell=(TellOperator("captured_but_parked"),)),
     # --- ended, and something still points at it
-    Row(
+    Transition(
         ("lapsed", "refused", "void"),
         ("callback", "declined_final"),
         "check",
         due=(*_VERIFY, Due("remove")),
         taker="late",
-        tell=(Tell("callback_after_end"), Tell("paid_will_lapse", "unwanted")),
+        tell=(TellOperator("callback_after_end"), TellOperator("paid_will_lapse", "unwanted")),
     ),
-    Row(("resolved",), ("callback", "declined_final"), tell=(Tell("callback_after_end"),)),
-    Row(ENDED, ("declined_retry", "taker_gone")),
+    Transition(("resolved",), ("callback", "declined_final"), tell=(TellOperator("callback_after_end"),)),
+    Transition(ENDED, ("declined_retry", "taker_gone")),
     # --- an operator
-    Row(
+    Transition(
         ("open", "unsure", "closing", "check", "lapsed", "refused", "void"),
         ("operator_verify",),
         "check",
         due=_VERIFY,
         taker="somebody",
     ),
-    Row(("verifying",), ("operator_verify",), due=_INQUIRE, taker="somebody"),
-    Row(
+    Transition(("verifying",), ("operator_verify",), due=_INQUIRE, taker="somebody"),
+    Transition(
         ("verified", "delivered"),
         ("operator_redeliver",),
         "verified",
@@ -368,20 +385,22 @@ TABLE: Final[tuple[Row, ...]] = (
         taker="handler",
         outcome="handed_over",
     ),
-    Row(("verified", "delivered"), ("operator_settled",), "settled", outcome="handed_over"),
-    Row(("verified", "delivered", "mismatch"), ("operator_resolved",), "resolved", outcome="handed_over"),
-    Row(("closing", "check"), ("operator_resolved",), "resolved"),
-    Row(("settled", *ENDED), ("forgotten",)),
+    Transition(("verified", "delivered"), ("operator_settled",), "settled", outcome="handed_over"),
+    Transition(
+        ("verified", "delivered", "mismatch"), ("operator_resolved",), "resolved", outcome="handed_over"
+    ),
+    Transition(("closing", "check"), ("operator_resolved",), "resolved"),
+    Transition(("settled", *ENDED), ("forgotten",)),
 )
 
 
-def find(state: State, fact: FactName) -> Row | None:
+def find(state: State, fact: FactName) -> Transition | None:
     """Return the transition for this pair, or None: then the fact is refused."""
     return INDEX.get((state, fact))
 
 
-def _index() -> dict[tuple[State, FactName], Row]:
-    found: dict[tuple[State, FactName], Row] = {}
+def _index() -> dict[tuple[State, FactName], Transition]:
+    found: dict[tuple[State, FactName], Transition] = {}
     for row in TABLE:
         for state in row.states:
             for fact in row.facts:

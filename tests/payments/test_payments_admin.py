@@ -10,21 +10,21 @@ from cashier_rig import EPOCH, MINUTE, PRICE, Till, open_till
 from trio.testing import MockClock
 
 from triobot.errors import ConfigError
-from triobot.payments.clerk import Clerk
+from triobot.payments.admin import PaymentsAdmin
 from triobot.payments.entry import NOTHING
 from triobot.wire.events import PayCallback
 from triobot.wire.operations import VerifyPayment
 
 
-def clerk(till: Till) -> Clerk:
+def admin(till: Till) -> PaymentsAdmin:
     async def inquire(entry: Any) -> Any:
         return await till.cashier.ask(entry, "inquire")
 
-    return Clerk(till.store, till.cashier.books, till.clock.now, inquire=inquire)
+    return PaymentsAdmin(till.store, till.cashier.books, till.clock.now, inquire=inquire)
 
 
 async def ask(till: Till, what: str, **fields: Any) -> dict[str, Any]:
-    return await clerk(till).answer({"ask": f"payments.{what}", **fields})
+    return await admin(till).answer({"ask": f"payments.{what}", **fields})
 
 
 async def test_payments_are_listed_and_shown(autojump_clock: MockClock) -> None:
@@ -233,7 +233,7 @@ async def test_without_a_bot_no_button_is_taken_away(autojump_clock: MockClock) 
     """Nobody could watch it; so nothing is done."""
     async with open_till() as till:
         ticket = await till.charges()
-        alone = Clerk(till.store, till.cashier.books, till.clock.now)
+        alone = PaymentsAdmin(till.store, till.cashier.books, till.clock.now)
         with pytest.raises(ConfigError, match=r"75 minutes after its button is gone") as caught:
             await alone.answer({"ask": "payments.forget", "chat": till.user.chat_id})
         assert "was ended" not in str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from triobot.cli.lasting import Lasting
+from triobot.cli.persistence import SavedPlatform
 from triobot.emulator.exchange import Exchange
 from triobot.emulator.server import make_exchange
 from triobot.errors import ConfigError
@@ -23,9 +23,9 @@ async def nobody(body: Body) -> int | None:
 
 def a_run(folder: Path, *, adds: str = "") -> list[str]:
     """Who is there at its end."""
-    with closing(Lasting(f"sqlite:{folder}/dev.db")) as lasting:
+    with closing(SavedPlatform(f"sqlite:{folder}/dev.db")) as saved:
         exchange = new_exchange(folder)
-        lasting.load(exchange)
+        saved.load(exchange)
         if adds:
             exchange.world.add_user(adds)
     return [user.name for user in exchange.world.people]
@@ -49,10 +49,10 @@ def test_a_platform_goes_with_its_store(tmp_path: Path) -> None:
 def test_how_it_ended_is_kept_after_a_failure_as_well(tmp_path: Path) -> None:
     with (
         pytest.raises(RuntimeError, match="broken"),
-        closing(Lasting(f"sqlite:{tmp_path}/dev.db")) as lasting,
+        closing(SavedPlatform(f"sqlite:{tmp_path}/dev.db")) as saved,
     ):
         exchange = new_exchange(tmp_path)
-        lasting.load(exchange)
+        saved.load(exchange)
         exchange.world.add_user("Lena")
         raise RuntimeError("broken")
 
@@ -72,12 +72,12 @@ def test_what_is_damaged_stays_to_be_mended(tmp_path: Path) -> None:
 
 async def test_the_last_moment_is_kept_while_an_earlier_one_is_written(tmp_path: Path) -> None:
     """A cancelled writer ends what it writes first, so the last word is the newest."""
-    lasting, exchange = Lasting(f"sqlite:{tmp_path}/dev.db"), new_exchange(tmp_path)
-    with closing(lasting):
-        lasting.load(exchange)
+    saved, exchange = SavedPlatform(f"sqlite:{tmp_path}/dev.db"), new_exchange(tmp_path)
+    with closing(saved):
+        saved.load(exchange)
         exchange.world.add_user("Lena")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lasting.keep)
+            nursery.start_soon(saved.keep)
             exchange.tell()
             await trio.testing.wait_all_tasks_blocked()
             exchange.world.add_user("Mona")
@@ -89,7 +89,7 @@ async def test_the_last_moment_is_kept_while_an_earlier_one_is_written(tmp_path:
 
 @pytest.mark.parametrize("store", [None, "memory:"])
 def test_beside_nothing_nothing_is_kept(tmp_path: Path, store: str | None) -> None:
-    with closing(Lasting(store)) as lasting:
-        lasting.load(new_exchange(tmp_path))
+    with closing(SavedPlatform(store)) as saved:
+        saved.load(new_exchange(tmp_path))
 
-    assert lasting.folder is None
+    assert saved.folder is None

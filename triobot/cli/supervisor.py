@@ -53,7 +53,7 @@ _RECORDS: Final = 300
 
 
 @final
-class Keeper:
+class BotSupervisor:
     """The bot's process, as `triobot.emulator.bot_process.BotProcess` describes it.
 
     Args:
@@ -334,17 +334,17 @@ def _nothing() -> None:
 JsonObject = dict[str, JsonValue]
 
 
-async def keep_asking(keeper: Keeper, store: str, exchange: Exchange) -> None:
+async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange) -> None:
     """Ask the process again and again what goes on in it, and remember the answers, until cancelled."""
     path = socket_path(store)
     if path is None:
         return
     while True:
-        await keeper.wait_up()
+        await supervisor.wait_up()
         seen = exchange.traffic.version
         try:
             with trio.move_on_after(_ANSWERS_WITHIN):
-                await _ask_all(keeper, path)
+                await _ask_all(supervisor, path)
         except (TriobotError, OSError) as error:
             # It may be ending right now; the next one will say more.
             log.debug("the bot said nothing of itself: %s", type(error).__name__)
@@ -355,14 +355,14 @@ async def keep_asking(keeper: Keeper, store: str, exchange: Exchange) -> None:
                 heard = await exchange.wait_news(heard)
 
 
-async def _ask_all(keeper: Keeper, path: Path) -> None:
+async def _ask_all(supervisor: BotSupervisor, path: Path) -> None:
     told = await _lines(path, Status())
     chats = await _lines(path, ListChats(_CHATS))
     [listed] = await _lines(path, AboutPayments({"ask": "payments.list", "limit": _PAYMENTS})) or [{}]
     for status in told:
         status.pop("at", None)  # else it would be new each time
-        keeper.learn(status)
-    keeper.see_inside(chats, cast("list[JsonValue]", listed.get("payments", [])))
+        supervisor.learn(status)
+    supervisor.see_inside(chats, cast("list[JsonValue]", listed.get("payments", [])))
 
 
 async def read_journal(store: str, conversation: int) -> Sequence[JsonObject]:

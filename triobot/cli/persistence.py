@@ -27,7 +27,7 @@ _SHARE: Final = 20
 _BEFORE: Final = "before_its_store"
 
 
-def lasting_path(store: str, suffix: str) -> Path | None:
+def path_beside(store: str, suffix: str) -> Path | None:
     """Return the file of this kind beside the store at this address; None for a store that is no file."""
     engine, _, place = store.partition(":")
     if engine != "sqlite" or not place:
@@ -42,7 +42,7 @@ def read_skipped(store: str) -> int:
     Raises:
         ConfigError: the file holds something else.
     """
-    path = lasting_path(store, "ahead")
+    path = path_beside(store, "ahead")
     if path is None or not path.exists() or not path.with_suffix("").exists():
         return 0
     text = path.read_text(errors="replace").strip()
@@ -53,12 +53,12 @@ def read_skipped(store: str) -> int:
 
 def keep_skipped(store: str, milliseconds: int) -> None:
     """Remember how many milliseconds were skipped."""
-    if (path := lasting_path(store, "ahead")) is not None:
+    if (path := path_beside(store, "ahead")) is not None:
         path.write_text(f"{milliseconds}\n")
 
 
 @final
-class Lasting:
+class SavedPlatform:
     """Keeps a platform between runs; keeps nothing beside a store that is in memory, or is thrown away.
 
     Args:
@@ -69,7 +69,7 @@ class Lasting:
     """
 
     def __init__(self, store: str | None) -> None:
-        self._path = lasting_path(store, "platform") if store is not None else None
+        self._path = path_beside(store, "platform") if store is not None else None
         self.folder: Path | None = None
         self._exchange: Exchange | None = None
         if self._path is not None:

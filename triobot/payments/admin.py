@@ -38,12 +38,12 @@ from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
 from ..wire.rules import check_integer
 from .books import Books
 from .entry import ENDED, NOTHING, STATES, UNPAID, Entry, Kind, State
-from .facts import Adopted, Answer, Plain, PlainName, SendOk, new_ref_id
+from .facts import Adopted, PaymentAnswer, Plain, PlainName, SendOk, new_ref_id
 from .records import entry_of
 from .schedule import INVOICE_LIFE, claimed_since, verify_by, watched_until
 
 Question: TypeAlias = Mapping[str, object]
-Inquire: TypeAlias = Callable[[Entry], Awaitable[Answer]]
+Inquire: TypeAlias = Callable[[Entry], Awaitable[PaymentAnswer]]
 
 _ACTS: Final[Mapping[str, PlainName]] = {
     "payments.verify": "operator_verify",
@@ -57,7 +57,7 @@ _HIDDEN: Final = frozenset({"item", "text", "payer", "said"})
 
 
 @final
-class Clerk:
+class PaymentsAdmin:
     """Answers an operator.
 
     Args:
