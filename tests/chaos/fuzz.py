@@ -280,7 +280,9 @@ def _said(world: DrivenWorld) -> Sequence[str]:
 
 
 def _captured(world: DrivenWorld, given: Collection[str]) -> Sequence[str]:
-    bills = [bill for bill in world.exchange.world.till if any(taking.captured_at for taking in bill.takings)]
+    bills = [
+        bill for bill in world.exchange.world.bills if any(taking.captured_at for taking in bill.takings)
+    ]
     if len(bills) != len(given):
         return [f"{len(bills)} payments were captured, and {len(given)} things given"]
     return []

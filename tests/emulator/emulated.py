@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import attrs
 import httpx
 
-from triobot.emulator.door import CONTROL_HEADER, Door
+from triobot.emulator.door import CONTROL_HEADER, RequestGuard
 from triobot.emulator.exchange import Exchange
 from triobot.emulator.person import App, connect
 from triobot.emulator.server import make_app, make_exchange
@@ -28,7 +28,7 @@ class Emulated:
     """A platform whose bot is a list of bodies."""
 
     exchange: Exchange
-    door: Door
+    door: RequestGuard
     platform: httpx.AsyncClient
     control: httpx.AsyncClient
     app: App

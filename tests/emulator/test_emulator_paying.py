@@ -295,7 +295,7 @@ def test_no_money_appears_or_vanishes(steps: list[tuple[str, int]], twice: bool,
             case _:
                 now += later
         world.catch_up(now)
-        bill = world.till.payment(BUTTON.ref_id)
+        bill = world.bills.payment(BUTTON.ref_id)
         assert bill is not None
         out = sum(taking.amount for taking in bill.takings if taking.refunded_at is None)
         assert ali.wallet["IRR"] + out == 2_000

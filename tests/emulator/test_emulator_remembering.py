@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triobot.emulator import acts, paying
-from triobot.emulator.chats import Entry
+from triobot.emulator.chats import ChatMessage
 from triobot.emulator.performing import perform
 from triobot.emulator.remembering import VERSION, UnreadableWorldError, dump_world, load_world
 from triobot.emulator.switches import HOUR
@@ -51,7 +51,7 @@ def seen(world: World, now: int = NOW) -> list[Any]:
     return [
         [view_user(user) for user in world.people],
         [{**chat, "seq": 0} for chat in chats],
-        [view_bill(bill, now) for bill in world.till],
+        [view_bill(bill, now) for bill in world.bills],
     ]
 
 
@@ -126,7 +126,7 @@ def test_every_message_comes_back(content: Any, keys: Any, buttons: Any, form: A
     world = new_world()
     sara = world.add_user("Sara")
     filled = ((SenderId(1), (("a", "b"),)),)
-    entry = Entry(MessageId(1), None, content, NOW, keys, buttons, form, NOW + 1, deleted, 2, filled)
+    entry = ChatMessage(MessageId(1), None, content, NOW, keys, buttons, form, NOW + 1, deleted, 2, filled)
     world.chat(sara.chat_id).put(entry)
 
     other, _ = again(world)

@@ -11,10 +11,10 @@ from emulated import TOKEN, Emulated, emulated
 
 from triobot.emulator import acts
 from triobot.emulator.faults import EventFault, Fault, in_words
-from triobot.emulator.traffic import HELD, KEPT, LONGEST, Call, Traffic, view_call, view_calls
+from triobot.emulator.traffic import HELD, KEPT, LONGEST, RecordedCall, Traffic, view_call, view_calls
 
 
-def calls(platform: Emulated) -> list[Call]:
+def calls(platform: Emulated) -> list[RecordedCall]:
     return list(platform.exchange.traffic.since(0))
 
 

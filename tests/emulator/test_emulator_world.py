@@ -7,7 +7,7 @@ import random
 import pytest
 
 from triobot.emulator import acts
-from triobot.emulator.consequences import Answered, Deleted, Edited, Shown
+from triobot.emulator.consequences import Deleted, Edited, PressAnswered, Shown
 from triobot.emulator.people import ImpossibleActError, User
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.switches import Switches
@@ -215,7 +215,7 @@ def test_a_press_waits_for_its_answer() -> None:
     assert pressed.reply is None
     answer = AnswerCallback(ali.chat_id, press.callback_id, "noted", show_alert=True)
     [change] = perform(world, answer, NOW)[1]
-    assert isinstance(change.what, Answered)
+    assert isinstance(change.what, PressAnswered)
     assert (change.what.reply.text, change.what.reply.alert) == ("noted", True)
     assert pressed.reply == change.what.reply
     stranger = AnswerCallback(ali.chat_id, CallbackId("N7YcI5rAlX2sEFmh"), "x")

@@ -116,7 +116,7 @@ def _tell(shop: Shop, platform: Platform) -> None:
         print(entry)
         for move in shop.store.money.history(entry.id):
             print(f"  {(move.at - START) / 60_000:9.3f}  {move.fact:20} {move.state}")
-    for bill in platform.world.till:
+    for bill in platform.world.bills:
         print(bill)
     for grant in shop.grants:
         print(grant, (grant.at - START) / 60_000)
@@ -182,7 +182,7 @@ def _wrong(simulator: Simulator, platform: Platform, shop: Shop, seen: Seen) -> 
         yield f"impossible: {impossible}"
     yield from _settled(shop, seen)
     known: set[str] = set()
-    for bill in platform.world.till:
+    for bill in platform.world.bills:
         lost = (one for one in entries.values() if one.kind == bill.kind and one.invoice_id is None)
         entry = entries.get(bill.id) or next((one for one in lost if one.amount == bill.amount), None)
         taken = sum(taking.amount for taking in bill.takings if taking.captured_at is not None)
@@ -291,7 +291,7 @@ def _wallets(platform: Platform) -> Iterator[str]:
         for currency in ("IRR", "coin"):
             spent = sum(
                 taking.amount
-                for bill in platform.world.till
+                for bill in platform.world.bills
                 for taking in bill.takings
                 if taking.payer == user.id and taking.currency == currency and taking.captured_at is not None
             )

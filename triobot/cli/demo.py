@@ -143,7 +143,7 @@ async def _talk(person: Person, transcript: Transcript) -> None:
 
 def _check_platform(platform: Emulator, transcript: Transcript) -> None:
     """Check on the platform that the money was captured, and no event was refused or repeated."""
-    [bill] = platform.world.till
+    [bill] = platform.world.bills
     state = bill.state(platform.exchange.clock.now())
     _check(state == "captured", f"the payment is {state}")
     transcript.fact("the payment was verified within its hour, so the money is the bot's")

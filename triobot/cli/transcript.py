@@ -11,7 +11,7 @@ from ..wire.markup import InlineKeyboard, PayButton
 from .terminal import harmless
 
 if TYPE_CHECKING:
-    from ..emulator.chats import Entry
+    from ..emulator.chats import ChatMessage
     from ..emulator.server import Emulator
 
 _MARGIN: Final = " " * 10
@@ -45,14 +45,14 @@ class Transcript:
 
     def catch_up(self) -> None:
         """Write what has happened and was not written yet."""
-        from ..emulator.consequences import Answered, MoneyMoved, Shown, TypingSeen
+        from ..emulator.consequences import MoneyMoved, PressAnswered, Shown, TypingSeen
 
         for change in self._exchange.world.changes(self._seen):
             self._seen = change.seq
             match change.what:
                 case Shown(entry=entry):
                     self._show(entry)
-                case Answered(reply=reply) if reply.text:
+                case PressAnswered(reply=reply) if reply.text:
                     self._line("", f"({harmless(reply.text)})", dim=True)
                 case MoneyMoved(what=what, amount=amount) if what != "topped_up":
                     self._line("", f"({amount:,} rials {what})", dim=True)
@@ -71,7 +71,7 @@ class Transcript:
         self.catch_up()
         self._write(f"  {self._painted('32', 'true:')} {harmless(what)}")
 
-    def _show(self, entry: Entry) -> None:
+    def _show(self, entry: ChatMessage) -> None:
         bot = entry.author is None
         for number, line in enumerate(_told(entry.content).split("\n")):
             self._line(("bot" if bot else self._person) if number == 0 else "", harmless(line))

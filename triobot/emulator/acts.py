@@ -14,7 +14,7 @@ from ..wire.events import Event, Join, Leave, Message, Press, Sender, Submission
 from ..wire.forms import Checkbox, Form, Radio, Select, Submit, TextArea, TextField
 from ..wire.ids import CallbackId, ChatId, MessageId
 from ..wire.markup import SHARE_CONTACT, SHARE_LOCATION, CallbackButton, InlineButton, Key
-from .chats import Chat, Entry, Pressed
+from .chats import ChatMessage, PlatformChat, Pressed
 from .consequences import Clicked, Edited, MembersChanged, MoneyMoved, Shown
 from .people import ImpossibleActError, User
 from .world import World
@@ -27,7 +27,7 @@ def sender_of(world: World, user: User) -> Sender | None:
     return user.sender() if world.switches.senders else None
 
 
-def chat_of(world: World, user: User, chat_id: ChatId | None) -> Chat:
+def chat_of(world: World, user: User, chat_id: ChatId | None) -> PlatformChat:
     """Return the chat in which an act happens, the person's private one by default.
 
     Raises:
@@ -70,8 +70,8 @@ def say(
     return (_say(world, user, in_chat, content, content, now),)
 
 
-def _say(world: World, user: User, chat: Chat, shown: Content, sent: Content, now: int) -> Event:
-    entry = Entry(world.next_message_id(), user.id, shown, now)
+def _say(world: World, user: User, chat: PlatformChat, shown: Content, sent: Content, now: int) -> Event:
+    entry = ChatMessage(world.next_message_id(), user.id, shown, now)
     chat.put(entry)
     world.record(now, Shown(chat.id, entry))
     return Message(chat.id, sent, sender_of(world, user))
@@ -132,7 +132,7 @@ def press(
     return (Press(in_chat.id, button.data, message_id, callback_id, sender_of(world, user)),)
 
 
-def under(chat: Chat, message_id: MessageId, button: InlineButton) -> Entry:
+def under(chat: PlatformChat, message_id: MessageId, button: InlineButton) -> ChatMessage:
     """Return the message under which this button hangs.
 
     Raises:
@@ -173,7 +173,7 @@ def submit(
     return (Submission(in_chat.id, pairs, entry.id, callback_id, sender_of(world, user)),)
 
 
-def _with_form(chat: Chat, message_id: MessageId | None) -> Entry:
+def _with_form(chat: PlatformChat, message_id: MessageId | None) -> ChatMessage:
     for entry in chat.in_sight():
         if entry.form is not None and message_id in (None, entry.id):
             return entry

@@ -22,7 +22,7 @@ from ..wire.decode import decode_operation
 from ..wire.encode import encode_error, encode_result
 from ..wire.ids import as_message_id, as_recipient
 from ..wire.operations import EditMessage, Upload
-from .blobs import TooLargeError
+from .blobs import FileTooLargeError
 from .exchange import Exchange, Logged
 from .performing import Refusal, invalid, kind_of
 
@@ -133,7 +133,7 @@ async def _upload(exchange: Exchange) -> Response:
         descriptor = await exchange.upload(
             cast("MediaKind", name), part.filename or name, cast("BinaryIO", part.stream)
         )
-    except TooLargeError:
+    except FileTooLargeError:
         return _refuse(exchange, Upload.path, log, _TOO_LARGE)
     finally:
         part.close()

@@ -95,7 +95,7 @@ class Bill:
 
 
 @final
-class Till:
+class Bills:
     """All bills, with the refunds that fall due."""
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ _MOST_PIXELS: Final = 60_000_000
 
 @final
 @attrs.frozen
-class Stored:
+class StoredFile:
     """A file that has come.
 
     Attributes:
@@ -57,7 +57,7 @@ class Stored:
 
 
 @final
-class TooLargeError(Exception):
+class FileTooLargeError(Exception):
     """The file is larger than the platform takes."""
 
 
@@ -88,40 +88,42 @@ class Blobs:
         self._limit = limit
         self._stored = {path.name: self._look(path) for path in folder.iterdir()}
 
-    def get(self, file_id: str) -> Stored | None:
+    def get(self, file_id: str) -> StoredFile | None:
         """Return the file of this id, or None."""
         return self._stored.get(file_id)
 
-    async def keep(self, file_id: str, source: BinaryIO, *, shrink: bool) -> tuple[Stored, Measured | None]:
+    async def keep(
+        self, file_id: str, source: BinaryIO, *, shrink: bool
+    ) -> tuple[StoredFile, Measured | None]:
         """Copy a file in, piece by piece, in a thread; with `shrink`, make its resized images too.
 
         Raises:
-            TooLargeError: nothing was kept.
+            FileTooLargeError: nothing was kept.
 
         Cancellation: *ambiguous*: the copy goes on in its thread, and is lost.
         """
         return await trio.to_thread.run_sync(self._keep, file_id, source, shrink)
 
-    def _keep(self, file_id: str, source: BinaryIO, shrink: bool) -> tuple[Stored, Measured | None]:
+    def _keep(self, file_id: str, source: BinaryIO, shrink: bool) -> tuple[StoredFile, Measured | None]:
         path = self._folder / file_id
         with path.open("xb") as target:
             shutil.copyfileobj(source, target, _CHUNK)
         stored = self._look(path)
         if stored.size > self._limit:
             path.unlink()
-            raise TooLargeError
+            raise FileTooLargeError
         self._stored[file_id] = stored
         measured = measure(path, self._folder) if shrink and stored.raster is not None else None
         for preview in measured.previews.values() if measured is not None else ():
             self._stored[preview] = self._look(self._folder / preview)
         return stored, measured
 
-    def _look(self, path: Path) -> Stored:
+    def _look(self, path: Path) -> StoredFile:
         with path.open("rb") as file:
             head = file.read(16)
-        return Stored(path, path.stat().st_size, raster_type(head), played_type(head))
+        return StoredFile(path, path.stat().st_size, raster_type(head), played_type(head))
 
-    async def read(self, stored: Stored, first: int = 0, last: int | None = None) -> AsyncIterator[bytes]:
+    async def read(self, stored: StoredFile, first: int = 0, last: int | None = None) -> AsyncIterator[bytes]:
         """Yield the bytes in pieces: all, or those from the `first` to the `last`."""
         left = stored.size - first if last is None else last - first + 1
         async with await trio.open_file(stored.path, "rb") as file:

@@ -21,7 +21,7 @@ HISTORY: Final = 5_000
 
 @final
 @attrs.frozen
-class Entry:
+class ChatMessage:
     """One message of a chat; edits make a new entry under the same id.
 
     Attributes:
@@ -52,7 +52,7 @@ class Entry:
 
 @final
 @attrs.frozen
-class Reply:
+class PressReply:
     """The bot's answer to a press, as the person sees it."""
 
     callback_id: CallbackId
@@ -70,12 +70,12 @@ class Pressed:
     by: SenderId
     message_id: MessageId
     at: int
-    reply: Reply | None = None
+    reply: PressReply | None = None
 
 
 @final
 @attrs.define(eq=False)
-class Chat:
+class PlatformChat:
     """A private chat with the bot, or a group that the bot is in.
 
     Attributes:
@@ -88,12 +88,12 @@ class Chat:
     id: ChatId
     name: GroupName | None
     members: set[SenderId] = attrs.field(factory=set[SenderId])
-    entries: dict[MessageId, Entry] = attrs.field(factory=dict[MessageId, Entry], repr=False)
+    entries: dict[MessageId, ChatMessage] = attrs.field(factory=dict[MessageId, ChatMessage], repr=False)
     pressed: dict[CallbackId, Pressed] = attrs.field(factory=dict[CallbackId, Pressed], repr=False)
     reply_keyboard: ReplyKeyboard | None = None
     typing_until: int = 0
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: ChatMessage) -> None:
         """Show a new or a changed message."""
         self.entries[entry.id] = entry
         if len(self.entries) > HISTORY:
@@ -105,7 +105,7 @@ class Chat:
         if len(self.pressed) > HISTORY:
             del self.pressed[next(iter(self.pressed))]
 
-    def in_sight(self) -> Iterator[Entry]:
+    def in_sight(self) -> Iterator[ChatMessage]:
         """Yield the messages that are not deleted, newest first."""
         return (entry for entry in reversed(self.entries.values()) if not entry.deleted)
 
@@ -113,7 +113,9 @@ class Chat:
         """Return whether the typing indicator shows at this moment."""
         return now < self.typing_until
 
-    def button(self, label: str, message_id: MessageId | None = None) -> tuple[Entry, InlineButton] | None:
+    def button(
+        self, label: str, message_id: MessageId | None = None
+    ) -> tuple[ChatMessage, InlineButton] | None:
         """Find the newest inline button of this label, or that of one message."""
         for entry in self.in_sight():
             for button in entry.buttons():

@@ -8,7 +8,7 @@ import attrs
 
 from ..wire.ids import CallbackId, ChatId, MessageId, SenderId
 from ..wire.markup import Currency
-from .chats import Entry, Reply
+from .chats import ChatMessage, PressReply
 
 
 @final
@@ -17,7 +17,7 @@ class Shown:
     """A new message, the bot's or a person's."""
 
     chat_id: ChatId
-    entry: Entry
+    entry: ChatMessage
 
 
 @final
@@ -26,7 +26,7 @@ class Edited:
     """A message changed; `anew` when its content did, not its keyboard alone."""
 
     chat_id: ChatId
-    entry: Entry
+    entry: ChatMessage
     anew: bool
 
 
@@ -62,12 +62,12 @@ class Clicked:
 
 @final
 @attrs.frozen
-class Answered:
+class PressAnswered:
     """The bot answered a press of this person."""
 
     chat_id: ChatId
     user_id: SenderId
-    reply: Reply
+    reply: PressReply
 
 
 @final
@@ -117,7 +117,7 @@ Consequence: TypeAlias = (
     | Deleted
     | TypingSeen
     | Clicked
-    | Answered
+    | PressAnswered
     | MembersChanged
     | MoneyMoved
     | InvoiceShown

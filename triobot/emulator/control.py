@@ -69,13 +69,13 @@ from ..wire.ids import ChatId, InvoiceId, MessageId, SenderId
 from ..wire.markup import InlineButton, Key, PayButton
 from ..wire.rules import JsonValue, compact_json
 from . import acts, paying
-from .blobs import TooLargeError
+from .blobs import FileTooLargeError
 from .bot_process import BotProcess
-from .chats import HISTORY, Chat, Entry
+from .chats import HISTORY, ChatMessage, PlatformChat
 from .exchange import Exchange
 from .faults import EventFault, Fault
 from .page.follower import NEWEST, NEWEST_CALLS, view_history
-from .page.script import Done, write_test
+from .page.script import PersonAct, write_test
 from .people import ImpossibleActError, User
 from .pusher import PushQueueFullError
 from .traffic import view_calls
@@ -215,7 +215,7 @@ def control_blueprint(exchange: Exchange) -> Blueprint:
         async def view(user_id: int) -> Response:
             def of_this(asked: Asked) -> Given:
                 user = exchange.world.people.get(SenderId(user_id))
-                done = Done(exchange.world.seq, user.id, name, asked.values(), dict(user.wallet.items()))
+                done = PersonAct(exchange.world.seq, user.id, name, asked.values(), dict(user.wallet.items()))
                 value = answer(user, asked)
                 if method == "POST":
                     exchange.diary.append(done)
@@ -262,7 +262,7 @@ async def _answered(exchange: Exchange, answer: Callable[[Asked], Given]) -> Res
         return _refused(400, str(error))
     except PushQueueFullError as error:
         return _refused(503, str(error))
-    except TooLargeError:
+    except FileTooLargeError:
         return _refused(400, "the file is too large")
     return Response(compact_json(value), 200, content_type="application/json")
 
@@ -345,7 +345,7 @@ class PlatformControl:
     def _payments(self, asked: Asked) -> JsonValue:
         now = self._exchange.clock.now()
         self._world.catch_up(now)
-        return [view_bill(bill, now) for bill in self._world.till]
+        return [view_bill(bill, now) for bill in self._world.bills]
 
     def _plan_fault(self, asked: Asked) -> JsonValue:
         given = asked.values()
@@ -452,7 +452,7 @@ def _place_of(asked: Asked) -> Location:
     return Location(asked.text("lat"), asked.text("long"), asked.optional_text("desc") or "")
 
 
-def _button(chat: Chat, asked: Asked) -> tuple[Entry, InlineButton] | None:
+def _button(chat: PlatformChat, asked: Asked) -> tuple[ChatMessage, InlineButton] | None:
     """Find the button of this label, or the one at `index` of the message, where two have the same label."""
     label, message = asked.optional_text("label") or "", _message_of(asked)
     index = asked.optional_integer("index")
@@ -624,7 +624,7 @@ class PersonControl:
         return view_chat(self._world, chat, self._exchange.clock.now(), after=after)
 
 
-def _nothing(label: str, chat: Chat) -> NoReturn:
+def _nothing(label: str, chat: PlatformChat) -> NoReturn:
     labels = [repr(one) for one in islice(dict.fromkeys(chat.labels()), _MOST_NAMED)]
     what = f"what there is to press: {', '.join(labels)}" if labels else "there is nothing to press"
     raise ImpossibleActError(f"there is no button {label!r}; {what}")

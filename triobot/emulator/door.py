@@ -41,7 +41,7 @@ _CONTROL: Final = "/control/"
 
 
 @final
-class Door:
+class RequestGuard:
     """Lets in what may come in, with the faults that are planned.
 
     Args:

@@ -17,7 +17,7 @@ from ..wire.operations import Operation
 from .blobs import Blobs
 from .bot_process import BotProcess
 from .faults import FaultPlan, Outage
-from .page.script import KEPT, Done
+from .page.script import KEPT, PersonAct
 from .performing import Refusal, Result, perform
 from .pusher import Pusher
 from .traffic import Traffic
@@ -94,7 +94,7 @@ class Exchange:
         self.outage = Outage()
         self.requests: deque[Logged] = deque(maxlen=_KEPT)
         self.traffic = Traffic()
-        self.diary: deque[Done] = deque(maxlen=KEPT)
+        self.diary: deque[PersonAct] = deque(maxlen=KEPT)
         self.bot: BotProcess | None = None
         self._changed = trio.Event()
         self._news = 0
@@ -130,7 +130,7 @@ class Exchange:
         """Keep a file, and describe it; `duration` is in seconds, for what plays.
 
         Raises:
-            TooLargeError: it was not kept.
+            FileTooLargeError: it was not kept.
         """
         file_id = self.world.letters()
         stored, measured = await self.blobs.keep(file_id, source, shrink=kind == "image")

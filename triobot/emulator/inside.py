@@ -17,7 +17,7 @@ import trio
 from ..errors import LocalProtocolError
 from ..wire.ids import SenderId
 from ..wire.rules import JsonValue
-from .blobs import TooLargeError
+from .blobs import FileTooLargeError
 from .control import Asked, BadAskError, Given, PersonControl, PlatformControl
 from .door import AsgiApp, Message, Receive, Send
 from .exchange import Exchange
@@ -65,7 +65,7 @@ class InsideControl:
             return await value if inspect.isawaitable(value) else value
         except (ImpossibleActError, BadAskError, LocalProtocolError, PushQueueFullError) as error:
             raise AppError(str(error)) from None
-        except TooLargeError:
+        except FileTooLargeError:
             raise AppError("the file is too large") from None
 
     def _asked_of_one(self, path: str, asked: Asked) -> Given:

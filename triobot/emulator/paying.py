@@ -44,7 +44,7 @@ def pay(
     in_chat = chat_of(world, user, chat)
     under(in_chat, message_id, button)
     _check_code(code)
-    bill = world.till.payment(button.ref_id)
+    bill = world.bills.payment(button.ref_id)
     assert bill is not None
     price = button.amount if amount is None else amount
     if code is None:
@@ -81,7 +81,7 @@ def pay_invoice(
 ) -> tuple[Event, ...]:
     """Pay an invoice in the wallet page. A failure posts the very same callback (interface section 6)."""
     world.catch_up(now)
-    bill = world.till.invoice(invoice_id)
+    bill = world.bills.invoice(invoice_id)
     if bill is None:
         raise ImpossibleActError("there is no invoice of this id")
     chat_of(world, user, bill.chat_id)
@@ -105,7 +105,7 @@ def newest_invoice(world: World, user: User, now: int) -> InvoiceId:
         ImpossibleActError: there is none.
     """
     found: InvoiceId | None = None
-    for bill in world.till:
+    for bill in world.bills:
         if (
             bill.kind == "invoice"
             and bill.state(now) == "open"
@@ -141,5 +141,5 @@ def _take(world: World, user: User, bill: Bill, amount: int, currency: Currency,
     if user.wallet[currency] < amount:
         raise ImpossibleActError("the wallet doesn't hold that much")
     user.wallet[currency] -= amount
-    world.till.take(bill, user.id, amount, currency, now)
+    world.bills.take(bill, user.id, amount, currency, now)
     world.record(now, MoneyMoved(bill.chat_id, user.id, "paid", currency, amount, bill.id))

@@ -31,15 +31,15 @@ from ..wire.operations import (
 )
 from ..wire.results import Answer, InvoiceCreated, PaymentState, Sent
 from .bills import Bill
-from .chats import Chat, Entry, Reply
+from .chats import ChatMessage, PlatformChat, PressReply
 from .consequences import (
-    Answered,
     Change,
     ChargeRequested,
     Deleted,
     Edited,
     InvoiceShown,
     MoneyMoved,
+    PressAnswered,
     Shown,
     TypingSeen,
 )
@@ -90,18 +90,18 @@ def _answer(world: World, operation: Operation[object], now: int) -> Result | Re
         case CreateInvoice():
             return _invoice(world, operation, now)
         case VerifyInvoice(chat_id=chat_id, invoice_id=invoice_id):
-            return _verify(world, world.till.invoice(invoice_id), chat_id, now)
+            return _verify(world, world.bills.invoice(invoice_id), chat_id, now)
         case VerifyPayment(chat_id=chat_id, ref_id=ref_id):
-            return _verify(world, world.till.payment(ref_id), chat_id, now)
+            return _verify(world, world.bills.payment(ref_id), chat_id, now)
         case InquireInvoice(chat_id=chat_id, invoice_id=invoice_id):
-            return _inquire(world, world.till.invoice(invoice_id), chat_id)
+            return _inquire(world, world.bills.invoice(invoice_id), chat_id)
         case InquirePayment(chat_id=chat_id, ref_id=ref_id):
-            return _inquire(world, world.till.payment(ref_id), chat_id)
+            return _inquire(world, world.bills.payment(ref_id), chat_id)
         case _:
             return _outside(world, operation, now)
 
 
-def _reached(world: World, recipient: Recipient) -> Chat | Refusal:
+def _reached(world: World, recipient: Recipient) -> PlatformChat | Refusal:
     if (chat := world.find(recipient)) is None:
         return Refusal(world.switches.unknown_chat_status, "chat_id is not valid")
     return chat
@@ -113,7 +113,7 @@ def _send(world: World, operation: SendMessage, now: int) -> Sent | Refusal:
     content = operation.content
     if isinstance(content, Media) and not world.uploads.knows(content.source):
         return invalid("data")
-    entry = Entry(
+    entry = ChatMessage(
         world.next_message_id(),
         None,
         content,
@@ -134,11 +134,11 @@ def _send(world: World, operation: SendMessage, now: int) -> Sent | Refusal:
     return Sent(operation.chat_id, entry.id)
 
 
-def _offer(world: World, chat: Chat, entry: Entry) -> None:
+def _offer(world: World, chat: PlatformChat, entry: ChatMessage) -> None:
     for button in entry.buttons():
         if isinstance(button, PayButton):
             desc = button.desc or ""
-            world.till.add(Bill("payment", button.ref_id, chat.id, button.amount, button.currency, desc))
+            world.bills.add(Bill("payment", button.ref_id, chat.id, button.amount, button.currency, desc))
 
 
 def _edit(world: World, operation: EditMessage, now: int) -> Refusal | None:
@@ -193,8 +193,8 @@ def _answer_callback(world: World, operation: AnswerCallback, now: int) -> Refus
         return chat
     if (pressed := chat.pressed.get(operation.callback_id)) is None:
         return invalid("data")
-    pressed.reply = Reply(pressed.callback_id, operation.text, operation.show_alert, now)
-    world.record(now, Answered(chat.id, pressed.by, pressed.reply))
+    pressed.reply = PressReply(pressed.callback_id, operation.text, operation.show_alert, now)
+    world.record(now, PressAnswered(chat.id, pressed.by, pressed.reply))
     return None
 
 
@@ -211,7 +211,7 @@ def _invoice(world: World, operation: CreateInvoice, now: int) -> InvoiceCreated
     invoice_id = world.next_invoice_id()
     life = world.switches.invoice_life if operation.expire_time is None else operation.expire_time * 1_000
     currency = operation.currency or "IRR"
-    world.till.add(
+    world.bills.add(
         Bill("invoice", invoice_id, chat.id, operation.amount, currency, operation.description, now + life)
     )
     world.record(now, InvoiceShown(chat.id, invoice_id))

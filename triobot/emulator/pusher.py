@@ -53,7 +53,7 @@ class PushSettings:
 
 @final
 @attrs.frozen
-class Delivery:
+class PostedEvent:
     """How posting an event ended.
 
     Attributes:
@@ -97,7 +97,7 @@ class Pusher:
         self._more = trio.Event()
         self._idle = trio.Event()
         self._idle.set()
-        self.deliveries: deque[Delivery] = deque(maxlen=_KEPT)
+        self.deliveries: deque[PostedEvent] = deque(maxlen=_KEPT)
         self.watch: Watch | None = None
 
     @property
@@ -169,14 +169,14 @@ class Pusher:
         if fault.drop:
             if self.watch is not None:
                 self.watch(kind, self._encode(event), fault)(None)
-            self.deliveries.append(Delivery(kind, 0, None))
+            self.deliveries.append(PostedEvent(kind, 0, None))
             return
         await trio.sleep(fault.delay)
         body = self._encode(event)
         for _ in range(1 + fault.duplicates):
             self.deliveries.append(await self._try(kind, body, fault))
 
-    async def _try(self, kind: str, body: Body, fault: EventFault) -> Delivery:
+    async def _try(self, kind: str, body: Body, fault: EventFault) -> PostedEvent:
         status: int | None = None
         attempt = 0
         while attempt < self._settings.attempts:
@@ -189,7 +189,7 @@ class Pusher:
                 answered(status)
             if status is not None and status < 500:
                 break
-        return Delivery(kind, attempt, status)
+        return PostedEvent(kind, attempt, status)
 
 
 @final

@@ -31,7 +31,7 @@ from ..wire.markup_text import (
 )
 from ..wire.rules import JsonValue
 from .bills import Bill, Taking
-from .chats import Chat, Entry, Pressed
+from .chats import ChatMessage, PlatformChat, Pressed
 from .people import User
 from .views import JsonObject
 from .world import World
@@ -59,7 +59,7 @@ def dump_world(world: World, pending: Sequence[Event], *, closed: bool) -> JsonO
         "invoices": world.invoices,
         "people": [_dump_user(user) for user in world.people],
         "chats": [_dump_chat(chat) for chat in world.chats()],
-        "bills": [_plain(bill) for bill in world.till],
+        "bills": [_plain(bill) for bill in world.bills],
         "files": dict(world.uploads.known()),
         "pending": list(_dump_events(pending)),
     }
@@ -87,7 +87,7 @@ def _load(world: World, kept: JsonObject) -> Sequence[Event]:
     for chat in _objects(kept, "chats"):
         world.restore(_load_chat(chat))
     for bill in _objects(kept, "bills"):
-        world.till.restore(_load_bill(bill))
+        world.bills.restore(_load_bill(bill))
     for file_id, descriptor in cast("dict[str, str]", kept["files"]).items():
         world.uploads.restore(file_id, Descriptor(descriptor))
     return [decode_event(FORM_TYPE, body.encode()) for body in cast("list[str]", kept["pending"])]
@@ -120,7 +120,7 @@ def _load_bill(kept: JsonObject) -> Bill:
 # --- chats
 
 
-def _dump_chat(chat: Chat) -> JsonObject:
+def _dump_chat(chat: PlatformChat) -> JsonObject:
     keys = chat.reply_keyboard
     return {
         "id": chat.id,
@@ -132,9 +132,9 @@ def _dump_chat(chat: Chat) -> JsonObject:
     }
 
 
-def _load_chat(kept: JsonObject) -> Chat:
+def _load_chat(kept: JsonObject) -> PlatformChat:
     name = kept["name"]
-    chat = Chat(ChatId(_integer(kept, "id")), GroupName(str(name)) if name is not None else None)
+    chat = PlatformChat(ChatId(_integer(kept, "id")), GroupName(str(name)) if name is not None else None)
     chat.members.update(SenderId(one) for one in cast("list[int]", kept["members"]))
     if kept["keys"] is not None:
         chat.reply_keyboard = decode_reply_keyboard(str(kept["keys"]))
@@ -152,7 +152,7 @@ def _load_chat(kept: JsonObject) -> Chat:
     return chat
 
 
-def _dump_entries(chat: Chat) -> Iterator[JsonObject]:
+def _dump_entries(chat: PlatformChat) -> Iterator[JsonObject]:
     for entry in chat.entries.values():
         try:
             kind, data = encode_content(entry.content)
@@ -177,10 +177,10 @@ def _dump_entries(chat: Chat) -> Iterator[JsonObject]:
         }
 
 
-def _load_entry(kept: JsonObject) -> Entry:
+def _load_entry(kept: JsonObject) -> ChatMessage:
     keys, buttons, form = kept["keys"], kept["buttons"], kept["form"]
     filled = cast("list[tuple[SenderId, list[list[str]]]]", kept["filled"])
-    return Entry(
+    return ChatMessage(
         MessageId(_integer(kept, "id")),
         cast("SenderId | None", kept["author"]),
         decode_content(str(kept["type"]), str(kept["data"])),

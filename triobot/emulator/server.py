@@ -26,7 +26,7 @@ from ..wire.events import Event
 from .api import platform_blueprint
 from .blobs import Blobs
 from .control import LONGEST_BODY, control_blueprint
-from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Door
+from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, RequestGuard
 from .exchange import Exchange, ShiftedClock
 from .faults import FaultPlan, Outage
 from .page.serving import page_blueprint
@@ -106,7 +106,7 @@ def make_app(
     control_token: str,
     authorities: Collection[str],
     largest_upload: int = LARGEST_UPLOAD,
-) -> Door:
+) -> RequestGuard:
     """Make the HTTP faces as an ASGI application, behind its door.
 
     Args:
@@ -118,7 +118,7 @@ def make_app(
         app.register_blueprint(_behind_the_door(blueprint))
     app.register_blueprint(page_blueprint())
     app.register_blueprint(platform_blueprint(exchange, token))
-    return Door(
+    return RequestGuard(
         cast("AsgiApp", app),
         plan=exchange.plan,
         control_token=control_token,
@@ -249,7 +249,10 @@ def _config(bind: str) -> Config:
 
 
 async def _listen(
-    door: Door, config: Config, outage: Outage, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
+    door: RequestGuard,
+    config: Config,
+    outage: Outage,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve; when an outage begins, close the port, and open the same one again when it is over."""
     first = True

@@ -24,7 +24,7 @@ Way: TypeAlias = Literal["operation", "event"]
 
 @final
 @attrs.define(eq=False)
-class Call:
+class RecordedCall:
     """One request, under way or answered.
 
     Attributes:
@@ -60,24 +60,24 @@ class Traffic:
     """The newest requests, as many as `KEPT` and as long as `HELD`; older ones are forgotten."""
 
     def __init__(self) -> None:
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, RecordedCall] = {}
         # By the number of their newest change, so that finding what is new doesn't visit all.
-        self._changed: dict[int, Call] = {}
+        self._changed: dict[int, RecordedCall] = {}
         self._made = 0
         self._held = 0
         self.version = 0
 
     def begin(
         self, way: Way, name: str, at: int, *, content_type: str = "", body: bytes = b"", note: str = ""
-    ) -> Call:
+    ) -> RecordedCall:
         """Note that a request is under way."""
         self._made += 1
-        call = Call(self._made, way, name, at, content_type, body[:LONGEST], len(body), note=note)
+        call = RecordedCall(self._made, way, name, at, content_type, body[:LONGEST], len(body), note=note)
         self._calls[call.number] = call
         self._forget()
         return self.touch(call)
 
-    def touch(self, call: Call) -> Call:
+    def touch(self, call: RecordedCall) -> RecordedCall:
         """Note that a call was changed."""
         if call.number in self._calls:
             self.version += 1
@@ -86,7 +86,7 @@ class Traffic:
             self._changed[call.version] = call
         return call
 
-    def end(self, call: Call, took: float, status: int | None, answer: bytes = b"") -> None:
+    def end(self, call: RecordedCall, took: float, status: int | None, answer: bytes = b"") -> None:
         """Note how a request was answered, after how many seconds; without a status, that it was not."""
         call.status, call.answer = status, answer[:LONGEST]
         call.took = round(took * 1_000)
@@ -96,16 +96,16 @@ class Traffic:
         self.touch(call)
         self._forget()
 
-    def since(self, version: int) -> Sequence[Call]:
+    def since(self, version: int) -> Sequence[RecordedCall]:
         """Return what was begun or changed after this version, in the order of their beginning."""
-        found: list[Call] = []
+        found: list[RecordedCall] = []
         for changed, call in reversed(self._changed.items()):
             if changed <= version:
                 break
             found.append(call)
         return sorted(found, key=lambda call: call.number)
 
-    def newest(self, count: int, *, before: int | None = None) -> Sequence[Call]:
+    def newest(self, count: int, *, before: int | None = None) -> Sequence[RecordedCall]:
         """Return the newest calls, or the newest before the one of this number, oldest first."""
         numbers = (
             reversed(self._calls) if before is None else (n for n in reversed(self._calls) if n < before)
@@ -123,7 +123,7 @@ class Traffic:
             self._changed.pop(oldest.version, None)
 
 
-def view_call(call: Call) -> dict[str, JsonValue]:
+def view_call(call: RecordedCall) -> dict[str, JsonValue]:
     """Return a request as JSON, with its bodies as text."""
     return {
         "number": call.number,
@@ -140,7 +140,7 @@ def view_call(call: Call) -> dict[str, JsonValue]:
     }
 
 
-def view_calls(calls: Sequence[Call], traffic: Traffic) -> dict[str, JsonValue]:
+def view_calls(calls: Sequence[RecordedCall], traffic: Traffic) -> dict[str, JsonValue]:
     """Return requests that follow one another as JSON, and whether older ones are known."""
     return {
         "calls": [view_call(call) for call in calls],

@@ -16,7 +16,7 @@ SIZES: Final = (64, 128, 256, 512)
 
 
 @final
-class Uploads:
+class UploadedFiles:
     """Which files the platform has.
 
     Attributes:

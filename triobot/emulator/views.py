@@ -9,9 +9,8 @@ from ..wire.forms import Checkbox, Form, FormField, Inbuilt, Radio, Select, Subm
 from ..wire.markup import CallbackButton, InlineButton, LinkButton, ReplyKeyboard
 from ..wire.rules import JsonValue
 from .bills import Bill
-from .chats import Chat, Entry
+from .chats import ChatMessage, PlatformChat
 from .consequences import (
-    Answered,
     Change,
     ChargeRequested,
     Clicked,
@@ -20,6 +19,7 @@ from .consequences import (
     InvoiceShown,
     MembersChanged,
     MoneyMoved,
+    PressAnswered,
     Shown,
     TypingSeen,
 )
@@ -102,7 +102,7 @@ def _view_form(form: Form | None) -> JsonValue:
     return None if form is None else [_view_field(field) for field in form.fields]
 
 
-def view_entry(entry: Entry) -> JsonObject:
+def view_entry(entry: ChatMessage) -> JsonObject:
     """Return a message as JSON; of a deleted one, only that it is deleted."""
     head: JsonObject = {
         "id": entry.id,
@@ -141,7 +141,7 @@ def view_change(change: Change) -> JsonObject:
         case Clicked(user_id=user_id, message_id=message_id, callback_id=callback_id, label=label):
             press: JsonObject = {"message_id": message_id, "callback_id": callback_id, "label": label}
             return {**head, "kind": "press", "user": user_id, **press}
-        case Answered(user_id=user_id, reply=reply):
+        case PressAnswered(user_id=user_id, reply=reply):
             return {**head, "kind": "answer", "user": user_id, **attrs.asdict(reply)}
         case MembersChanged(user_id=user_id, joined=joined):
             return {**head, "kind": "join" if joined else "leave", "user": user_id}
@@ -168,7 +168,7 @@ def view_bill(bill: Bill, now: int) -> JsonObject:
     }
 
 
-def view_chat(world: World, chat: Chat, now: int, *, after: int, last: int = 50) -> JsonObject:
+def view_chat(world: World, chat: PlatformChat, now: int, *, after: int, last: int = 50) -> JsonObject:
     """Return a chat as it looks now, with what changed after the number `after`."""
     changes = [view_change(change) for change in world.changes(after) if change.what.chat_id == chat.id]
     waiting = [pressed.callback_id for pressed in chat.pressed.values() if pressed.reply is None]
@@ -182,7 +182,7 @@ def view_chat(world: World, chat: Chat, now: int, *, after: int, last: int = 50)
         "reply_keyboard": view_keyboard(chat.reply_keyboard),
         "unanswered": list(waiting),
         "invoices": [
-            view_bill(bill, now) for bill in world.till if bill.kind == "invoice" and bill.chat_id == chat.id
+            view_bill(bill, now) for bill in world.bills if bill.kind == "invoice" and bill.chat_id == chat.id
         ],
         "messages": [view_entry(entry) for entry in list(chat.entries.values())[-last:]],
         "changes": list[JsonValue](changes),

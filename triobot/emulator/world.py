@@ -23,12 +23,12 @@ from ..wire.undocumented import (
     RequestWalletCharge,
     SendGameEvent,
 )
-from .bills import Till
-from .chats import Chat
+from .bills import Bills
+from .chats import PlatformChat
 from .consequences import Change, Consequence, MoneyMoved
 from .people import ImpossibleActError, People, User
 from .switches import Switches
-from .uploads import Uploads
+from .uploads import UploadedFiles
 
 _FIRST_CHAT: Final = 13_601
 _FIRST_GROUP: Final = 700_001
@@ -56,12 +56,12 @@ class World:
     ) -> None:
         self.switches = switches or Switches()
         self.people = People()
-        self.till = Till()
-        self.uploads = Uploads(base_url)
+        self.bills = Bills()
+        self.uploads = UploadedFiles(base_url)
         self.games = Games()
         self._chance = chance
-        self._chats: dict[ChatId, Chat] = {}
-        self._groups: dict[GroupName, Chat] = {}
+        self._chats: dict[ChatId, PlatformChat] = {}
+        self._groups: dict[GroupName, PlatformChat] = {}
         self._log: deque[Change] = deque(maxlen=LOG)
         self._seq = 0
         self._last_message = 0
@@ -88,11 +88,11 @@ class World:
         missing = min(self._seq - after, len(self._log))
         return [self._log[index] for index in range(len(self._log) - missing, len(self._log))]
 
-    def chats(self) -> Iterator[Chat]:
+    def chats(self) -> Iterator[PlatformChat]:
         """Iterate over every chat, private ones and groups."""
         return iter(self._chats.values())
 
-    def chat(self, chat_id: ChatId) -> Chat:
+    def chat(self, chat_id: ChatId) -> PlatformChat:
         """Return the chat of this id.
 
         Raises:
@@ -106,12 +106,12 @@ class World:
         """Return whether there is such a chat, with people in it or without."""
         return chat_id in self._chats
 
-    def find(self, recipient: Recipient) -> Chat | None:
+    def find(self, recipient: Recipient) -> PlatformChat | None:
         """Find the chat that a recipient names, if the bot can write to it.
 
         A private chat must have been joined; a group needs no members.
         """
-        chat: Chat | None = None
+        chat: PlatformChat | None = None
         match as_recipient(recipient):
             case int() as chat_id:
                 chat = self._chats.get(ChatId(chat_id))
@@ -132,12 +132,12 @@ class World:
         coin: int = 0,
     ) -> User:
         """Make a person who hasn't joined yet."""
-        chat = Chat(ChatId(_FIRST_CHAT + len(self._chats)), None)
+        chat = PlatformChat(ChatId(_FIRST_CHAT + len(self._chats)), None)
         user = self.people.add(name, chat.id, username=username, phone=phone, irr=irr, coin=coin)
         self._chats[chat.id] = chat
         return user
 
-    def add_group(self, name: str) -> Chat:
+    def add_group(self, name: str) -> PlatformChat:
         """Make a group without members; the bot is in it.
 
         Raises:
@@ -146,7 +146,7 @@ class World:
         key = GroupName("@" + name.strip("@"))
         if key in self._groups:
             raise ImpossibleActError("there is a group of this name already")
-        chat = Chat(ChatId(_FIRST_GROUP + len(self._groups)), key)
+        chat = PlatformChat(ChatId(_FIRST_GROUP + len(self._groups)), key)
         self._chats[chat.id] = self._groups[key] = chat
         return chat
 
@@ -166,7 +166,7 @@ class World:
         """Give numbers behind these."""
         self._last_message, self._invoices = last_message, invoices
 
-    def restore(self, chat: Chat) -> None:
+    def restore(self, chat: PlatformChat) -> None:
         """Put back a chat of another run."""
         self._chats[chat.id] = chat
         if chat.name is not None:
@@ -196,7 +196,7 @@ class World:
 
     def catch_up(self, now: int) -> None:
         """Let what fell due happen: uncaptured money goes back."""
-        for bill, taking, due in self.till.lapse(now, self.switches.verify_window):
+        for bill, taking, due in self.bills.lapse(now, self.switches.verify_window):
             self.people.get(taking.payer).wallet[taking.currency] += taking.amount
             self.record(
                 due,

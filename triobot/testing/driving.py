@@ -31,7 +31,7 @@ from ..settings import Settings
 from ..store import MemoryRows
 from ..wire.encode import Body
 from ..wire.ids import ChatId
-from .process import BotProcess
+from .process import DrivenProcess
 from .virtual import VirtualWallClock, virtual_time
 
 _AUTHORITY: Final = "127.0.0.1:9"
@@ -51,7 +51,7 @@ class DrivenWorld:
         exchange: the platform itself; through it, the emulator's `world`.
     """
 
-    def __init__(self, exchange: Exchange, alarms: list[Alarm], process: BotProcess) -> None:
+    def __init__(self, exchange: Exchange, alarms: list[Alarm], process: DrivenProcess) -> None:
         self.alarms = alarms
         self.exchange = exchange
         self._process = process
@@ -210,7 +210,7 @@ async def drive(
     """
     failure: BaseException | None = None
     with virtual_time() as until_stuck, tempfile.TemporaryDirectory(prefix="triobot-drive-") as folder:
-        clock, alarms, late = VirtualWallClock(), list[Alarm](), list[BotProcess]()
+        clock, alarms, late = VirtualWallClock(), list[Alarm](), list[DrivenProcess]()
 
         async def post(body: Body) -> int | None:
             return await late[0].take(body)
@@ -236,7 +236,7 @@ async def drive(
                         _fail, NondeterminismError(divergence.operation, _words(route, divergence))
                     )
 
-                process = BotProcess(
+                process = DrivenProcess(
                     nursery,
                     bot,
                     app,

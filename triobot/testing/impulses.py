@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
-from ..emulator.chats import Chat, Entry
+from ..emulator.chats import ChatMessage, PlatformChat
 from ..wire.content import Contact, Content, Image, Location
 from ..wire.forms import Checkbox, Form, Radio, Select, Submit
 from ..wire.markup import CallbackButton, PayButton
@@ -52,7 +52,7 @@ class Say:
 
 @final
 @attrs.frozen
-class Press:
+class PressLabel:
     """Press the button or key of this label, so many times."""
 
     label: str = attrs.field(repr=False)
@@ -79,15 +79,15 @@ class Pay:
 
 @final
 @attrs.frozen
-class Leave:
+class LeaveChat:
     """Leave, and come back later."""
 
 
-Impulse: TypeAlias = Say | Press | Fill | Pay | Leave
+Impulse: TypeAlias = Say | PressLabel | Fill | Pay | LeaveChat
 
 
 def impulse(
-    chat: Chat, chance: random.Random, *, invoice: bool = False, words: Sequence[str] = ()
+    chat: PlatformChat, chance: random.Random, *, invoice: bool = False, words: Sequence[str] = ()
 ) -> Impulse:
     """Choose what a person does who looks at this chat.
 
@@ -96,7 +96,7 @@ def impulse(
         words: what the bot waits for, such as its commands: half of what is written is one of them.
     """
     if chance.random() < 0.02:
-        return Leave()
+        return LeaveChat()
     if invoice and chance.random() < 0.5:
         return _paid(None, chance)
     entries = [
@@ -111,20 +111,20 @@ def impulse(
     if chat.reply_keyboard is not None and chance.random() < 0.8:
         keys = [key.label for row in chat.reply_keyboard.rows for key in row]
         if keys:
-            return Press(chance.choice(keys))
+            return PressLabel(chance.choice(keys))
     if words and chance.random() < 0.5:
         return Say(chance.choice(words))
     return Say(_content(chance))
 
 
-def _answer(entry: Entry, chance: random.Random) -> Impulse | None:
+def _answer(entry: ChatMessage, chance: random.Random) -> Impulse | None:
     buttons = list(entry.buttons())
     if entry.form is not None and (not buttons or chance.random() < 0.5):
         return Fill(_filled(entry.form, chance))
     button = chance.choice(buttons) if buttons else None
     match button:
         case CallbackButton(text=text):
-            return Press(text, times=2 if chance.random() < 0.1 else 1)
+            return PressLabel(text, times=2 if chance.random() < 0.1 else 1)
         case PayButton(text=text):
             return _paid(text, chance)
         case _:

@@ -33,7 +33,7 @@ _PATIENCE: Final = 3600.0
 
 
 @final
-class BotProcess:
+class DrivenProcess:
     """Runs the bot, by itself or inside the application that it is mounted into, again and again.
 
     Args:

@@ -25,7 +25,7 @@ from quart_trio import QuartTrio
 
 from ..bot import Bot
 from ..conversations.routes.router import table_of
-from ..emulator.chats import Chat, Pressed
+from ..emulator.chats import PlatformChat, Pressed
 from ..emulator.exchange import Exchange
 from ..emulator.faults import EventFault, Fault
 from ..emulator.people import ImpossibleActError
@@ -37,7 +37,7 @@ from ..seams import Alarm, AlarmKind
 from ..wire.ids import ChatId
 from .chance import seeded, without_threads
 from .driving import DrivenWorld, drive
-from .impulses import Fill, Impulse, Leave, Pay, Press, Say, impulse
+from .impulses import Fill, Impulse, LeaveChat, Pay, PressLabel, Say, impulse
 
 # An hour in which all goes well: retries, backoff and what people are told come to their end.
 _QUIET_HOURS: Final = 1.5
@@ -245,12 +245,12 @@ class _Crowd:
             inside.add(person.chat_id)
             return
         platform = self._exchange.world
-        unpaid = any(bill.kind == "invoice" and bill.chat_id == person.chat_id for bill in platform.till)
+        unpaid = any(bill.kind == "invoice" and bill.chat_id == person.chat_id for bill in platform.bills)
         wanted = impulse(platform.chat(person.chat_id), chance, invoice=unpaid, words=self._words)
-        if isinstance(wanted, Leave):
+        if isinstance(wanted, LeaveChat):
             self.left.setdefault(person.chat_id, []).append(self._exchange.clock.now())
         await _do(person, wanted)
-        if isinstance(wanted, Leave):
+        if isinstance(wanted, LeaveChat):
             inside.discard(person.chat_id)
 
     async def break_things(self, chance: random.Random) -> None:
@@ -284,13 +284,13 @@ async def _do(person: Person, wanted: Impulse) -> None:
     match wanted:
         case Say(content):
             await person.says(content)
-        case Press(label, times):
+        case PressLabel(label, times):
             await person.presses(label, times=times)
         case Fill(values):
             await person.submits(values)
         case Pay(label, code, taken):
             await person.pays(label, code=code, taken=taken, invoice=label is None)
-        case Leave():
+        case LeaveChat():
             await person.leaves()
         case _:
             assert_never(wanted)
@@ -344,7 +344,7 @@ def _broken(
         # A person who has left hears nothing any more.
         if silent and chat.members:
             broken[f"{silent} presses in chat {chat.id} were never answered"] += 1
-    for bill in platform.till:
+    for bill in platform.bills:
         captured = sum(taking.captured_at is not None for taking in bill.takings)
         if captured > 1:
             broken[f"the {bill.kind} {bill.id} was captured {captured} times"] += 1
@@ -364,7 +364,7 @@ def _explained(alarm: Alarm, leaves: Mapping[ChatId, Sequence[int]], *, faults: 
     return declined or alarm.kind in _OF_PEOPLE or (faults and alarm.kind in _OF_FAULTS)
 
 
-def _of_form(chat: Chat, pressed: Pressed) -> bool:
+def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
     """Return whether a form was sent: it has an id, too, but no bot answers it (interface section 4.1)."""
     entry = chat.entries.get(pressed.message_id)
     return entry is not None and entry.form is not None

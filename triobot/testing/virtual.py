@@ -89,7 +89,7 @@ def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
             "drive() needs virtual time: give the test the fixture autojump_clock of pytest-trio, or run it "
             "with triobot.testing.run"
         )
-    threads, stuck = _ThreadsFirst(clock), _Stuck()
+    threads, stuck = _ThreadsFirst(clock), _StuckDetector()
     trio.lowlevel.add_instrument(threads)
     trio.lowlevel.add_instrument(stuck)
     try:
@@ -101,7 +101,7 @@ def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
 
 
 @final
-class _Stuck(trio.abc.Instrument):
+class _StuckDetector(trio.abc.Instrument):
     """Finds out that a test waits for what can't come: nothing is due, or only what wakes again and again."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ import attrs
 
 from ...wire.rules import JsonValue
 from ..bot_process import BotProcess
-from ..chats import Chat
+from ..chats import PlatformChat
 from ..consequences import Change, MoneyMoved
 from ..exchange import Exchange
 from ..traffic import view_call, view_calls
@@ -75,7 +75,7 @@ class Follower:
             "base_url": self._world.base_url,
             "users": [view_user(user) for user in self._world.people],
             "chats": chats,
-            "bills": [view_bill(bill, now) for bill in self._world.till],
+            "bills": [view_bill(bill, now) for bill in self._world.bills],
             "bot": None,
             "runtime": {},
             "inside": _inside(None),
@@ -113,7 +113,7 @@ class Follower:
         """Add what the changes affect: the chats as they are now, their bills, all wallets if money moved."""
         ids = {change.what.chat_id for change in changes}
         news["chats"] = [_head(self._world.chat(chat_id)) for chat_id in sorted(ids)]
-        news["bills"] = [view_bill(bill, now) for bill in self._world.till if bill.chat_id in ids]
+        news["bills"] = [view_bill(bill, now) for bill in self._world.bills if bill.chat_id in ids]
         if any(isinstance(change.what, MoneyMoved) for change in changes):
             news["users"] = [view_user(user) for user in self._world.people]
 
@@ -155,7 +155,7 @@ def _inside(bot: BotProcess | None) -> JsonObject:
     return {"chats": chats, "payments": [] if bot is None else list(bot.payments())}
 
 
-def view_history(chat: Chat, before: int | None, count: int) -> JsonObject:
+def view_history(chat: PlatformChat, before: int | None, count: int) -> JsonObject:
     """Return a chat's newest messages, or the newest before one of them, and whether there are older ones."""
     entries = [entry for entry in chat.entries.values() if before is None or entry.id < before]
     return {
@@ -164,7 +164,7 @@ def view_history(chat: Chat, before: int | None, count: int) -> JsonObject:
     }
 
 
-def _head(chat: Chat) -> JsonObject:
+def _head(chat: PlatformChat) -> JsonObject:
     waiting: list[JsonValue] = [
         {"callback_id": pressed.callback_id, "message_id": pressed.message_id, "user": pressed.by}
         for pressed in chat.pressed.values()

@@ -15,8 +15,8 @@ import attrs
 from ...wire.content import Contact, Content, Location, Media
 from ...wire.ids import SenderId
 from ...wire.markup import SHARE_CONTACT, SHARE_LOCATION
-from ..chats import Chat
-from ..consequences import Answered, Edited, Shown
+from ..chats import PlatformChat
+from ..consequences import Edited, PressAnswered, Shown
 from ..people import ImpossibleActError, User
 from ..world import World
 
@@ -28,7 +28,7 @@ _ENDS: Final = ("code", "taken", "amount")
 
 @final
 @attrs.frozen
-class Done:
+class PersonAct:
     """What a person did through the control API.
 
     Attributes:
@@ -43,7 +43,7 @@ class Done:
     wallet: Mapping[str, int] = attrs.field(repr=False)
 
 
-def write_test(world: World, diary: Sequence[Done], chat: Chat, target: str) -> str:
+def write_test(world: World, diary: Sequence[PersonAct], chat: PlatformChat, target: str) -> str:
     """Write the program; `target` is the bot's ``MODULE:BOT``, or empty if it isn't known.
 
     Raises:
@@ -101,7 +101,7 @@ def _variable(name: str) -> str:
     return lowered if usable and lowered not in _TAKEN else "person"
 
 
-def _acts(done: Done) -> Iterator[str]:
+def _acts(done: PersonAct) -> Iterator[str]:
     given = done.given
     match done.name:
         case "join":
@@ -155,7 +155,7 @@ def _seen(what: object, user: User) -> str | None:
     match what:
         case Shown(entry=entry) | Edited(entry=entry, anew=True) if entry.author is None:
             return f"sees({_expected(entry.content)})"
-        case Answered(user_id=user.id, reply=reply) if reply.text:
+        case PressAnswered(user_id=user.id, reply=reply) if reply.text:
             return f"sees_answer({reply.text!r})"
         case _:
             return None
