@@ -30,9 +30,9 @@ from triobot.emulator.person import AppError, Person
 from triobot.errors import ConfigError, StoreFullError
 from triobot.seams import Acceptance, Accepted, Arrival, Write
 from triobot.testing import drive, run
-from triobot.testing.chance import seeded
+from triobot.testing.crashable import Crashable, CrashableStore
+from triobot.testing.determinism import seeded
 from triobot.testing.driving import DrivenWorld
-from triobot.testing.mortal import Mortal, MortalStore
 
 from .talks import Ping, make_bot
 
@@ -132,8 +132,8 @@ class Deaths:
         self.came: list[float] = []
 
     @contextmanager
-    def at_a_write(self, store: MortalStore) -> Generator[None]:
-        mortal: Mortal = vars(store)["_mortal"]
+    def at_a_write(self, store: CrashableStore) -> Generator[None]:
+        mortal: Crashable = vars(store)["_mortal"]
         now = bool(self._at) and self._at[0].write == self.since and not mortal.dead
         self.writes += not mortal.dead
         self.since += not mortal.dead
@@ -152,26 +152,26 @@ class Deaths:
     @contextmanager
     def watching(self) -> Generator[None]:
         """See every write of the store while the block runs."""
-        deaths, accept, commit = self, MortalStore.accept, MortalStore.commit
+        deaths, accept, commit = self, CrashableStore.accept, CrashableStore.commit
 
-        async def dying_accept(store: MortalStore, arrival: Arrival, **more: Any) -> Acceptance:
+        async def dying_accept(store: CrashableStore, arrival: Arrival, **more: Any) -> Acceptance:
             with deaths.at_a_write(store):
                 accepted = await accept(store, arrival, **more)
             if isinstance(accepted, Accepted) and not arrival.once:
                 deaths.came.append(trio.current_time())
             return accepted
 
-        async def dying_commit(store: MortalStore, *writes: Write) -> None:
+        async def dying_commit(store: CrashableStore, *writes: Write) -> None:
             with deaths.at_a_write(store):
                 await commit(store, *writes)
 
-        setattr(MortalStore, "accept", dying_accept)  # noqa: B010
-        setattr(MortalStore, "commit", dying_commit)  # noqa: B010
+        setattr(CrashableStore, "accept", dying_accept)  # noqa: B010
+        setattr(CrashableStore, "commit", dying_commit)  # noqa: B010
         try:
             yield
         finally:
-            setattr(MortalStore, "accept", accept)  # noqa: B010
-            setattr(MortalStore, "commit", commit)  # noqa: B010
+            setattr(CrashableStore, "accept", accept)  # noqa: B010
+            setattr(CrashableStore, "commit", commit)  # noqa: B010
 
     async def bring_back(self, world: DrivenWorld) -> None:
         while True:

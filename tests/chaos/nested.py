@@ -37,7 +37,7 @@ from triobot.emulator.person import Person
 from triobot.filters import command, message, text, when
 from triobot.journal import stimuli
 from triobot.testing import drive, run
-from triobot.testing.chance import seeded
+from triobot.testing.determinism import seeded
 from triobot.testing.driving import DrivenWorld
 
 from .fuzz import Act, Deaths, Kill, _do, _said

@@ -22,8 +22,8 @@ from triobot.emulator.person import Person, Seen
 from triobot.errors import ConfigError, StoreFullError
 from triobot.seams import Acceptance, Arrival, Write
 from triobot.testing import drive, provide
+from triobot.testing.crashable import Crashable, CrashableStore
 from triobot.testing.driving import DrivenWorld
-from triobot.testing.mortal import Mortal, MortalStore
 
 Example: TypeAlias = Callable[[str], ModuleType]
 Said: TypeAlias = tuple[str, str]
@@ -73,18 +73,18 @@ class Deaths:
         self._durable = durable
         self._left = -1
         self._died = trio.Event()
-        deaths, accept, commit = self, MortalStore.accept, MortalStore.commit
+        deaths, accept, commit = self, CrashableStore.accept, CrashableStore.commit
 
-        async def dying_accept(store: MortalStore, arrival: Arrival, **more: Any) -> Acceptance:
+        async def dying_accept(store: CrashableStore, arrival: Arrival, **more: Any) -> Acceptance:
             with deaths.at_a_write(store):
                 return await accept(store, arrival, **more)
 
-        async def dying_commit(store: MortalStore, *writes: Write) -> None:
+        async def dying_commit(store: CrashableStore, *writes: Write) -> None:
             with deaths.at_a_write(store):
                 await commit(store, *writes)
 
-        monkeypatch.setattr(MortalStore, "accept", dying_accept)
-        monkeypatch.setattr(MortalStore, "commit", dying_commit)
+        monkeypatch.setattr(CrashableStore, "accept", dying_accept)
+        monkeypatch.setattr(CrashableStore, "commit", dying_commit)
 
     def arm(self, number: int) -> None:
         """Die at this write, counted from now."""
@@ -96,9 +96,9 @@ class Deaths:
         return self._died.is_set()
 
     @contextmanager
-    def at_a_write(self, store: MortalStore) -> Generator[None]:
+    def at_a_write(self, store: CrashableStore) -> Generator[None]:
         """Around a write: die before or after it, if it is the one."""
-        mortal: Mortal = vars(store)["_mortal"]
+        mortal: Crashable = vars(store)["_mortal"]
         self._left -= not mortal.dead
         now = self._left == -1 and not mortal.dead
         if now and not self._durable:

@@ -20,7 +20,7 @@ RECEIVERS = 40
 WINDOW = WindowRules(width=6, extra=4)
 
 
-class Mortal:
+class Crashable:
     """A store whose process dies at a write: nothing is written from then on."""
 
     def __init__(self, store: Any, at: int, *, done: bool) -> None:
@@ -52,7 +52,7 @@ async def test_a_crash_at_any_write_tells_nobody_twice(autojump_clock: MockClock
     for at in range(1, 100):
         told: Counter[int] = Counter()
         async with open_memory(clock=Noon()) as store:
-            mortal = Mortal(store, at, done=done)
+            mortal = Crashable(store, at, done=done)
             started: list[bool] = []
 
             async def begin(rig: Any, started: list[bool] = started) -> None:
@@ -95,7 +95,7 @@ async def test_a_kill_leaves_in_doubt_whose_request_was_on_its_way(
         await trio.sleep_forever()
 
     async with open_memory(clock=Noon()) as store:
-        mortal, platform = Mortal(store, 10**9, done=False), ScriptedPlatform(silent)
+        mortal, platform = Crashable(store, 10**9, done=False), ScriptedPlatform(silent)
         async with trio.open_nursery() as nursery, running(mortal, platform) as rig:
             assert await rig.broadcasts.start("k", announcement, listed(range(60)))
             await trio.sleep(0.5)

@@ -15,7 +15,7 @@ from triobot.errors import DeliveryUnknownError, PaymentDeclinedError
 from triobot.filters import command, text
 from triobot.seams import Write
 from triobot.testing import DrivenWorld, drive
-from triobot.testing.mortal import MortalStore, MortalTransport
+from triobot.testing.crashable import CrashableStore, CrashableTransport
 
 PRICE = 200_000
 
@@ -84,20 +84,20 @@ class Killer:
         self.count = 0
         self.world: DrivenWorld | None = None
         self.nursery: trio.Nursery | None = None
-        commit, request = MortalStore.commit, MortalTransport.handle_async_request
-        accept = MortalStore.accept
+        commit, request = CrashableStore.commit, CrashableTransport.handle_async_request
+        accept = CrashableStore.accept
 
-        async def commit_and_die(store: MortalStore, *writes: Write) -> None:
+        async def commit_and_die(store: CrashableStore, *writes: Write) -> None:
             await commit(store, *writes)
             self.acted(store._mortal)
 
-        async def accept_and_die(store: MortalStore, *args: Any, **rest: Any) -> Any:
+        async def accept_and_die(store: CrashableStore, *args: Any, **rest: Any) -> Any:
             accepted = await accept(store, *args, **rest)
             if rest.get("also"):  # the platform's own events are acts of the people in the scene
                 self.acted(store._mortal)
             return accepted
 
-        async def ask_and_die(transport: MortalTransport, asked: Any) -> Any:
+        async def ask_and_die(transport: CrashableTransport, asked: Any) -> Any:
             self.acted(transport._mortal)
             answer = await request(transport, asked)
             self.acted(transport._mortal)
@@ -105,9 +105,9 @@ class Killer:
                 await trio.sleep_forever()
             return answer
 
-        patch.setattr(MortalStore, "commit", commit_and_die)
-        patch.setattr(MortalStore, "accept", accept_and_die)
-        patch.setattr(MortalTransport, "handle_async_request", ask_and_die)
+        patch.setattr(CrashableStore, "commit", commit_and_die)
+        patch.setattr(CrashableStore, "accept", accept_and_die)
+        patch.setattr(CrashableTransport, "handle_async_request", ask_and_die)
 
     def acted(self, mortal: Any) -> None:
         if self.nursery is None or self.world is None or mortal.dead:

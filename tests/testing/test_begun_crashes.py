@@ -14,7 +14,7 @@ from triobot import Bot, Chat, Key
 from triobot.errors import DeliveryUnknownError
 from triobot.filters import command, text
 from triobot.testing import DrivenWorld, drive
-from triobot.testing.mortal import MortalStore
+from triobot.testing.crashable import CrashableStore
 
 COUNT = Key("begun_crashes_count", int, default=0)
 
@@ -24,9 +24,9 @@ class EarlyKiller(Killer):
 
     def __init__(self, patch: pytest.MonkeyPatch, at: int) -> None:
         super().__init__(patch, at)
-        accept = MortalStore.accept
+        accept = CrashableStore.accept
 
-        async def accept_and_die(store: MortalStore, arrival: Any, **how: Any) -> Any:
+        async def accept_and_die(store: CrashableStore, arrival: Any, **how: Any) -> Any:
             mortal, on_commit = store._mortal, how.pop("on_commit")
 
             def told(row: Any) -> None:
@@ -38,7 +38,7 @@ class EarlyKiller(Killer):
             self.acted(mortal)
             return accepted
 
-        patch.setattr(MortalStore, "accept", accept_and_die)
+        patch.setattr(CrashableStore, "accept", accept_and_die)
 
 
 def bot_of_beginners(done: list[str]) -> Bot:

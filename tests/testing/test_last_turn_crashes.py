@@ -9,7 +9,7 @@ from crash_scenes import Killer
 from triobot import Bot, Chat, Key
 from triobot.seams import Write
 from triobot.testing import drive
-from triobot.testing.mortal import MortalStore
+from triobot.testing.crashable import CrashableStore
 from triobot.wire.ids import ChatId
 
 APOLOGY = "Something went wrong here. Please start again."
@@ -36,14 +36,14 @@ async def test_it_ends_once(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, word: str, at: int
 ) -> None:
     """Its turn is run again by the next process, and by no later one; an apology may be heard once more."""
-    commit, bot = MortalStore.commit, make_bot()
+    commit, bot = CrashableStore.commit, make_bot()
 
-    async def commit_slowly(store: MortalStore, *writes: Write) -> None:
+    async def commit_slowly(store: CrashableStore, *writes: Write) -> None:
         await trio.sleep(0.05)  # what the word was taken with is durable, and its end is not for a while
         killer.acted(store._mortal)
         await commit(store, *writes)
 
-    monkeypatch.setattr(MortalStore, "commit", commit_slowly)
+    monkeypatch.setattr(CrashableStore, "commit", commit_slowly)
     killer = Killer(monkeypatch, at)
     async with drive(bot, attempts=100, replay_check=False) as world:
         ali = world.user("Ali")

@@ -16,7 +16,7 @@ from triobot import Bot, Chat, Key
 from triobot.filters import command
 from triobot.seams import Write
 from triobot.testing import DrivenWorld, Person, drive
-from triobot.testing.mortal import MortalStore
+from triobot.testing.crashable import CrashableStore
 
 DONE = Key("done", int, default=0)
 
@@ -181,13 +181,13 @@ async def test_where_the_store_is_slow_one_text_at_most_is_in_doubt(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """What the one is told leaves once it is stored that the other was told, however long that takes."""
-    commit, place = MortalStore.commit, two_that_wake_together()
+    commit, place = CrashableStore.commit, two_that_wake_together()
 
-    async def commit_slowly(store: MortalStore, *writes: Write) -> None:
+    async def commit_slowly(store: CrashableStore, *writes: Write) -> None:
         await trio.sleep(0.5)
         await commit(store, *writes)
 
-    monkeypatch.setattr(MortalStore, "commit", commit_slowly)
+    monkeypatch.setattr(CrashableStore, "commit", commit_slowly)
     killer = Killer(monkeypatch, at)
     async with drive(place.bot, attempts=100, replay_check=False) as world:
         ali = world.user("Ali")

@@ -22,7 +22,7 @@ from ..store import MemoryRows, open_memory
 from ..values import forget_met
 from ..webhook.inbox import EventStored, Unread, Unstorable
 from ..wire.encode import Body
-from .mortal import Mortal, MortalStore, MortalTransport
+from .crashable import Crashable, CrashableStore, CrashableTransport
 from .virtual import VirtualWallClock
 
 # The shape that ASGI itself gives.
@@ -73,7 +73,7 @@ class DrivenProcess:
         self._provided = provided
         self._replays = replays
         self.answered: Counter[int | None] = Counter()
-        self._mortal = Mortal()
+        self._mortal = Crashable()
         self._intake: Intake | None = None
         self._scope = trio.CancelScope()
         self._stop = trio.Event()
@@ -125,15 +125,15 @@ class DrivenProcess:
                 return 503
 
     async def _live(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        self._mortal, self._scope = Mortal(), trio.CancelScope()
+        self._mortal, self._scope = Crashable(), trio.CancelScope()
         self._stop, self._stopped = trio.Event(), trio.Event()
         try:
             async with open_memory(clock=self.clock, rows=self._rows) as store:
                 around = Surroundings(
                     settings=self._settings,
                     clock=self.clock,
-                    transport=MortalTransport(self._transport, self._mortal),
-                    store=MortalStore(store, self._mortal),
+                    transport=CrashableTransport(self._transport, self._mortal),
+                    store=CrashableStore(store, self._mortal),
                     on_alarm=self._alarm,
                     provided=self._provided,
                     opened=self._opened,

@@ -35,9 +35,9 @@ from ..errors import PaymentDeclinedError
 from ..resources import Provided
 from ..seams import Alarm, AlarmKind
 from ..wire.ids import ChatId
-from .chance import seeded, without_threads
+from .determinism import seeded, without_threads
 from .driving import DrivenWorld, drive
-from .impulses import Fill, Impulse, LeaveChat, Pay, PressLabel, Say, impulse
+from .random_user import Fill, Impulse, LeaveChat, Pay, PressLabel, Say, impulse
 
 # An hour in which all goes well: retries, backoff and what people are told come to their end.
 _QUIET_HOURS: Final = 1.5

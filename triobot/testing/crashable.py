@@ -29,7 +29,7 @@ from ..wire.ids import ChatId
 
 
 @final
-class Mortal:
+class Crashable:
     """One process's hold on the store and on the network; `die` lets go of both at once.
 
     While the process is torn down, it still acts as a killed one could not: its writes are dropped, its
@@ -45,10 +45,10 @@ class Mortal:
 
 
 @final
-class MortalTransport(httpx.AsyncBaseTransport):
+class CrashableTransport(httpx.AsyncBaseTransport):
     """Requests of a process that may die."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, mortal: Mortal) -> None:
+    def __init__(self, inner: httpx.AsyncBaseTransport, mortal: Crashable) -> None:
         self._inner = inner
         self._mortal = mortal
 
@@ -60,10 +60,10 @@ class MortalTransport(httpx.AsyncBaseTransport):
 
 
 @final
-class MortalStore:
+class CrashableStore:
     """The store of a process that may die; the store itself lives on."""
 
-    def __init__(self, inner: Store, mortal: Mortal) -> None:
+    def __init__(self, inner: Store, mortal: Crashable) -> None:
         self._inner = inner
         self._mortal = mortal
 
