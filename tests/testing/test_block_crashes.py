@@ -12,8 +12,8 @@ from triobot import Bot, Chat, Otherwise
 from triobot.filters import command, text
 from triobot.seams import InboxRow
 from triobot.testing import drive
+from triobot.testing.crashable import CrashableStore
 from triobot.testing.driving import DrivenWorld
-from triobot.testing.mortal import MortalStore
 from triobot.wire.ids import ChatId
 
 LONG = 100
@@ -368,9 +368,9 @@ async def test_branches_that_begin_once_more_find_what_waited(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The turn is over when the last of them waits, however long the store reads meanwhile."""
-    bot, died, pending = Bot(), trio.Event(), MortalStore.pending
+    bot, died, pending = Bot(), trio.Event(), CrashableStore.pending
 
-    async def slowly(store: MortalStore, *args: Any, **kwargs: Any) -> Sequence[InboxRow]:
+    async def slowly(store: CrashableStore, *args: Any, **kwargs: Any) -> Sequence[InboxRow]:
         await trio.sleep(0.1)
         return await pending(store, *args, **kwargs)
 
@@ -389,7 +389,7 @@ async def test_branches_that_begin_once_more_find_what_waited(
                 nursery.start_soon(hears, chat, number, heard)
         await chat.send(f"heard {sorted(heard.items())}")
 
-    monkeypatch.setattr(MortalStore, "pending", slowly)
+    monkeypatch.setattr(CrashableStore, "pending", slowly)
     async with drive(bot, replay_check=False) as world:
         sara = world.user("Sara")
         await sara.joins()
