@@ -54,7 +54,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.fixture(scope="session")
 def long(request: pytest.FixtureRequest) -> bool:
-    """Whether a test that goes through many cases itself takes all of them."""
+    """Return whether a test that goes through many cases itself takes all of them."""
     return bool(request.config.getoption("--long"))
 
 
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def declared_keys(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Declared is what this test's module declares, or imports from another of the tests."""
+    """Declare only the keys that this test's module declares, or imports from another of the tests."""
     module = getattr(request, "module", None)
     if isinstance(module, ModuleType) and request.path.parent.name not in _LOADED_BY_NAME:
         monkeypatch.setattr(slots, "_declared", set(_keys(module, set())))
