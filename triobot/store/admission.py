@@ -79,10 +79,10 @@ def admit_arrival(arrival: Arrival) -> None:
 
 
 def admit_begun(begun: str | None) -> str | None:
-    """What has begun with an event, as it is to be stored.
+    """Check what has begun with an event, and return it as it is to be stored.
 
     Raises:
-        LocalProtocolError: it can't be.
+        LocalProtocolError: it can't be stored.
     """
     if begun is not None:
         check_column("begun", begun)
@@ -106,10 +106,10 @@ def admit_receivers(key: str, after: int, limit: int) -> None:
 
 
 def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
-    """The writes as they are to be stored.
+    """Check the writes, and return them as they are to be stored.
 
     Raises:
-        LocalProtocolError: one of them can't be; names the field.
+        LocalProtocolError: one of them can't be stored; names the field.
     """
     return tuple(_admitted(write) for write in writes)
 
@@ -129,7 +129,7 @@ def admit_page(after: int, limit: int) -> None:
 
 
 def size_of(writes: Sequence[Write]) -> int:
-    """Roughly how many bytes these writes bring."""
+    """Return roughly how many bytes these writes bring."""
     return sum(_size(write) for write in writes)
 
 
@@ -207,7 +207,7 @@ def admit_money_write(write: MoneyWrite) -> None:
 
 
 def money_size(write: MoneyWrite) -> int:
-    """Roughly how many bytes this write brings."""
+    """Return roughly how many bytes this write brings."""
     return 1024 + len(write.row.record) if isinstance(write, PutPayment) else 256
 
 
@@ -299,7 +299,7 @@ def admit_conversation(conversation: ConversationId) -> None:
 
 
 def journal_size(write: JournalWrite) -> int:
-    """Roughly how many bytes this write brings."""
+    """Return roughly how many bytes this write brings."""
     match write:
         case AppendRecords() | ContinueConversation():
             return 256 + sum(len(record) for record in write.records)
@@ -343,7 +343,7 @@ def _error(error: str | None) -> None:
 
 
 def decided(write: MovePayment, row: PaymentRow | None) -> Sequence[Decided]:
-    """What a move comes to, of the row as it is now.
+    """Return the writes that a move comes to, given the row as it is now.
 
     Raises:
         StaleRowError: it can't be done: nothing of the commit may be stored.

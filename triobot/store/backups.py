@@ -2,7 +2,7 @@
 
 A backup is one file, marked as one: a bot refuses to run on it. `restore_file` turns it into a store again,
 of the next *epoch*: what the store says was done before is older than that, and what was done between the
-backup and now nobody knows any more. The inbox's numbers jump, so that no conversation gets the number, and
+backup and now isn't known any more. The inbox's numbers jump, so that no conversation gets the number, and
 with it the keys for other systems, of one that was lost.
 
 Everything here runs in a worker thread.
@@ -34,7 +34,9 @@ LEAP: Final = 10**9
 """How far the inbox's numbers jump at a restore: further than a bot gets between two backups."""
 
 MOST: Final = 20
-# The sentence, and the query that finds whom it is true of.
+"""Problems of one sort that are told; the rest of them is one more line."""
+
+# The sentence, and the query that finds the conversations of which it is true.
 _RULES: Final[tuple[tuple[str, str], ...]] = (
     (
         "the journal of conversation {} has a gap or an overlap",
@@ -99,7 +101,7 @@ def copy_store(
             # One file, not three.
             copy.execute("PRAGMA journal_mode = DELETE").fetchone()
             put_meta(copy, BACKUP, str(now))
-        # Not `replace`: who made the name meanwhile keeps his file.
+        # Not `replace`: a file that got the name meanwhile stays.
         os.link(part, target)
         sync_folder(target.parent)
     finally:
@@ -129,7 +131,7 @@ def back_up_file(path: Path, target: Path, now: int) -> None:
 
 
 def examine_file(path: Path) -> list[str]:
-    """What is wrong in a store, or a backup, that no program has open; nothing of it is changed.
+    """Return what is wrong in a store, or a backup, that no program has open; nothing of it is changed.
 
     Raises: as `back_up_file`.
     """
@@ -138,7 +140,7 @@ def examine_file(path: Path) -> list[str]:
 
 
 def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | None:
-    """Make a backup the store at `path`, in the next epoch; returns where the store before it is kept.
+    """Make a backup the store at `path`, in the next epoch; return where the store before it is kept.
 
     Nothing is changed unless the backup is whole, and belongs to this bot.
 
@@ -199,7 +201,7 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
 
 
 def _what_was_there(path: Path) -> tuple[int, int]:
-    """Epoch and last inbox number of the store that is to be replaced, as far as it can tell."""
+    """Read epoch and last inbox number of the store that is to be replaced; zeros where it can't tell."""
     if not path.exists():
         return 0, 0
     with suppress(sqlite3.Error), closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -237,7 +239,7 @@ def _set_aside(path: Path) -> Path | None:
 
 @contextmanager
 def _locked(path: Path) -> Generator[sqlite3.Connection]:
-    """A store that nobody else has open, as it is: neither migrated nor counted as a run."""
+    """Lock and open a store that no program has open, as it is: neither migrated nor counted as a run."""
     path = path.resolve()
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}")
@@ -258,11 +260,8 @@ def _locked(path: Path) -> Generator[sqlite3.Connection]:
         lock.release()
 
 
-"""Problems of one sort that are told; the rest of them is one more line."""
-
-
 def examine(connection: sqlite3.Connection) -> list[str]:
-    """What is wrong in this store; nothing in a good one."""
+    """Return what is wrong in this store, a line each; a good one has none."""
     found = [line for line in _integrity(connection) if line != "ok"]
     if found:
         return found  # what lies in damaged pages says nothing about the rest

@@ -28,7 +28,7 @@ from ..wire.ids import ChatId
 from ..wire.rules import check_integer, check_text
 
 CREATE_BROADCASTS: Final = (
-    # meant: nobody behind this position has been tried. last: the highest position given.
+    # meant: no receiver behind this position has been tried. last: the highest position given.
     """CREATE TABLE broadcasts (
         n INTEGER PRIMARY KEY AUTOINCREMENT,
         key TEXT NOT NULL UNIQUE,
@@ -75,7 +75,7 @@ def admit_broadcast(write: BroadcastWrite) -> None:
 
 
 def size_of_broadcast(write: BroadcastWrite) -> int:
-    """Roughly how many bytes a write brings."""
+    """Return roughly how many bytes a write brings."""
     match write:
         case OpenBroadcast(content=content):
             return 256 + len(content)
@@ -88,7 +88,7 @@ def size_of_broadcast(write: BroadcastWrite) -> int:
 
 
 def stop_after_restore(connection: sqlite3.Connection) -> None:
-    """End what was under way when a copy was made: who has been told since then nobody knows any more."""
+    """Stop what was under way when a copy was made: which receivers it has reached since then isn't known."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'broadcasts'").fetchone():
         return
     connection.execute(
@@ -199,7 +199,7 @@ class BroadcastTables:
             self._sql.execute("UPDATE broadcasts SET content = '' WHERE n = ?", (n,))
 
     def forget(self, chat_id: ChatId) -> int:
-        """Delete a chat's rows: who has no outcome yet was never a receiver."""
+        """Delete a chat's rows; where it has no outcome yet, it counts no longer as a receiver."""
         rows: list[tuple[int, int]] = self._sql.execute(
             "DELETE FROM receivers WHERE chat_id = ? RETURNING n, gone", (chat_id,)
         ).fetchall()
@@ -211,11 +211,11 @@ class BroadcastTables:
     # --- reading
 
     def jobs(self) -> list[BroadcastJob]:
-        """All broadcasts, in the order in which they were started."""
+        """Return all broadcasts, in the order in which they were started."""
         return self._jobs("ORDER BY n", ())
 
     def job(self, key: str) -> BroadcastJob | None:
-        """One broadcast."""
+        """Return the broadcast with this key, or None."""
         return next(iter(self._jobs("WHERE key = ?", (key,))), None)
 
     def _jobs(self, where: str, values: tuple[str, ...]) -> list[BroadcastJob]:
@@ -230,7 +230,7 @@ class BroadcastTables:
         ]
 
     def receivers(self, key: str, after: int, limit: int, *, gone: bool) -> list[Receiver]:
-        """A broadcast's receivers behind a position: those without an outcome, or those who are gone."""
+        """Return a broadcast's receivers behind a position: those without an outcome, or the gone ones."""
         rows: list[tuple[int, int]] = self._sql.execute(
             "SELECT position, chat_id FROM receivers WHERE n = (SELECT n FROM broadcasts WHERE key = ?)"
             " AND position > ? AND gone = ? ORDER BY position LIMIT ?",

@@ -1,9 +1,9 @@
 """SQLite's errors, sorted by what they mean for the caller.
 
     SQLite says                                     concerns             error
-    FULL, IOERR, READONLY, CANTOPEN, BUSY           who wrote            StoreFullError
-    on COMMIT, anything but FULL and BUSY           everybody, for good  StoreCorruptError
-    IOERR on a read; CORRUPT, NOTADB                everybody, for good  StoreCorruptError
+    FULL, IOERR, READONLY, CANTOPEN, BUSY           callers that wrote   StoreFullError
+    on COMMIT, anything but FULL and BUSY           all, for good        StoreCorruptError
+    IOERR on a read; CORRUPT, NOTADB                all, for good        StoreCorruptError
     a value that can't be stored                    its caller alone     LocalProtocolError
 
 A text of SQLite's own never holds a value; a UnicodeEncodeError does, and is not chained.
@@ -32,13 +32,13 @@ _UNHARMED_BY_COMMIT: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY
 
 
 def code_of(error: BaseException) -> int:
-    """SQLite's primary result code, or 0 for an error that isn't SQLite's own."""
+    """Return SQLite's primary result code, or 0 for an error that isn't SQLite's own."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else 0
 
 
 def ends_the_store(error: Exception, *, writing: bool, committing: bool = False) -> bool:
-    """Whether nothing may be asked of this connection any more."""
+    """Tell whether nothing may be asked of the connection after this error."""
     code = code_of(error)
     if committing:
         return code not in _UNHARMED_BY_COMMIT
@@ -46,7 +46,7 @@ def ends_the_store(error: Exception, *, writing: bool, committing: bool = False)
 
 
 def for_the_caller(error: Exception, path: Path) -> Exception:
-    """The error that one caller gets for a failure of its own work; others are not concerned."""
+    """Turn a failure of one caller's own work into the error that this caller alone gets."""
     code = code_of(error)
     if code in _NOT_WRITTEN:
         failure = StoreFullError(f"the store {path} could not be written: {error}")
@@ -58,7 +58,7 @@ def for_the_caller(error: Exception, path: Path) -> Exception:
 
 
 def for_the_opener(error: sqlite3.Error, path: Path) -> Exception:
-    """The error for a store that could not be opened."""
+    """Turn SQLite's error into the one that says why a store could not be opened."""
     code = code_of(error)
     if code in _DAMAGED:
         return StoreCorruptError(f"{path} is damaged or is not a store: {error}")

@@ -280,8 +280,8 @@ def take_over(
     A visit leaves the mark as it is: how the bot stopped is for the bot's next run to know.
 
     An answer counts as given once the process had written it, if the machine has not been started since: the
-    kernel sends what was written, however the process ends. After a crash of the machine, or where nobody
-    knows of which boot the store is, the last of them are doubted.
+    kernel sends what was written, however the process ends. After a crash of the machine, or where it
+    isn't known of which boot the store is, the last of them are doubted.
 
     Args:
         machine: names this boot of the machine, if anything does.

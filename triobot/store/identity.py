@@ -1,4 +1,4 @@
-"""What a store's file says of itself: that it is a store, whose it is, and whether it is a copy of one."""
+"""What a store's file says of itself: that it is a store, of which bot, and whether it is a copy of one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_original(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a backup: who runs on it unawares does again what was done after it was made.
+    """Refuse a backup: a bot that runs on it unawares does again what was done after it was made.
 
     Raises:
         ConfigError: says what to do.
@@ -41,7 +41,7 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def stored_stamp(connection: sqlite3.Connection, path: Path) -> StoredStamp:
-    """Whose it is.
+    """Read which platform and bot the store belongs to.
 
     Raises:
         StoreCorruptError: it doesn't say.
@@ -53,7 +53,7 @@ def stored_stamp(connection: sqlite3.Connection, path: Path) -> StoredStamp:
 
 
 def put_stamp(connection: sqlite3.Connection, stamp: Stamp) -> None:
-    """Say whose it is."""
+    """Bind the store to a platform and a bot."""
     stored = sealed(stamp)
     put_meta(connection, "base_url", stored.base_url)
     put_meta(connection, "salt", stored.salt)

@@ -75,7 +75,7 @@ _IDS_OF_CHAT: Final = (
 _OVER: Final = "SELECT id FROM conversations WHERE ended_at IS NOT NULL AND ended_at < ? LIMIT ?"
 
 LIVE: Final = "EXISTS (SELECT 1 FROM conversations WHERE chat_id = {chat} AND ended_at IS NULL)"
-"""Whether a chat has conversations; the chat's id is to be put in."""
+"""True in SQL if a chat has conversations that have not ended; the chat's id is to be put in."""
 
 
 @final
@@ -138,7 +138,7 @@ class JournalTables:
         self._tally.add("conversations", 1)
 
     def position(self, conversation: ConversationId) -> int | None:
-        """Where the next record of a conversation goes that has not ended; None if there is none."""
+        """Return the position of a conversation's next record; None if it has ended or doesn't exist."""
         found: tuple[int] | None = self._sql.execute(
             f"SELECT {_POSITION} FROM conversations WHERE id = ? AND ended_at IS NULL", (conversation,)
         ).fetchone()
@@ -277,7 +277,7 @@ class JournalTables:
         self._delete([id_ for (id_,) in self._sql.execute(_OVER, (before, most)).fetchall()])
 
     def forget(self, chat_id: ChatId) -> tuple[int, int]:
-        """Delete the conversations of a chat; returns how many, and how many records they had."""
+        """Delete the conversations of a chat; return how many, and how many records they had."""
         live: tuple[int, int] = self._sql.execute(
             "SELECT count(*), coalesce(sum(parked IS NOT NULL), 0) FROM conversations"
             " WHERE chat_id = ? AND ended_at IS NULL",
@@ -291,18 +291,18 @@ class JournalTables:
     # --- reading
 
     def has(self, chat_id: ChatId) -> bool:
-        """Whether a chat has conversations that have not ended."""
+        """Return whether a chat has conversations that have not ended."""
         if not self._tally["conversations"]:
             return False
         found: tuple[int] = self._sql.execute(f"SELECT {LIVE.format(chat='?1')}", (chat_id,)).fetchone()
         return bool(found[0])
 
     def conversations(self, chat_id: ChatId) -> list[ConversationRow]:
-        """Those of a chat that have not ended."""
+        """Return the conversations of a chat that have not ended."""
         return self._rows(_OF_CHAT, (chat_id,))
 
     def journal(self, conversation: ConversationId) -> Journal | None:
-        """Everything of one conversation."""
+        """Read everything of one conversation; None if it doesn't exist."""
         rows = self._rows(f"{_SELECT} WHERE id = ?", (conversation,))
         if not rows:
             return None
@@ -321,28 +321,28 @@ class JournalTables:
         )
 
     def unfinished(self, after: int, limit: int) -> list[ConversationRow]:
-        """Those that had something under way."""
+        """Return conversations that have something under way and are not parked; a page of them."""
         return self._rows(_UNFINISHED, (after, limit))
 
     def due(self, now: int, after: tuple[int, int], limit: int) -> list[ConversationRow]:
-        """Those to be woken."""
+        """Return conversations that are to be woken by `now`, the earliest first; a page of them."""
         return self._rows(_DUE, (now, *after, limit))
 
     def next_wake(self, after: int) -> int | None:
-        """When the next one is to be woken."""
+        """Return when the next conversation is to be woken after this time, or None."""
         found: tuple[int | None] = self._sql.execute(_NEXT_WAKE, (after,)).fetchone()
         return found[0]
 
     def parked(self, after: int, limit: int) -> list[ConversationRow]:
-        """Those that this code can't revive."""
+        """Return conversations that are parked, since this code can't revive them; a page of them."""
         return self._rows(_PARKED, (after, limit))
 
     def every(self, after: int, limit: int) -> list[ConversationRow]:
-        """All of them."""
+        """Return conversations, those too that have ended and are kept; a page of them."""
         return self._rows(_EVERY, (after, limit))
 
     def unknown_effects(self) -> int:
-        """How many effects have an intent and no result."""
+        """Count the effects that have an intent and no result."""
         # A row has one of the two, and the index holds those without a result only.
         found: tuple[int] = self._sql.execute(
             "SELECT count(*) FROM effects INDEXED BY effects_unknown WHERE result IS NULL"

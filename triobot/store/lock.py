@@ -2,8 +2,8 @@
 
 A lock file beside the real path is held with `flock` from before the database is opened until after it is
 closed. The kernel lets go of it when the process dies, however it dies. The file stays behind: deleting it
-would race with the next one to open it. Its first line tells people whom to look for; behind that are notes
-that must outlive the process and nothing more, see `notes`.
+would race with the next one to open it. Its first line names the process that took it last; behind that are
+notes that must outlive the process and nothing more, see `notes`.
 """
 
 from __future__ import annotations
@@ -75,19 +75,19 @@ def take_lock(database: Path) -> FileLock:
 
 
 def give_to_owner(fd: int, database: Path) -> None:
-    """Make root's file beside a store the store's owner's: the bot, which is somebody else, needs it next."""
+    """Give a file that root made beside a store to the store's owner: the bot needs it next."""
     if os.geteuid() == 0:
         owner = (database if database.exists() else database.parent).stat()
         os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
 def lock_path(database: Path) -> Path:
-    """The lock file that belongs to a store file."""
+    """Return the path of the lock file that belongs to a store file."""
     return database.with_name(f"{database.name}.lock")
 
 
 def machine_boot() -> str | None:
-    """What names this boot of the machine; None where the system doesn't tell, which is all but Linux."""
+    """Read what names this boot of the machine; None where the system doesn't tell: all but Linux."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
@@ -115,7 +115,7 @@ def check_filesystem(database: Path) -> None:
 
 
 def filesystem_of(path: Path, mounts: str) -> str | None:
-    """The kind of filesystem that holds an absolute path, by a table in the form of ``/proc/mounts``."""
+    """Find the kind of filesystem that holds an absolute path in a table in the form of ``/proc/mounts``."""
     best: tuple[int, str] | None = None
     for line in mounts.splitlines():
         fields = line.split(" ")

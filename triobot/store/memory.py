@@ -75,7 +75,7 @@ class MemoryRows:
         self.tables = Tables(self.sql)
 
     def open(self, clock: WallClock, retention: Retention = RETENTION) -> SqliteStore:
-        """Begin a run."""
+        """Open a store over the rows, for a new run."""
         self.tables = tables = Tables(self.sql)
         opening = take_over(self.sql, tables, self._notes, self.at_work, machine=_MACHINE, now=clock.now())
         tables.retention = retention
@@ -86,7 +86,7 @@ class MemoryRows:
         return SqliteStore(opening, self._writer, self._notes, self.at_work, clock, back_up=self._back_up)
 
     def close(self, now: int) -> None:
-        """End the run as it should end."""
+        """Close the store, and note that its run ended cleanly."""
         assert self._writer is not None
         self._writer.close()
         put_meta(self.sql, "clean", str(now))

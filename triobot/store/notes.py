@@ -38,7 +38,7 @@ class Notes:
         self._free = list(range(_SLOTS, 0, -1))
 
     def left(self) -> list[str]:
-        """The keys that are noted in the file, by whichever process."""
+        """Return the keys that are noted in the file, whichever process noted them."""
         if self._fd is None:
             return []
         told = os.pread(self._fd, SLOT * _SLOTS, SLOT)
@@ -75,7 +75,7 @@ class Notes:
                 self._free.append(slot)
 
     def noted(self) -> Sequence[str]:
-        """What this process has noted, oldest first."""
+        """Return the keys that this process has noted, oldest first."""
         return list(self._slots)
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class AtWork:
         self._page: mmap.mmap | None = None
 
     def left(self) -> tuple[int, ...]:
-        """What is noted in the file, by whichever process; empty if nothing is."""
+        """Return the number in each slot of the file, whichever process noted it; empty if none is noted."""
         told = os.pread(self._fd, WORK_SLOTS * _NUMBER.size, _AT_WORK)
         whole = len(told) // _NUMBER.size * _NUMBER.size
         numbers = tuple(number for (number,) in _NUMBER.iter_unpack(told[:whole]))
@@ -139,7 +139,7 @@ class MemoryNotes:
         self._keys: dict[str, None] = {}
 
     def left(self) -> list[str]:
-        """The keys that are noted, by whichever process."""
+        """Return the keys that are noted, whichever process noted them."""
         return list(self._keys)
 
     noted = left
@@ -166,7 +166,7 @@ class MemoryAtWork:
         self._numbers = [0] * WORK_SLOTS
 
     def left(self) -> tuple[int, ...]:
-        """What is noted, by whichever process; empty if nothing is."""
+        """Return the number in each slot, whichever process noted it; empty if none is noted."""
         return tuple(self._numbers) if any(self._numbers) else ()
 
     def begin(self) -> None:

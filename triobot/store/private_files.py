@@ -18,7 +18,7 @@ COMPANIONS: Final = ("-wal", "-shm", "-journal")
 
 
 def checked_path(path: Path) -> Path:
-    """The real path of a store that is there or can be made there.
+    """Resolve the path of a store that is there or can be made there.
 
     Raises:
         ConfigError: it can't.

@@ -36,6 +36,8 @@ UNSURE_BEFORE_A_CRASH: Final = 1000
 the process had written. In milliseconds."""
 
 NAMING: Final = "substr(key, instr(key, ':')) GLOB ':' || ?1 || ':*' OR key GLOB '*:' || ?1 || '/[0-9]*/*'"
+"""`names_chat` in SQL. A key is a word, the chat it goes to, and behind that what tells it from others."""
+
 MOST_ROWS: Final = 1_000
 MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES_A_ROW: Final = 64 * 1024
@@ -53,7 +55,7 @@ class Delivery:
 
 
 def is_redelivery(arrival: Arrival, previous: Delivery | None) -> bool:
-    """Whether `arrival` is here already, given the last accepted delivery of its key."""
+    """Tell whether `arrival` is here already, given the last accepted delivery of its key."""
     if arrival.key is None or previous is None:
         return False
     if arrival.once:
@@ -63,12 +65,9 @@ def is_redelivery(arrival: Arrival, previous: Delivery | None) -> bool:
 
 
 def names_chat(key: str, chat_id: ChatId) -> bool:
-    """Whether this is a key of the chat, or of what its conversations have sent to others; see `NAMING`."""
+    """Tell whether a key is the chat's, or of what its conversations have sent to others; see `NAMING`."""
     _, _, rest = key.partition(":")
     return rest.startswith(f"{chat_id}:") or re.search(f":{chat_id}/[0-9]+/", key) is not None
-
-
-"""The same in SQL. A key is a word, the chat it goes to, and behind that what tells it from others."""
 
 
 @final
@@ -81,7 +80,7 @@ class Cutoff:
 
 
 def cutoff(now: int) -> Cutoff:
-    """What may be forgotten at `now`."""
+    """Return the instants before which deliveries may be forgotten at `now`."""
     return Cutoff(once=now - ONCE_FOR, repeatable=now - REPEATED_WITHIN)
 
 
@@ -108,11 +107,11 @@ class Tally:
         return self._totals[total]
 
     def waiting(self, chat_id: ChatId) -> int:
-        """How many events of this chat wait."""
+        """Return how many events of this chat wait."""
         return self._chats.get(chat_id, 0)
 
     def count_event(self, chat_id: ChatId, size: int, *, sign: Literal[1, -1]) -> None:
-        """One event of `size` bytes more or less."""
+        """Count one event of `size` bytes more, or with a `sign` of -1 one less."""
         self.add("inbox", sign)
         self.add("inbox_bytes", sign * size)
         self._change(chat_id, sign)
@@ -122,7 +121,7 @@ class Tally:
         self._change(total, amount)
 
     def refusal(self, chat_id: ChatId, size: int, quota: Quota) -> OverQuota | None:
-        """Why an event of `size` bytes can't be taken now, or None."""
+        """Return why an event of `size` bytes can't be taken now, or None."""
         if self["inbox_bytes"] + size > quota.bytes_in_all:
             return OverQuota(whole=True)
         if self.waiting(chat_id) >= quota.events_per_chat:
@@ -130,7 +129,7 @@ class Tally:
         return None
 
     def mark(self) -> int:
-        """A point to come back to; 0 is the last `settle`."""
+        """Return a point to which `undo` can come back; 0 is the last `settle`."""
         return len(self._changes)
 
     def undo(self, mark: int = 0) -> None:
@@ -141,11 +140,11 @@ class Tally:
         del self._changes[mark:]
 
     def settle(self) -> None:
-        """Everything so far is durable and won't be taken back."""
+        """Settle every change so far: it is durable and can't be taken back."""
         self._changes.clear()
 
     def statistics(self) -> StoreStatistics:
-        """Where the store stands."""
+        """Return the totals as the store's statistics."""
         return StoreStatistics(
             inbox=self["inbox"],
             inbox_bytes=self["inbox_bytes"],
@@ -168,7 +167,7 @@ class Tally:
 
 
 def as_kept(write: KeepRaw) -> KeepRaw:
-    """The row as it is kept: cut, and with text that any engine can hold.
+    """Cut the row, and make its texts such as any engine can hold.
 
     What could not be read is often unreadable in its headers too, so nothing is refused here.
     """
@@ -178,7 +177,7 @@ def as_kept(write: KeepRaw) -> KeepRaw:
 
 
 def overflows(rows: int, size: int) -> bool:
-    """Whether the oldest row of a ring of this many rows and bytes must go."""
+    """Tell whether the oldest row of a ring of this many rows and bytes must go."""
     return rows > MOST_ROWS or size > MOST_BYTES
 
 
@@ -188,7 +187,7 @@ def _storable(text: str) -> str:
 
 
 def tell_moved(writes: Sequence[Write]) -> None:
-    """Say of each move that it is durable."""
+    """Tell each move that it is durable."""
     for write in writes:
         if isinstance(write, MovePayment):
             write.committed()
@@ -197,7 +196,7 @@ def tell_moved(writes: Sequence[Write]) -> None:
 @final
 @attrs.frozen
 class Retention:
-    """How long, in milliseconds; 0 keeps it until the next sweep, a minute at most.
+    """How long a store keeps its leftovers, in milliseconds; 0 is until the next sweep, a minute at most.
 
     Events go when they are consumed, journals when their conversation ends: this is for what is left over.
 
@@ -211,4 +210,4 @@ class Retention:
 
 
 RETENTION: Final = Retention()
-"""Unless somebody says otherwise."""
+"""The default: a week for each."""

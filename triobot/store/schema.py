@@ -18,7 +18,7 @@ from .broadcasts import CREATE_BROADCASTS
 from .payment_rows import TABLES as MONEY
 
 APPLICATION_ID: Final = 0x7472_6962
-"""What says in the file's header that it is ours: "trib" in ASCII."""
+"""Marks a file as a store, in its header: "trib" in ASCII."""
 
 
 @final
@@ -185,7 +185,7 @@ class SchemaVersion:
 
 
 def due_migrations(found: SchemaVersion | None, known: Sequence[Migration]) -> Sequence[Migration]:
-    """What to run to bring a store up to date; None stands for a store that is being made.
+    """Return the migrations that bring a store up to date; None stands for a store that is being made.
 
     Raises:
         StoreVersionError: the store is newer than this code can use; names the release that can.
@@ -202,7 +202,7 @@ def due_migrations(found: SchemaVersion | None, known: Sequence[Migration]) -> S
 
 
 def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:
-    """The schema of this store, or None if it has no tables yet."""
+    """Read the schema version of this store; None if it has none yet."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         return None
     number, reader, release = (
@@ -227,7 +227,7 @@ def run_migration(connection: sqlite3.Connection, migration: Migration, known: S
 
 
 def get_meta(connection: sqlite3.Connection, name: str) -> str | None:
-    """One fact that the store keeps of itself."""
+    """Read a fact that the store keeps of itself, or None."""
     row: tuple[str] | None = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return None if row is None else row[0]
 

@@ -82,7 +82,7 @@ async def open_sqlite(
     What a method has returned from is on the disk, fsynced. The file, its log and its lock are readable by
     their owner only. On leaving the block, however it is left, whatever was handed over is finished first.
 
-    If the disk fails in the middle of a commit, nobody can know what reached it: the block is cancelled, and
+    If the disk fails in the middle of a commit, what reached it can't be known: the block is cancelled, and
     StoreCorruptError is raised from it. Open the store again, in a new process, to go on.
 
     Args:
@@ -91,7 +91,7 @@ async def open_sqlite(
         clock: the time of day.
         migrations: the schema; for tests.
         retention: how long what nothing needs any more is kept.
-        any_filesystem: accept a network or user-space filesystem, whose promises nobody has checked.
+        any_filesystem: accept a network or user-space filesystem, whose promises are unchecked.
         visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
 
     Raises:
@@ -198,7 +198,7 @@ async def restore_sqlite(
 
 
 async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
-    """What is wrong in a store, or a backup, that no program has open: lines for a person, or none.
+    """Return what is wrong in a store, or a backup, that no program has open: lines for a person, or none.
 
     Raises: as `back_up_sqlite`.
     """
@@ -214,7 +214,7 @@ def _close(file: StoreFile, *, clean: bool, now: int) -> None:
 
 
 def _let_others_write() -> None:
-    """Between two steps of a copy: long enough for whoever waits, and a copy isn't in a hurry."""
+    """Sleep between two steps of a copy, long enough for the writer to have its turn; stop if cancelled."""
     trio.from_thread.check_cancelled()
     time.sleep(0.002)
 

@@ -1,7 +1,7 @@
 """Which platform a store belongs to.
 
 A store holds conversations and money of one bot. Opened for another bot or another platform by accident,
-its charges would be verified by somebody who never heard of them, so it carries a stamp from the day it is
+its charges would be verified by a bot that never heard of them, so it carries a stamp from the day it is
 made. The token itself is never stored: only a salted digest, enough to tell whether it is the same.
 """
 
@@ -44,7 +44,7 @@ class StoredStamp:
 
 
 def sealed(stamp: Stamp) -> StoredStamp:
-    """What to store of this stamp, under a fresh salt."""
+    """Return what to store of this stamp, its token digested under a fresh salt."""
     salt = secrets.token_hex(16)
     return StoredStamp(_normal(stamp.base_url), salt, _digest(salt, stamp.token))
 

@@ -110,7 +110,7 @@ class Tables:
         return Accepted(row)
 
     def undo(self, mark: int = 0) -> None:
-        """The transaction is taken back, to the tally's mark: so is what is known of its rows."""
+        """Take the tally back to its mark, as the transaction was, and drop what is remembered of senders."""
         self.tally.undo(mark)
         self._alone.clear()
 
@@ -157,10 +157,10 @@ class Tables:
         put_meta(self._sql, "alive", str(now))
 
     def doubt_last_acknowledgements(self) -> None:
-        """After a crash of the machine: don't believe the acknowledgements of the last second before it.
+        """Take back the acknowledgements of the last second before a crash of the machine.
 
-        It came after the time at which the machine is last known to have been up. A store of before that
-        was noted tells no better than by its newest delivery.
+        The crash came after the time at which the machine is last known to have been up. A store that has
+        not noted that time tells no better than by its newest delivery.
         """
         alive = get_meta(self._sql, "alive")
         self._sql.execute(
@@ -216,7 +216,7 @@ class Tables:
             )
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
-        """Whether it isn't here already; it is then noted, if it is to be taken in."""
+        """Tell whether an arrival isn't here already; with `noting`, note the key of one that isn't."""
         if arrival.key is None:
             return True
         delivery = (arrival.key, arrival.at, int(arrival.once))
@@ -236,7 +236,7 @@ class Tables:
         return True
 
     def _is_group(self, arrival: Arrival) -> bool:
-        """Note the sender; whether two different ones were ever seen in this chat."""
+        """Note the sender, and tell whether two different ones were ever seen in this chat."""
         chat_id, sender_id = arrival.chat_id, arrival.sender_id
         known = self._alone.get(chat_id)
         if known is not None and sender_id in (None, known):
@@ -269,7 +269,7 @@ class Tables:
         self._alone.pop(chat_id, None)
         values = self._sql.execute("DELETE FROM data WHERE chat_id = ?", (chat_id,)).rowcount
         others = self._sql.execute("DELETE FROM senders WHERE chat_id = ?", (chat_id,)).rowcount
-        # Nobody could read those, so nobody knows whose they are: what names the chat goes.
+        # Those could not be read, so their chat isn't known: what names this one goes.
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE instr(body, CAST(? AS BLOB)) RETURNING length(body)", (str(chat_id),)
         ).fetchall()
@@ -281,11 +281,11 @@ class Tables:
     # --- reading
 
     def pending(self, chat_id: ChatId, after: int, limit: int) -> list[InboxRow]:
-        """The chat's rows behind `after`, oldest first."""
+        """Return the chat's rows behind `after`, oldest first."""
         return self._rows("WHERE inbox.chat_id = ? AND seq > ?", (chat_id, after), limit)
 
     def backlog(self, after: int, limit: int) -> list[InboxRow]:
-        """The rows of all chats behind `after`, oldest first."""
+        """Return the rows of all chats behind `after`, oldest first."""
         return self._rows("WHERE seq > ?", (after,), limit)
 
     def _rows(self, where: str, values: tuple[int, ...], limit: int) -> list[InboxRow]:
@@ -300,21 +300,21 @@ class Tables:
         ]
 
     def setting(self, name: str) -> str | None:
-        """One setting."""
+        """Return a setting's value, or None."""
         row: tuple[str] | None = self._sql.execute(
             "SELECT value FROM settings WHERE name = ?", (name,)
         ).fetchone()
         return None if row is None else row[0]
 
     def data(self, chat_id: ChatId) -> dict[str, str]:
-        """All values of a chat."""
+        """Return all values of a chat, by their keys."""
         rows: list[tuple[str, str]] = self._sql.execute(
             "SELECT key, value FROM data WHERE chat_id = ?", (chat_id,)
         ).fetchall()
         return dict(rows)
 
     def keyed(self, key: str, after: ChatId | None, limit: int) -> list[tuple[ChatId, str]]:
-        """The chats that have a value under a key."""
+        """Return the chats behind `after` that have a value under a key, each with it."""
         rows: list[tuple[int, str]] = self._sql.execute(
             "SELECT chat_id, value FROM data WHERE key = ? AND (? IS NULL OR chat_id > ?)"
             " ORDER BY chat_id LIMIT ?",
@@ -323,7 +323,7 @@ class Tables:
         return [(ChatId(chat_id), value) for chat_id, value in rows]
 
     def raw(self, limit: int) -> list[KeepRaw]:
-        """The newest unreadable requests, newest first."""
+        """Return the newest unreadable requests, newest first."""
         rows: list[tuple[int, str, str, bytes]] = self._sql.execute(
             "SELECT at, reason, content_type, body FROM raw ORDER BY n DESC LIMIT ?", (limit,)
         ).fetchall()

@@ -7,7 +7,7 @@ any transaction, and answers 200 for the rows before. So after every error the c
 the transaction is still there; if it is gone, all of it is done again, caller by caller, in transactions of
 their own.
 
-A failed COMMIT is different. If the disk refused the fsync, nobody knows what reached it, and a second
+A failed COMMIT is different. If the disk refused the fsync, it isn't known what reached it, and a second
 fsync of the same file may report success for pages that were lost. So the store is *broken* then: what was
 in that commit may or may not be stored, and everything after it is refused until the file is opened anew.
 """
@@ -50,7 +50,7 @@ class Transactions:
 
     @property
     def broken(self) -> StoreCorruptError | None:
-        """Why nothing may be asked any more, as a fresh error, or None."""
+        """Return why nothing may be asked any more, as a fresh error, or None."""
         return None if self._broken is None else StoreCorruptError(self._broken)
 
     def run(self, batch: Sequence[Work]) -> list[Exception | None]:

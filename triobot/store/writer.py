@@ -2,7 +2,7 @@
 
 Callers put jobs into a bounded channel; when 512 wait, further callers wait in `send`. The writer takes all
 there is, at most 512, and runs it in one hop to a worker thread: one transaction, one fsync. While that
-runs, the next batch gathers by itself, so nobody waits for a timer.
+runs, the next batch gathers by itself, so no caller waits for a timer.
 
 The task is shielded: a job that was handed over is finished although the program is being cancelled, because
 its caller may have promised something on the strength of it, or another transaction may build on it. It
@@ -42,8 +42,8 @@ _log: Final = logging.getLogger("triobot.store")
 MOST_IN_A_BATCH: Final = 512
 GRACE: Final = 30.0
 
-# A busy bot's next event comes sooner, and nobody notices it: whoever is killed meanwhile handles an event
-# twice, as it would have a moment before.
+# A busy bot's next event comes sooner, and the wait isn't noticed: a bot that is killed meanwhile handles an
+# event twice, as it would have a moment before.
 _LAZY_SECONDS: Final = 0.02
 
 _SWEEP_EVERY: Final = 60 * 1000
@@ -69,7 +69,7 @@ class Writer:
     """Serves the jobs of one store file until it is closed.
 
     Args:
-        file: the open file; nobody else uses it.
+        file: the open file; nothing else uses it.
         clock: for what must be forgotten after a while.
         on_crash: called, once, when the store is broken and the program should stop.
     """
@@ -99,11 +99,11 @@ class Writer:
     ) -> R:
         """Have `work` run in the next batch, and return its result once that is durable.
 
-        `announce` gets the result in the order of the jobs, before anybody is woken. A `lazy` job waits a
+        `announce` gets the result in the order of the jobs, before any caller is woken. A `lazy` job waits a
         moment for the company of one that isn't.
 
         Cancellation: *atomic* until the job is handed over; from then on it is done, and announced,
-        whether or not anyone waits.
+        whether or not its caller waits.
         """
         answers: list[R] = []
 
@@ -153,7 +153,7 @@ class Writer:
                     self._abandon(batch)
 
     async def _wait_for_company(self, batch: list[_Job]) -> None:
-        """What can wait shares the transaction, the fsync and the thread of the next that can't."""
+        """Wait a moment for a job that isn't lazy, to share its transaction, its fsync and its thread."""
         with trio.move_on_after(_LAZY_SECONDS):
             while len(batch) < MOST_IN_A_BATCH:
                 try:
@@ -179,7 +179,7 @@ class Writer:
         try:
             verdicts = await self._hop.run(partial(self._file.run, work))
         except Exception as error:
-            # No thread to be had, or a mistake of ours; either way nobody knows what was done.
+            # No thread to be had, or a mistake of ours; either way it isn't known what was done.
             self._crashed(error)
             verdicts = [StoreCorruptError("the store's writer failed") for _ in work]
         self.statistics = self._file.tables.tally.statistics()
@@ -211,7 +211,7 @@ class Writer:
         try:
             announce()
         except Exception as error:
-            # The row is durable and nobody was told of it: only a restart finds it now. The others still
+            # The row is durable and was not announced: only a restart finds it now. The others still
             # get their word, and the program stops with the mistake.
             self._crashed(error)
 
@@ -224,7 +224,7 @@ class Writer:
     def _crashed(self, error: Exception) -> None:
         if self.crash is None:
             self.crash = error
-            # A text that isn't ours may hold what is nobody's business.
+            # A text that isn't ours may hold private data.
             what = str(error) if isinstance(error, StoreCorruptError) else type(error).__name__
             _log.error("the store %s stops: %s", self._file.path, what)
             self._on_crash()
@@ -251,7 +251,7 @@ class InlineWriter:
 
     @property
     def statistics(self) -> StoreStatistics:
-        """Where the store stands."""
+        """Return the store's statistics as they are now."""
         return self._tables.tally.statistics()
 
     # A Ctrl-C in the middle would leave the transaction open, and its caller without its row.
@@ -283,7 +283,7 @@ class InlineWriter:
         return answers[0]
 
     async def erase_log(self) -> None:
-        """Checkpoint: there is no log."""
+        """Pass a checkpoint and do nothing else: there is no log."""
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
@@ -344,5 +344,5 @@ class Hop:
         with self._theirs:
             while (work := self._jobs.get()) is not None:
                 self._answers.put(outcome.capture(work))
-                with suppress(OSError):  # nobody waits any more
+                with suppress(OSError):  # no task waits any more
                     self._theirs.send(b"\0")
