@@ -3,7 +3,7 @@
 Read it in this order: `lanes` and `pacing` (what may start), `retry` (what a failure means), `breaker` (whose
 fault a refusal is), `delivery` (what waits in a lane), `uploads`, `typing`, `answers`; then `sender` and
 `outbox`, the only ones with tasks. Everything is in memory: what must survive the process is written down by
-whoever calls `perform`, before and after.
+the callers of `perform`, before and after.
 
 Broadcasts are such a caller: `window` and `course` decide, `broadcasts` has the tasks.
 """

@@ -2,7 +2,7 @@
 
 Presses are answered on a path of their own with a few requests at a time, so an answer never waits behind
 the messages of its chat. An answer is worth nothing when late: none is tried again, and when more than a
-bound wait, the oldest that nobody waits for is given up. What fails is counted and logged, never raised.
+bound wait, the oldest that no task waits for is given up. What fails is counted and logged, never raised.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AnswerRules:
     Attributes:
         after: seconds after which a press that a conversation took is answered without a word.
         remembered: how many presses are remembered as taken, and how many as answered.
-        waiting: how many answers that nobody waits for may wait to be sent.
+        waiting: how many answers that no task waits for may wait to be sent.
         parallel: how many are sent at a time.
         within: seconds after which one that the platform doesn't answer is given up, so that chats whose
             requests it never answers don't keep the others waiting. It is worth nothing by then.
@@ -55,7 +55,7 @@ class Presses:
         self._answered: OrderedDict[CallbackId, None] = OrderedDict()
 
     def take(self, chat: ChatId, callback_id: CallbackId, now: float) -> None:
-        """A conversation took this press; it is due after a while."""
+        """Remember a press that a conversation took; it is due after `AnswerRules.after`."""
         if callback_id not in self._answered and callback_id not in self._taken:
             self._taken[callback_id] = (chat, now + self._rules.after)
 
@@ -70,11 +70,14 @@ class Presses:
         return True
 
     def reopen(self, callback_id: CallbackId) -> None:
-        """The claim was given back unused."""
+        """Give back an unused claim, so that the press can be settled again."""
         self._answered.pop(callback_id, None)
 
     def due(self, now: float) -> list[tuple[ChatId, CallbackId]]:
-        """The presses to be answered without a word now; the caller settles each."""
+        """Return the presses to be answered without a word now; the caller settles each.
+
+        Those are the ones that are due, and the oldest when more are taken than are remembered.
+        """
         excess = len(self._taken) - self._rules.remembered
         due: list[tuple[ChatId, CallbackId]] = []
         for callback_id, (chat, due_at) in self._taken.items():
@@ -84,7 +87,7 @@ class Presses:
         return due
 
     def look_again(self) -> float:
-        """When the next press is due; `NEVER` if none is taken."""
+        """Return when the next press is due: `NEVER` if none is taken, `-NEVER` if too many are."""
         if len(self._taken) > self._rules.remembered:
             return -NEVER
         return next((due_at for _, due_at in self._taken.values()), NEVER)
@@ -124,15 +127,15 @@ class Answers:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits or is in flight."""
+        """Return whether nothing waits or is in flight."""
         return not self._senders and not self._authors and not self._silent
 
     def look_again(self) -> float:
-        """When `answer_due` has something to do."""
+        """Return when `answer_due` has something to do."""
         return self._presses.look_again()
 
     def take(self, chat: ChatId, callback_id: CallbackId, now: float) -> None:
-        """A conversation took this press."""
+        """Remember a press that a conversation took, for `answer_due`."""
         self._presses.take(chat, callback_id, now)
 
     def answer_due(self, now: float) -> None:

@@ -93,7 +93,7 @@ class Breaker:
         self.held: Held | None = None
 
     def succeeded(self, chat: Hashable, began: float, now: float) -> tuple[Hashable, ...]:
-        """A request to `chat`, begun at `began`, did what it should.
+        """Record that a request to `chat`, begun at `began`, did what it should.
 
         Returns:
             The chats whose refused operations are to be tried again now.
@@ -110,7 +110,7 @@ class Breaker:
         return self.accepted(began, now)
 
     def accepted(self, began: float, now: float) -> tuple[Hashable, ...]:
-        """A request that began then did what it should, or was refused for what is in it: the token is good.
+        """Record that the token was good for a request: it succeeded, or was refused for its content.
 
         Returns: as `succeeded`.
         """
@@ -132,7 +132,7 @@ class Breaker:
         return tuple(again)
 
     def left(self, chat: Hashable) -> bool:
-        """The platform told of a leave: a refusal of this chat, before or after, says nothing of the token.
+        """Record that a chat was left: its refusals, before or after, say nothing of the token.
 
         Returns:
             True if everything was held because of this chat alone, and goes on now.
@@ -148,10 +148,10 @@ class Breaker:
         return True
 
     def refused(self, chat: Hashable, now: float, *, broadcast: bool = False) -> bool:
-        """`chat` was answered 401 or 403.
+        """Record that a request to `chat` was answered 401 or 403.
 
         Args:
-            broadcast: to what was said to many, perhaps after years.
+            broadcast: the request was part of a broadcast, whose receiver may have left long ago.
 
         Returns:
             True if that is the chat's own fault; False if its operation must wait, unfailed.
@@ -199,7 +199,7 @@ class Breaker:
         return tuple(late)
 
     def look_again(self, now: float) -> float:
-        """When `judge`, `may_probe` or `may_ask` may say something new without anything else happening."""
+        """Return when `judge`, `may_probe` or `may_ask` may say something new, if nothing else happens."""
         if self.held is not None:
             probe_at = NEVER if self._probing else self._probe_at
             ask_at = NEVER if self._asking else self._ask_at
@@ -209,33 +209,33 @@ class Breaker:
         return min((self._due(suspicion) for suspicion in self._suspicions.values()), default=NEVER)
 
     def may_probe(self, now: float) -> bool:
-        """Whether any operation may go out as a probe now."""
+        """Return whether any operation may go out as a probe now."""
         return self.held is not None and not self._probing and now >= self._probe_at
 
     def may_probe_untried(self) -> bool:
-        """Whether an operation of a chat that hasn't been refused may go out as a probe now."""
+        """Return whether an operation of a chat that hasn't been refused may go out as a probe now."""
         return self.held is not None and not self._probing and len(self._suspicions) < self._rules.chats
 
     def probe_started(self, now: float) -> None:
-        """A probe is out; there is one at a time."""
+        """Record that a probe is out; there is one at a time."""
         self._probing = True
         self._probe_at = now + self._rules.probe_every
 
     def probe_ended(self) -> None:
-        """The probe came back, whatever it said."""
+        """Record that the probe has ended, whatever its outcome."""
         self._probing = False
 
     def may_ask(self, now: float) -> bool:
-        """Whether a question that concerns no chat may go out now."""
+        """Return whether a question that concerns no chat may go out now."""
         return self.held is not None and not self._asking and now >= self._ask_at
 
     def ask_started(self, now: float) -> None:
-        """A question is out; there is one at a time."""
+        """Record that a question is out; there is one at a time."""
         self._asking = True
         self._ask_at = now + self._rules.probe_every
 
     def ask_ended(self, *, denied: bool) -> None:
-        """The question came back; `denied`: with 401 or 403, so that it is the token."""
+        """Record that the question has ended; `denied`: with 401 or 403, so that the token is refused."""
         self._asking = self._undecided = False
         self._denied = denied
         if denied and self.held is not None:
@@ -243,15 +243,15 @@ class Breaker:
 
     @property
     def undecided(self) -> bool:
-        """Whether everything is held only until the first question is answered."""
+        """Return whether everything is held only until the first question is answered."""
         return self.held is not None and self._undecided
 
     @property
     def refused_all(self) -> bool:
-        """Whether the token itself is refused, as the last question told; before one was asked, as chats did.
+        """Return whether the token itself is refused: by the last question, else by what chats were answered.
 
-        A question that gets no answer tells nothing: then those who were refused may all have left, and a
-        send to anybody else tells, which is a probe.
+        After a question without an answer that is False: everyone who was refused may have left. A probe to
+        another chat tells then.
         """
         if self.held is None or self._undecided:
             return False

@@ -71,7 +71,9 @@ _RECORDED: Final = (
 
 _log: Final = logging.getLogger("triobot.outbox")
 AT_ONCE: Final = 4
+"""Broadcasts that run at a time; later ones wait, so that a hundred of them stay bounded."""
 PIECE: Final = 500
+"""Receivers that are written down at a time: a transaction that delays nobody's event by much."""
 _STOP_PATIENCE: Final = 2.0
 _FLUSH_DEADLINE: Final = 5.0
 _FULL_PAUSE: Final = 1.0
@@ -94,7 +96,7 @@ class Announcement:
     on_unknown: OnDoubt = "count"
 
     def to(self, chat_id: ChatId) -> SendMessage:
-        """The operation that tells one receiver.
+        """Return the operation that tells one receiver.
 
         Raises:
             LocalProtocolError: the content can't be sent to anybody.
@@ -102,13 +104,13 @@ class Announcement:
         return SendMessage(chat_id, self.content, inline_keyboard=self.keyboard)
 
     def dump(self) -> str:
-        """The text of it."""
+        """Encode it as text, for the store."""
         _register()
         return encode_value(self)
 
     @classmethod
     def load(cls, text: str) -> Announcement:
-        """What `dump` wrote.
+        """Decode what `dump` wrote.
 
         Raises:
             UnreadableRecordError: another version wrote it.
@@ -118,11 +120,6 @@ class Announcement:
         if not isinstance(recorded, Announcement):
             raise UnreadableRecordError("this is no broadcast's content")
         return recorded
-
-
-"""Broadcasts that run at a time; later ones wait, so that a hundred of them stay bounded."""
-
-"""Receivers that are written down at a time: a transaction that delays nobody's event by much."""
 
 
 @attrs.define(eq=False)
@@ -148,7 +145,7 @@ class _Run:
     patient_until: float | None = None
 
     def give_up(self) -> None:
-        """Wait for nobody's answer any more."""
+        """Stop waiting for answers: those on their way get an unknown outcome."""
         for scope in self.telling:
             scope.cancel()
 
@@ -264,12 +261,12 @@ class Broadcasts:
             await self._store.commit(AddReceivers(key, _without(piece, forgotten)))
 
     async def status(self, key: str) -> BroadcastStatus:
-        """How far a broadcast is; ``none`` for a key that was never started."""
+        """Return how far a broadcast is; ``none`` for a key that was never started."""
         job = await self._store.broadcast(key)
         return BroadcastStatus("none") if job is None else job.status
 
     async def jobs(self) -> Sequence[BroadcastJob]:
-        """All broadcasts, in the order in which they were started."""
+        """Return all broadcasts, in the order in which they were started."""
         return await self._store.broadcasts()
 
     async def stop(self, key: str) -> bool:
@@ -293,7 +290,7 @@ class Broadcasts:
         return job.status.state == "sending"
 
     def gone(self, key: str) -> Gone:
-        """The receivers who have left, in the order of the audience, as far as is known."""
+        """Iterate over the receivers who have left, in the order of the audience, as far as is known."""
         return Gone(self._store, key)
 
     async def forget(self, chat_id: ChatId) -> None:

@@ -30,7 +30,7 @@ class _Courier:
 
 @final
 class Couriers:
-    """Those that carry, and those that rest.
+    """All couriers of an outbox, those that carry an operation and those that rest.
 
     Args:
         carry: makes one attempt, and deals with its end.

@@ -76,19 +76,19 @@ class Course:
 
     @property
     def wants(self) -> int | None:
-        """The position behind which receivers are to be read now, or None."""
+        """Return the position behind which receivers are to be read now; None if none are."""
         ending = self.stopped or self.resting
         return None if ending or self._all_read or len(self._ahead) >= self.window.most else self._read_to
 
     def read(self, receivers: Sequence[Receiver]) -> None:
-        """These come next; fewer than `PAGE` are all there are."""
+        """Append receivers that were read; fewer than `PAGE` are the last ones."""
         self._ahead.extend(receivers)
         self._all_read = len(receivers) < PAGE
         if receivers:
             self._read_to = receivers[-1].position
 
     def stride(self, now: float) -> Stride | None:
-        """What to do now, if anything."""
+        """Return what to do now; None if there is nothing yet."""
         ending = self.stopped or self.resting
         go = () if ending else tuple(islice(self._ahead, self.window.room(now)))
         if not go and not self.window.flying and self._nothing_left(ending):
@@ -101,7 +101,7 @@ class Course:
         return Stride(self._writes(go[-1].position if go else self._meant), go)
 
     def written(self, stride: Stride, now: float) -> Sequence[Receiver]:
-        """The writes are durable; returns who is to be told now."""
+        """Record that a stride's writes are durable, and return the receivers to be told now."""
         self._wrote_at = now
         for write in stride.writes:
             if isinstance(write, AdvanceBroadcast):
@@ -120,7 +120,7 @@ class Course:
         return stride.go
 
     def came(self, receiver: Receiver, outcome: Outcome, now: float) -> bool:
-        """What became of one who was told.
+        """Record what became of a receiver who was told.
 
         Returns:
             Whether `stride` and `look_again` say something new; else they do so in a moment, as they said.
@@ -130,7 +130,7 @@ class Course:
         return len(self._done) in (1, self._half) or not self.window.flying
 
     def look_again(self, now: float) -> float:
-        """When `stride` may say something new without anything else happening."""
+        """Return when `stride` may say something new, if nothing else happens."""
         soonest = NEVER
         if self._ahead and not (self.stopped or self.resting):
             soonest = max(self.window.look_again(now), self._wrote_at + MOMENT)

@@ -1,4 +1,4 @@
-"""What waits in a place of a lane: an operation, who waits for it, and how its attempts went.
+"""What waits in a place of a lane: an operation, the calls that wait for it, and how its attempts went.
 
 An edit that no code awaits, such as one that takes old buttons away, has a lane of its own beside its chat's:
 what the chat is told never waits for it. Only edits of one message keep their order, however they are queued.
@@ -60,20 +60,20 @@ class Address:
 
     @property
     def speaks(self) -> bool:
-        """Whether this is the lane of what the chat's people see."""
+        """Return whether this is the lane of what the chat's people see."""
         return self.lane == ("chat", self.chat)
 
     @property
     def beside(self) -> Address:
-        """Where an edit of the chat queues that no code awaits."""
+        """Return where an edit of the chat queues that no code awaits."""
         return Address(("beside", self.chat), self.chat)
 
 
 def chat_of(recipient: Recipient) -> Recipient:
-    """The key of a chat. ``@team`` and ``team@`` are one group.
+    """Return the key of a chat. ``@team`` and ``team@`` are one group.
 
-    A phone number and the id of its owner's chat are two keys, since nobody tells us that they are one
-    chat: there is no order between what is sent to the one and to the other.
+    A phone number and the id of its owner's chat are two keys, since the platform doesn't say that they
+    are one chat: there is no order between what is sent to the one and to the other.
     """
     if isinstance(recipient, str) and "@" in recipient:
         return GroupName("@" + recipient.strip("@"))
@@ -81,7 +81,7 @@ def chat_of(recipient: Recipient) -> Recipient:
 
 
 def lane_of(recipient: Recipient) -> Hashable:
-    """The lane of what a chat's people see."""
+    """Return the lane of what a chat's people see."""
     return ("chat", chat_of(recipient))
 
 
@@ -123,10 +123,10 @@ def address_of(operation: Operation[object]) -> Address:
 @final
 @attrs.define(eq=False)
 class Call:
-    """One caller's operation. `task` is None for an operation that nobody waits for.
+    """One caller's operation. `task` is None for an operation that no task waits for.
 
     Attributes:
-        doubted: told when it is sent again although it may have arrived.
+        doubted: called when it is sent again although it may have arrived.
         noted: set once what came of it is durable.
         delivery: what it is a part of, once it is queued.
     """
@@ -146,7 +146,7 @@ class Delivery:
     """Everything about one place in a lane.
 
     Attributes:
-        calls: who wants it; the last one's operation is what is sent.
+        calls: those that want it; the last one's operation is what is sent.
         place: where it waits.
         after: it is waited for: the end of an attempt at an edit of the same message in the lane beside, or
             that what came of the operation before this one is durable.
@@ -154,10 +154,10 @@ class Delivery:
         since: when its place was taken, in the loop's seconds; later by what uploads before it took.
         attempts: how many were begun.
         doubtful: an attempt of what must not repeat may have taken effect, unseen.
-        refusal: the 401 or 403 that the breaker is thinking about.
+        refusal: the 401 or 403 that the breaker hasn't judged yet.
         sending: an attempt is under way; what it sends is fixed.
         written: its request is under way, uploads excepted.
-        uploading: cancelled when nobody wants the file any more.
+        uploading: cancelled when no call wants the file any more.
         cached: the descriptor in use came from the cache, under this key.
         refreshed: a forgotten descriptor was replaced once.
         dropped: the chat was left while this was in flight.
@@ -184,16 +184,16 @@ class Delivery:
 
     @property
     def call(self) -> Call:
-        """The call that decides what is sent."""
+        """Return the call that decides what is sent."""
         return self.calls[-1]
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody still wants it."""
+        """Return whether any of its calls still wants it."""
         return any(call.wanted for call in self.calls)
 
     def join(self, call: Call) -> None:
-        """From now on this is what the call wants."""
+        """Add a call, which decides what is sent from now on."""
         call.delivery = self
         self.calls.append(call)
 
@@ -209,7 +209,7 @@ class Delivery:
         earlier.calls = []
 
     def edits_with(self, other: Operation[object]) -> bool:
-        """Whether this one and the other are edits of one message."""
+        """Return whether this one and the other are edits of one message."""
         own = self.call.operation
         return (
             isinstance(own, EditMessage)
@@ -218,7 +218,7 @@ class Delivery:
         )
 
     def takes(self, later: Operation[object]) -> bool:
-        """Whether a later operation may take over this place."""
+        """Return whether a later operation may take over this place."""
         return (
             isinstance(later, EditMessage)
             and later.content is not None
@@ -228,13 +228,13 @@ class Delivery:
 
 
 def media_of(operation: Operation[object]) -> Media | None:
-    """The media value of an operation, if it has one."""
+    """Return the media value of an operation, if it has one."""
     if isinstance(operation, SendMessage | EditMessage) and isinstance(operation.content, Media):
         return operation.content
     return None
 
 
 def with_media(operation: Operation[object], media: Media) -> Operation[object]:
-    """The operation with this in place of its content."""
+    """Return the operation with `media` in place of its content."""
     assert isinstance(operation, SendMessage | EditMessage)
     return attrs.evolve(operation, content=cast("Content", media))

@@ -8,8 +8,8 @@
 ``"key": ...}``
 ====================================  ================================================================
 
-What can't be answered is ``{"error": words}``. No answer holds a message or a chat's id. Who carries question
-and answer is not decided here: a running bot's own socket, or a command that has taken the store's lock.
+What can't be answered is ``{"error": words}``. No answer holds a message or a chat's id. How they travel
+is not decided here: over a running bot's own socket, or inside a command that has taken the store's lock.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ BROADCAST_QUESTIONS: Final = frozenset({"broadcast.list", "broadcast.status", "b
 
 
 class BroadcastDesk(Protocol):
-    """Who knows of the broadcasts: `Broadcasts` in a running bot, else `StoredBroadcasts`."""
+    """What operators' questions are answered from: `Broadcasts` in a running bot, else `StoredBroadcasts`."""
 
     async def jobs(self) -> Sequence[BroadcastJob]:
-        """All broadcasts, in the order in which they were started."""
+        """Return all broadcasts, in the order in which they were started."""
         ...
 
     async def stop(self, key: str) -> bool:
@@ -47,7 +47,7 @@ class StoredBroadcasts:
         self._store = store
 
     async def jobs(self) -> Sequence[BroadcastJob]:
-        """All broadcasts, in the order in which they were started."""
+        """Return all broadcasts, in the order in which they were started."""
         return await self._store.broadcasts()
 
     async def stop(self, key: str) -> bool:
@@ -79,5 +79,5 @@ async def answer(desk: BroadcastDesk, question: Mapping[str, JsonValue]) -> dict
 
 
 def view_of(job: BroadcastJob) -> dict[str, JsonValue]:
-    """A broadcast without its content."""
+    """Return a broadcast as plain JSON values, without its content."""
     return {"key": job.key, "at": job.at, **attrs.asdict(job.status)}

@@ -57,7 +57,7 @@ _SHORTEST_PAUSE: Final = 0.05
 
 
 def share_caps(parallel: int) -> dict[Urgency, int]:
-    """How many places each class may hold, so that slow ones of one class leave room for the others."""
+    """Return how many places each class may hold, so that slow ones of one leave room for the others."""
     return {
         Urgency.MONEY: parallel,
         Urgency.REPLY: max(1, parallel - parallel // 8),
@@ -68,7 +68,7 @@ def share_caps(parallel: int) -> dict[Urgency, int]:
 
 
 def connection_caps(connections: int) -> dict[Urgency, int]:
-    """How many may be in flight, of all classes, for one of this class to start."""
+    """Return for each class how many, of all classes, may be in flight for one of it to start."""
     return {urgency: max(1, connections - connections // 16 * urgency) for urgency in Urgency}
 
 
@@ -90,7 +90,7 @@ class Place(Generic[W]):
 @final
 @attrs.frozen
 class LaneStanding(Generic[W]):
-    """A lane, as who looks on sees it.
+    """A snapshot of a lane.
 
     Attributes:
         work: in the order in which it leaves.
@@ -264,7 +264,7 @@ class Lanes(Generic[W]):
         return None
 
     def look_again(self, now: float) -> float:
-        """When something may become ready without anything else happening; `NEVER` if only news helps."""
+        """Return when something may become ready, if nothing else happens; `NEVER` if only news helps."""
         if self.in_flight >= self.connections:
             return NEVER
         self._wake(now)
@@ -281,7 +281,7 @@ class Lanes(Generic[W]):
     # --- how a started operation ends
 
     def began(self, place: Place[W], now: float) -> None:
-        """What was done since its start was no request that the platform answers at once; this one is."""
+        """Restart the time of a place in flight: its request begins now, after a wait or a file's upload."""
         lane = self._lanes[place.key]
         lane.began = now
         if lane.holds is not None:
@@ -289,7 +289,7 @@ class Lanes(Generic[W]):
             self._holding[lane] = None
 
     def finish(self, place: Place[W], now: float) -> None:
-        """Its lane goes on with the next one."""
+        """Remove a place in flight; its lane goes on with the next one."""
         lane = self._landed(place)
         lane.head = None
         self._gone(lane, place, now)
@@ -317,7 +317,7 @@ class Lanes(Generic[W]):
             self._arrange(lane, now)
 
     def answered(self, place: Place[W], now: float) -> None:
-        """The platform answered this place in flight as it should, or with a plain no."""
+        """Record that the platform answered this place in flight as it should, or with a plain no."""
         lane = self._lanes[place.key]
         lane.failing_since = None
         lane.strikes = 0
@@ -328,10 +328,10 @@ class Lanes(Generic[W]):
         self.pace.went_well(place.key, lane.began, now)
 
     def pushed_back(self, place: Place[W], now: float, *, limited: bool) -> float:
-        """The platform failed, didn't answer, or (`limited`) asked this place for patience.
+        """Record that the platform failed, didn't answer, or (`limited`) answered this place with 429.
 
         Returns:
-            Since when this lane has known nothing else.
+            When this lane's present row of such outcomes began.
         """
         lane = self._lanes[place.key]
         if lane.failing_since is None:
@@ -350,22 +350,22 @@ class Lanes(Generic[W]):
     # --- looking
 
     def last(self, key: Hashable) -> Place[W] | None:
-        """The last place of a lane, if it has never started."""
+        """Return the last place of a lane, if it has never started."""
         lane = self._lanes.get(key)
         return next(reversed(lane.queue), None) if lane is not None else None
 
     def busy(self, key: Hashable) -> bool:
-        """Whether anything of this lane is queued or in flight."""
+        """Return whether anything of this lane is queued or in flight."""
         lane = self._lanes.get(key)
         return lane is not None and (lane.head is not None or bool(lane.queue))
 
     def flying(self, key: Hashable) -> Place[W] | None:
-        """What is in flight in a lane."""
+        """Return what is in flight in a lane, if anything."""
         lane = self._lanes.get(key)
         return lane.head if lane is not None and lane.in_flight else None
 
     def standing(self, key: Hashable) -> LaneStanding[W]:
-        """What is in flight and what waits in a lane."""
+        """Return what is in flight and what waits in a lane."""
         lane = self._lanes.get(key)
         if lane is None:
             return LaneStanding((), 0, False, 0.0)
@@ -373,7 +373,7 @@ class Lanes(Generic[W]):
         return LaneStanding(work, int(lane.in_flight), lane.suspended, lane.not_before)
 
     def places(self) -> Iterator[Place[W]]:
-        """Everything that is queued or in flight, in the order of each lane."""
+        """Yield every place that is queued or in flight, in the order of each lane."""
         for lane in self._lanes.values():
             if lane.head is not None:
                 yield lane.head
@@ -381,12 +381,12 @@ class Lanes(Generic[W]):
 
     @property
     def known(self) -> int:
-        """How many lanes are remembered."""
+        """Return how many lanes are remembered."""
         return len(self._lanes)
 
     @property
     def suspended(self) -> int:
-        """How many lanes wait for `resume`."""
+        """Return how many lanes wait for `resume`."""
         return len(self._suspended)
 
     # --- inside
@@ -412,7 +412,7 @@ class Lanes(Generic[W]):
         return startable[0]
 
     def _next(self, urgency: Urgency) -> _Lane[W] | None:
-        """The lane of a class that goes next, as far as stuck ones are concerned."""
+        """Return the lane of a class that goes next: a stuck one in its turn, or when no other is ready."""
         ready, stuck = self._ready[urgency], self._stuck_ready[urgency]
         if stuck and self._takes_stuck(urgency) and not (ready and self._stuck_passed < _STUCK_PATIENCE):
             return next(iter(stuck))
@@ -459,7 +459,7 @@ class Lanes(Generic[W]):
         self._answered_began = max(self._answered_began, lane.began)
 
     def _gives_up_at(self) -> float:
-        """When the oldest holder of a place gives it up, if nothing is answered meanwhile."""
+        """Return when the oldest holder of a place gives it up, if nothing is answered meanwhile."""
         oldest = next(iter(self._holding), None)
         if oldest is None:
             return NEVER

@@ -45,12 +45,12 @@ async def open_outbox(
     """Run an outbox while the block runs.
 
     At the end nothing more is started; requests in flight get `OutboxRules.grace`. Await `LaneOutbox.drain`
-    before the end to send what is queued. Whoever still waits gets NotDeliveredError for what never left,
+    before the end to send what is queued. Callers that still wait get NotDeliveredError for what never left,
     DeliveryUnknownError for what may have arrived.
 
     Args:
         platform: where operations go.
-        raise_alarm: told when everything is held; must be quick and must not raise.
+        raise_alarm: called when everything is held; must be quick and must not raise.
         rules: the constants.
         random: a number from 0 to 1, for the jitter of pauses.
 
@@ -109,7 +109,7 @@ class LaneOutbox:
 
         The place in the lane is taken before the first checkpoint. Operations of one recipient leave in the
         order in which they were queued, one at a time, and a file is uploaded within its place. How much
-        may be queued is bounded by who waits: each queued operation is one call of this.
+        may be queued is bounded by the callers: each queued operation is one call of this.
 
         Verify and inquiry don't queue behind what the chat is told, and a phone number's lane is not that of
         its owner's chat id. An edit with `Urgency.BESIDE` has no place in its chat's order: what the chat is
@@ -117,7 +117,7 @@ class LaneOutbox:
         right behind an edit of the same message replaces it.
 
         Args:
-            doubted: told, without waiting, when it is sent again although it may have arrived.
+            doubted: called, and not awaited, when it is sent again although it may have arrived.
             noted: set by the caller, who must, once what came of it is durable; the next operation of the
                 lane that has one waits for that in its place.
 
@@ -167,7 +167,7 @@ class LaneOutbox:
                 self._hide_typing(chat)
 
     def press_taken(self, press: Press[object]) -> None:
-        """A conversation took this press: it is answered within a second, by the author or by itself."""
+        """Answer this press within a second, unless the author does: a conversation took it."""
         self._answers.take(press.chat_id, press.callback_id, trio.current_time())
         self._mind_the_time()
 
@@ -192,11 +192,11 @@ class LaneOutbox:
         return await self._answers.answer(press.chat_id, press.callback_id, text, alert=alert)
 
     def refuse_press(self, press: Press[object], text: str) -> None:
-        """Answer a press that nobody takes, unless it has been answered."""
+        """Answer a press that no conversation takes, unless it has been answered."""
         self._answer_soon(press, text)
 
     def drop(self, chat: Recipient) -> None:
-        """Forget what is queued for a chat that was left; whoever waits for it gets ForbiddenError.
+        """Forget what is queued for a chat that was left; its callers get ForbiddenError.
 
         A request in flight ends as it ends, but is not tried again. Verify and inquiry go on.
         """
@@ -216,20 +216,20 @@ class LaneOutbox:
 
     @property
     def oldest(self) -> float:
-        """For how many seconds the oldest operation has waited that code awaits; 0 while all is held."""
+        """Return for how many seconds the oldest awaited operation has waited; 0 while everything is held."""
         return self._sender.oldest
 
     @property
     def stuck(self) -> bool:
-        """Whether only the platform's recovery would let `drain` come to an end."""
+        """Return whether only the platform's recovery would let `drain` come to an end."""
         return self._answers.idle and self._sender.stuck
 
     def statistics(self) -> OutboxStatistics:
-        """Where the outbox stands."""
+        """Return where the outbox stands, and what it has done so far."""
         return self._sender.statistics(answers_sent=self._answers.sent, answers_failed=self._answers.failed)
 
     def lane(self, chat: Recipient) -> LaneReport:
-        """What a chat is yet to be told."""
+        """Report what a chat is yet to be told."""
         lane = self._sender.lanes.standing(lane_of(chat))
         return LaneReport(
             tuple(delivery.call.operation.path for delivery in lane.work[:_SHOWN]),
@@ -267,7 +267,7 @@ class LaneOutbox:
         self._idle.unpark_all()
 
     def cut(self) -> None:
-        """Close, and give requests in flight no time to be answered: nobody knows how they ended."""
+        """Close, and give requests in flight no time to be answered: how they end stays unknown."""
         self.close()
         self._patience.cancel()
 

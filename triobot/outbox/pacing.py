@@ -1,4 +1,4 @@
-"""How fast to start requests overall, when nobody has told us the platform's limits. Pure.
+"""How fast to start requests overall, while the platform's limits are unknown. Pure.
 
 The rate is unlimited until the platform shows that it is too much. What shows it is a part of the outcomes
 of a second or more, of some dozens:
@@ -82,7 +82,7 @@ class _Sample:
 
     @property
     def heard(self) -> int:
-        """The silent ones that say something."""
+        """Return how many silent ones count: all if at least half of the good answers are late, else none."""
         return self.silent if 2 * self.late >= self.well else 0
 
     @property
@@ -91,7 +91,7 @@ class _Sample:
 
     @property
     def bad(self) -> float:
-        """Which part went badly."""
+        """Return which part went badly."""
         return (self.late + self.limited + self.failed + self.heard) / self.size
 
 
@@ -125,15 +125,15 @@ class Pace:
 
     @property
     def rate(self) -> float | None:
-        """Starts a second, or None for no limit."""
+        """Return how many may start in a second; None for no limit."""
         return self._rate
 
     def ready_at(self, now: float) -> float:
-        """When the next request may start; `now` or earlier for at once."""
+        """Return when the next request may start; `now` or earlier for at once."""
         return self._next_start if self._rate is not None else now
 
     def started(self, now: float) -> None:
-        """A request starts."""
+        """Count a request that starts now."""
         if self._sample.since < now - self._rules.longest_window and self._trial is None:
             self._weigh(now)
         if now >= self._sample.since:
@@ -142,11 +142,11 @@ class Pace:
             self._next_start = max(self._next_start, now) + 1 / self._rate
 
     def is_late(self, began: float, now: float) -> bool:
-        """Whether an outcome came late; a failure that came late stands for no answer."""
+        """Return whether an outcome came late; a failure that came late stands for no answer."""
         return now - began >= self._rules.late
 
     def went_well(self, who: Hashable, began: float, now: float) -> None:
-        """The platform answered as it should."""
+        """Count a request that the platform answered as it should."""
         self._took(now - began)
         if self._counts(began):
             self._sample.well += 1
@@ -157,7 +157,7 @@ class Pace:
             self._look(now)
 
     def pushed_back(self, who: Hashable, began: float, now: float, *, limited: bool) -> None:
-        """The platform asked for patience (`limited`), failed, or didn't answer."""
+        """Count a request that got a 429 (`limited`), another failure, or no answer."""
         silent = self.is_late(began, now) and not limited
         if not silent:
             self._took(now - began)

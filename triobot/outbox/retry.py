@@ -80,7 +80,7 @@ class Again:
 @final
 @attrs.frozen
 class GiveUp:
-    """Hand this error to whoever waits."""
+    """Hand this error to the callers."""
 
     error: Exception
 
@@ -97,29 +97,29 @@ Verdict: TypeAlias = Again | GiveUp | Suspect
 
 
 def is_push_back(error: Exception) -> bool:
-    """Whether the platform is overloaded, failing or not there, as opposed to answering."""
+    """Return whether the platform is overloaded, failing or not there, as opposed to answering."""
     if isinstance(error, RefusedError):
         return error.status in (_TOO_MANY, _TIMED_OUT) or error.status >= 500
     return isinstance(error, NotDeliveredError | DeliveryUnknownError)
 
 
 def is_limit(error: Exception) -> bool:
-    """Whether the platform asked for patience (429)."""
+    """Return whether the platform asked for a slower pace (429)."""
     return isinstance(error, RefusedError) and error.status == _TOO_MANY
 
 
 def is_unreadable(error: Exception) -> bool:
-    """Whether the platform did answer, in a way that can't be read."""
+    """Return whether the platform did answer, in a way that can't be read."""
     return isinstance(error, DeliveryUnknownError) and isinstance(error.__cause__, RemoteProtocolError)
 
 
 def is_token_or_chat(error: Exception) -> bool:
-    """Whether the platform refused the token, or this chat: the statuses are the same."""
+    """Return whether the platform refused the token, or this chat: the statuses are the same."""
     return isinstance(error, RefusedError) and error.status in _TOKEN_OR_CHAT
 
 
 def took_no_effect(error: Exception) -> bool:
-    """Whether it is certain that the platform did nothing."""
+    """Return whether it is certain that the platform did nothing."""
     if isinstance(error, RefusedError):
         return error.status < 500 and error.status != _TIMED_OUT
     return isinstance(error, NotDeliveredError)
@@ -163,7 +163,7 @@ def judge(
 
 
 def as_unknown(operation: Operation[object], error: Exception) -> DeliveryUnknownError:
-    """The error that says that nobody knows, caused by `error`."""
+    """Return a DeliveryUnknownError: `error` itself if it is one, else a new one that it caused."""
     if isinstance(error, DeliveryUnknownError):
         return error
     said = (
@@ -175,7 +175,7 @@ def as_unknown(operation: Operation[object], error: Exception) -> DeliveryUnknow
 
 
 def copy_for(error: Exception) -> Exception:
-    """An equal error for a second waiter, so that two tasks never grow one traceback."""
+    """Copy an error of ours for a second caller, so that two tasks never add to one traceback."""
     if not isinstance(error, TriobotError):
         return error
     copied = copy(error)

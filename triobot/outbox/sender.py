@@ -72,7 +72,7 @@ class Sender:
         platform: where operations go.
         rules: the constants.
         random: a number from 0 to 1.
-        raise_alarm: told when everything is held.
+        raise_alarm: called when everything is held.
         start: starts a task in the outbox's nursery.
         changed: called when something may start that could not before; must be instant.
         landed: the same, behind an attempt: it may start it.
@@ -145,7 +145,7 @@ class Sender:
         return delivery.place
 
     def _edits(self, lane: Hashable, edit: EditMessage) -> Iterator[Delivery]:
-        """The edits of the same message in a lane."""
+        """Iterate over the edits of the same message in a lane."""
         return (delivery for delivery in self.lanes.standing(lane).work if delivery.edits_with(edit))
 
     def _put_before(
@@ -172,7 +172,7 @@ class Sender:
         return after
 
     def abandon(self, call: Call) -> None:
-        """Nobody waits for this call any more."""
+        """Give up a call whose caller waits no more; a request that has left goes on."""
         delivery = call.delivery
         assert delivery is not None
         place = delivery.place
@@ -204,7 +204,7 @@ class Sender:
         self._heed_breaker()
 
     def refuse_the_rest(self) -> None:
-        """The outbox has ended: tell whoever still waits what is known."""
+        """Fail each call that still waits, once the outbox has ended, with what is known of it."""
         for place in list(self.lanes.places()):
             path = place.work.call.operation.path
             if place.work.written or place.work.doubtful:
@@ -228,7 +228,7 @@ class Sender:
             self._couriers.send(place, now + self._within(place.work))
 
     def look_again(self) -> float:
-        """When `pump` may start something without anything else happening."""
+        """Return when `pump` may start something, if nothing else happens."""
         now = trio.current_time()
         breaker_at = self._breaker.look_again(now)
         if self._breaker.held is not None and breaker_at <= now:
@@ -250,7 +250,7 @@ class Sender:
         return place
 
     def _heed_unnoted(self, place: Place[Delivery]) -> None:
-        """Let this leave only when it is durable what came of the one before it, if that is to be."""
+        """Hold a place back until what came of the one before it is durable, if both have a `noted`."""
         if (noted := place.work.call.noted) is None:
             return
         earlier = self._unnoted.get(place.key)
@@ -319,7 +319,7 @@ class Sender:
         self._ended_badly(place, operation, _unanswered(operation, self._within(place.work)))
 
     async def perform_aside(self, operation: AnswerCallback) -> None:
-        """One attempt outside the lanes, whose success is good news for the breaker."""
+        """Make one attempt outside the lanes; its success is good news for the breaker."""
         began = trio.current_time()
         await self._request(operation, min(self._rules.answers.within, self._rules.answer_within))
         self._worked(chat_of(operation.chat_id), began)
@@ -348,7 +348,7 @@ class Sender:
         return None
 
     def _spare(self, lane: Hashable, seconds: float) -> None:
-        """Count the time that a file took for nobody's waiting: its size is no backlog."""
+        """Leave the time that a file took out of what the lane has waited: its size is no backlog."""
         now = trio.current_time()
         for delivery in self.lanes.standing(lane).work:
             delivery.since = min(now, delivery.since + seconds)
@@ -519,9 +519,9 @@ class Sender:
 
     @property
     def oldest(self) -> float:
-        """How long the oldest operation has waited that code awaits; 0 while everything is held.
+        """Return for how many seconds the oldest awaited operation has waited; 0 while everything is held.
 
-        Neither a first attempt that is under way waits, nor what is behind a file that is being uploaded.
+        A first attempt that is under way doesn't count, nor does what is behind a file being uploaded.
         """
         if self._breaker.held is not None:
             return 0.0  # that has an alarm of its own
@@ -537,7 +537,7 @@ class Sender:
 
     @property
     def stuck(self) -> bool:
-        """Whether something is queued, nothing is in flight, and all waits to be repeated, or behind such."""
+        """Return whether something is queued, nothing in flight, and all held or waiting to be repeated."""
         if self.lanes.in_flight or not self.lanes.queued:
             return False
         if self._breaker.held is not None:
@@ -548,7 +548,7 @@ class Sender:
         return all(delivery.attempts for delivery in first.values())
 
     def statistics(self, *, answers_sent: int, answers_failed: int) -> OutboxStatistics:
-        """Where the outbox stands."""
+        """Return where the outbox stands, and what it has done so far."""
         return OutboxStatistics(
             queued=self.lanes.queued,
             in_flight=self.lanes.in_flight,

@@ -32,7 +32,7 @@ class Typists:
         self._typists: OrderedDict[Recipient, _Typist] = OrderedDict()
 
     def begin(self, chat: Recipient, now: float) -> bool:
-        """A block begins; True if it is the chat's first, which is to be shown at once."""
+        """Count a block that begins; True if it is the chat's first, which is to be shown at once."""
         typist = self._typists.get(chat)
         if typist is not None:
             typist.blocks += 1
@@ -41,7 +41,7 @@ class Typists:
         return True
 
     def end(self, chat: Recipient) -> bool:
-        """A block ends; True if it was the chat's last."""
+        """Count a block that ends; True if it was the chat's last."""
         typist = self._typists[chat]
         typist.blocks -= 1
         if typist.blocks:
@@ -50,7 +50,7 @@ class Typists:
         return True
 
     def due(self, now: float) -> list[Recipient]:
-        """The chats to be told now; each is due again a period later."""
+        """Return the chats to be told now, and make each due again a period later."""
         due: list[Recipient] = []
         for chat, typist in self._typists.items():
             if typist.due_at > now:
@@ -62,7 +62,7 @@ class Typists:
         return due
 
     def look_again(self) -> float:
-        """When the next one is due; `NEVER` if nobody types."""
+        """Return when the next chat is due; `NEVER` if none has a block."""
         return next((typist.due_at for typist in self._typists.values()), NEVER)
 
     def __contains__(self, chat: Recipient) -> bool:

@@ -79,7 +79,7 @@ class Uploads:
             OSError: the file can't be read.
             RefusedError, TransportError: as `Platform.perform`; an upload may always be repeated.
 
-        Cancellation: *atomic* for whoever else wants the same file: one of them uploads it then.
+        Cancellation: *atomic* for other callers that want the same file: one of them uploads it then.
         """
         source = media.source
         if isinstance(source, Descriptor):
@@ -111,7 +111,7 @@ class Uploads:
         return Uploaded(attrs.evolve(media, source=descriptor), None)
 
     def forget(self, key: UploadKey) -> None:
-        """The platform doesn't know this descriptor any more."""
+        """Remove a descriptor that the platform doesn't know any more."""
         self._descriptors.pop(key, None)
 
     async def _look(self, source: LocalFile | Blob) -> _Look | None:

@@ -3,7 +3,7 @@
 The outbox has its own bounds and its own pace; this one bounds what a crash leaves unknown, and waits when
 going on would only spend receivers:
 
-- An outcome that nobody knows costs a receiver, because nobody is told twice. So after one the others wait,
+- An unknown outcome costs a receiver, because nobody is told twice. So after one the others wait,
   and one goes at a time, after a pause that doubles, until one is answered.
 - Receivers who have left are refused like a refused token, and the breaker waits for somebody who is reached.
   When everything on its way waits for that, one more a second is let through to find somebody.
@@ -54,11 +54,11 @@ class Window:
 
     @property
     def most(self) -> int:
-        """How many can be on their way at all."""
+        """Return how many can be on their way at all."""
         return self._rules.width + self._rules.extra
 
     def room(self, now: float) -> int:
-        """How many more may go now."""
+        """Return how many more may go now."""
         if self.flying >= self.most or now < self._go_at:
             return 0
         if self._pause:
@@ -68,7 +68,7 @@ class Window:
         return int(now >= self._news_at + self._rules.quiet)
 
     def look_again(self, now: float) -> float:
-        """When there may be room without anything else happening; `NEVER` if only news helps."""
+        """Return when there may be room, if nothing else happens; `NEVER` if only news helps."""
         if self.flying >= self.most:
             return NEVER
         if self._pause:
@@ -76,7 +76,7 @@ class Window:
         return now if self.flying < self._rules.width else self._news_at + self._rules.quiet
 
     def went(self, many: int, now: float) -> None:
-        """So many have gone."""
+        """Count `many` more receivers as on their way."""
         self.flying += many
         self._news_at = now
         if self._pause:
@@ -85,7 +85,7 @@ class Window:
             self._go_at = now + self._rules.longest_pause
 
     def came(self, outcome: Outcome, now: float) -> None:
-        """One has its outcome."""
+        """Count one receiver less as on its way, and set the pause by its outcome."""
         self.flying -= 1
         self._news_at = now
         if outcome not in (Outcome.UNKNOWN, Outcome.AGAIN):
