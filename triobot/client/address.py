@@ -50,7 +50,7 @@ class BaseUrl:
     trusted_network: bool
 
     def operation(self, path: str) -> httpx.URL:
-        """The URL of an operation such as ``invoice/verify``; never on another origin."""
+        """Return the URL of an operation such as ``invoice/verify``; never on another origin."""
         return self.root.copy_with(raw_path=self.root.raw_path.rstrip(b"/") + b"/" + path.encode("ascii"))
 
 
@@ -81,7 +81,7 @@ def parse_base_url(text: str, *, allow_insecure: bool) -> BaseUrl:
 
 
 def _parse(text: str) -> tuple[httpx.URL, str]:
-    """A URL and its host. Stricter than httpx, which hands on what no resolver should see.
+    """Parse a URL and its host, more strictly than httpx, which accepts what no resolver should see.
 
     Raises:
         ValueError: it is no URL with a host that a name server or a socket understands.
@@ -97,18 +97,18 @@ def _parse(text: str) -> tuple[httpx.URL, str]:
 
 
 def host_of(url: httpx.URL) -> str:
-    """The host as it would be looked up: lower-case ASCII, without a dot at the end."""
+    """Return the host as it would be looked up: lower-case ASCII, without a dot at the end."""
     return url.raw_host.decode("ascii").lower().rstrip(".")
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether a host names this machine by itself, without asking a name server."""
+    """Return whether a host names this machine by itself, without asking a name server."""
     address = _literal(host)
     return host == "localhost" if address is None else address.is_loopback
 
 
 def registrable_domain(host: str) -> str:
-    """The part of a host that somebody registered: ``api.example.com`` gives ``example.com``.
+    """Return the part of a host that its owner registered: ``api.example.com`` gives ``example.com``.
 
     An address stays whole, and so does a name of one label.
     """
@@ -120,7 +120,7 @@ def registrable_domain(host: str) -> str:
 
 
 def allowed_domains(base: BaseUrl, further: Collection[str]) -> frozenset[str]:
-    """The domains that files may be fetched from.
+    """Return the domains that files may be fetched from.
 
     Raises:
         ConfigError: an entry is no plain host name.
@@ -172,7 +172,7 @@ def check_addresses(addresses: Iterable[str], *, trusted_network: bool) -> tuple
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether an address is somebody's on the internet, not this machine's or network's."""
+    """Return whether an address is on the public internet, not this machine's or network's."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = _inner_ipv4(address)
         if inner is not None:

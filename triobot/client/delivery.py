@@ -49,7 +49,7 @@ class Delivery:
             self.may_have_left = True
 
     def failed(self, operation: str, error: Exception) -> NotDeliveredError | DeliveryUnknownError:
-        """What an error of the transport means for the operation."""
+        """Return what an error of the transport means for the operation, as an error of ours."""
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return NotDeliveredError(operation, f"could not connect: {cause_of(error)}")
         if isinstance(error, _BEFORE):
@@ -57,7 +57,7 @@ class Delivery:
         return self._verdict(operation, f"the connection failed ({type(error).__name__})")
 
     def stalled(self, operation: str, patience: float) -> NotDeliveredError | DeliveryUnknownError:
-        """What running out of patience means for the operation."""
+        """Return what running out of patience means for the operation, as an error of ours."""
         return self._verdict(operation, f"no answer within {patience:g} seconds")
 
     def _verdict(self, operation: str, what: str) -> NotDeliveredError | DeliveryUnknownError:
@@ -67,9 +67,10 @@ class Delivery:
 
 
 def cause_of(error: BaseException) -> str:
-    """Why a connection was not made: what the resolver, the socket or TLS said, which know no request.
+    """Return why a connection was not made, in the words of the resolver, the socket or TLS.
 
-    The libraries between wrap it, some of them without its text; a bad certificate would be told as "".
+    Those know nothing of the request. The libraries between wrap their error, some without its text: then
+    the text of a cause is returned.
     """
     within: BaseException | None = error
     while within is not None:

@@ -82,7 +82,7 @@ class Patience:
         self.scope = trio.CancelScope()
 
     def renew(self) -> None:
-        """Something happened: wait that long again."""
+        """Move the deadline to `seconds` from now: something happened."""
         self.scope.deadline = trio.current_time() + self.seconds
 
     def pause(self) -> None:
@@ -125,7 +125,7 @@ async def exchange(
 async def exchange_short(
     transport: TrioTransport, origin: Origin, message: bytes, *, operation: str, seconds: float
 ) -> Answer:
-    """The same for a request that is written out already, the short way through our own transport."""
+    """Do as `exchange` for a request that is written out already, the short way through our own transport."""
     attempt = Attempt()
     try:
         with trio.CancelScope(deadline=trio.current_time() + seconds):
@@ -173,7 +173,7 @@ async def send(
 
 @asynccontextmanager
 async def reading(response: httpx.Response) -> AsyncGenerator[AsyncIterator[bytes], None]:
-    """The pieces of a body, and its connection given back or closed however the block ends.
+    """Hand out the pieces of a body; its connection is given back or closed however the block ends.
 
     The transports' streams are generators within generators. Left half read, the inner ones would be
     finished by the garbage collector; a cancellation passes through all of them and finishes them now.

@@ -100,7 +100,7 @@ class MediaFetcher:
         raise NotDeliveredError(OPERATION, f"no progress for {self._patience:g} seconds")
 
     async def _open(self, url: httpx.URL) -> httpx.Response:
-        """The head of the answer, from the first address that can be connected to."""
+        """Return the head of the answer, from the first address that can be connected to."""
         try:
             if not self._resolves:
                 return await self._send(httpx.Request("GET", url, headers=self._headers))
@@ -121,7 +121,7 @@ class MediaFetcher:
         return await send(self.transport, request, Delivery(may_have_left=True))
 
     def _pinned(self, url: httpx.URL, address: str) -> httpx.Request:
-        """A request to the very address that was checked: a second look-up could give another one.
+        """Build a request to the very address that was checked: a second look-up could give another one.
 
         The name still goes into the Host header, and is what the certificate is checked for.
         """
@@ -137,11 +137,11 @@ async def _resolve(url: httpx.URL) -> tuple[str, ...]:
 
 
 def announced_size(response: httpx.Response, *, limit: int) -> int | None:
-    """What the head of an answer says of the file's size, if that is all right.
+    """Return the file's size as the head of an answer gives it; None if it gives none.
 
     Raises:
-        RefusedError: the status is not 200. A redirect counts as a refusal: nobody vouches for where it
-            leads.
+        RefusedError: the status is not 200. A redirect counts as a refusal: where it leads is not
+            checked.
         RemoteProtocolError: it is too large, or compressed, so that its size says nothing.
     """
     if response.status_code != 200:
@@ -178,7 +178,7 @@ class _Named:
 
 
 async def place_for(to: Path, name: str) -> Path:
-    """`to` itself, or a random name inside it when it is a directory.
+    """Return `to` itself, or a random name inside it when it is a directory.
 
     Of `name`, the sender's, at most a harmless ending is taken over.
     """
@@ -188,14 +188,14 @@ async def place_for(to: Path, name: str) -> Path:
 
 
 def harmless_suffix(name: str) -> str:
-    """The ending of a name, in lower case, if it is on the list; else nothing."""
+    """Return the ending of a name, in lower case, if it is on the list; else an empty text."""
     suffix = PurePosixPath(name).suffix.lower()
     return suffix if suffix in _SUFFIXES else ""
 
 
 @asynccontextmanager
 async def new_file(place: Path) -> AsyncGenerator[BinaryIO, None]:
-    """A file to write to, which takes `place` when the block ends well and is gone when it doesn't.
+    """Open a file to write to, which takes `place` when the block ends well and is gone when it doesn't.
 
     Only the owner can read it. What was at `place` before is replaced; a link there is replaced, not
     followed.

@@ -67,12 +67,12 @@ def frame(*, boundary: str, fields: Iterable[tuple[str, str]], name: str, filena
 
 
 def escape(text: str) -> str:
-    """A name as it may stand between the quotes of a part's header; other signs stay as they are."""
+    """Escape what may not stand between the quotes of a part's header; other signs stay as they are."""
     return text.translate(_ESCAPES)
 
 
 def media_type(filename: str) -> str:
-    """The media type that a file's name suggests; ``application/octet-stream`` where it suggests none."""
+    """Return the media type that a file's name suggests; ``application/octet-stream`` if it suggests none."""
     # Only the ending: guess_type reads what it is given as a URL.
     stem, dot, ending = filename.rpartition(".")
     if not (stem and dot):

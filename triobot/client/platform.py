@@ -358,7 +358,7 @@ class FormHeads:
         self._written: dict[str, bytes] = {}
 
     def headers(self, content_type: str, length: int) -> dict[str, str]:
-        """The headers of a request with this body."""
+        """Return the headers of a request whose body has this type and length."""
         return {
             "Host": self._base.root.netloc.decode("ascii"),
             **self._further,
@@ -368,7 +368,7 @@ class FormHeads:
         }
 
     def message(self, path: str, form: bytes) -> bytes:
-        """A whole request that posts this form to an operation's path."""
+        """Return a whole request that posts this form to an operation's path."""
         start = self._written.get(path)
         if start is None:
             pairs = [(name.encode(), value.encode()) for name, value in self.headers(FORM, 0).items()]

@@ -49,11 +49,11 @@ class Reader(Protocol):
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Return how many bytes there are."""
         ...
 
     async def read(self) -> bytes:
-        """The next piece; empty at the end.
+        """Read the next piece; empty at the end.
 
         Raises:
             LocalProtocolError: the file can't be read, or isn't the one that was opened any more.
@@ -105,7 +105,7 @@ class _FileReader:
 
     @classmethod
     def open(cls, source: LocalFile) -> Self:
-        """Blocks on the disk."""
+        """Open a regular file; blocks on the disk."""
         try:
             # FileIO has no buffer of its own: a piece is one read.
             file = FileIO(source.path, opener=_open_without_waiting)
@@ -184,7 +184,7 @@ class UploadBody(httpx.AsyncByteStream):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the file's bytes so far."""
+        """Return the SHA-256 of the file's bytes so far, in hexadecimal."""
         return self._hash.hexdigest()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
