@@ -51,27 +51,27 @@ class Chat(Blocks, Generic[E_co]):
 
     @property
     def id(self) -> ChatId:
-        """The chat's id."""
+        """Return the chat's id."""
         return self._conversation.life.chat_id
 
     @property
     def event(self) -> E_co:
-        """What started this conversation, as its route's filter took it."""
+        """Return what started this conversation, as its route's filter took it."""
         return cast("E_co", self._conversation.value)
 
     @property
     def sender(self) -> Sender | None:
-        """Who started this conversation, if the platform told."""
+        """Return who started this conversation; None if the platform doesn't tell."""
         return self._conversation.event.sender
 
     @property
     def interrupted(self) -> str | None:
-        """The name of the conversation that this interrupt ended, or None."""
+        """Return the name of the conversation that this interrupt ended, or None."""
         return self._conversation.interrupted
 
     @property
     def data(self) -> ChatData:
-        """What the chat keeps beyond this conversation: ``chat.data[KEY]``, one value a `Key`.
+        """Return what the chat keeps beyond this conversation: ``chat.data[KEY]``, one value a `Key`.
 
         Reading and writing don't wait. Every conversation of the chat sees a write at once; it is durable
         when the event that caused it is dealt with: both or neither survive a crash.
@@ -79,7 +79,7 @@ class Chat(Blocks, Generic[E_co]):
         return ChatData(self._conversation)
 
     def use(self, resource: Resource[T]) -> T:
-        """The thing that a resource of the bot has opened, such as a pool; hand it to steps.
+        """Return what a resource of the bot has opened, such as a pool; hand it to steps.
 
         Raises:
             ConfigError: the bot doesn't declare it.
@@ -459,7 +459,7 @@ class Chat(Blocks, Generic[E_co]):
     # --- others, and what goes on beside or after this
 
     def to(self, chat_id: int | str) -> Address:
-        """Another chat: send there, tell it something, start and stop its routes, read what it keeps.
+        """Return another chat's handle: send there, signal it, start and stop its routes, read what it keeps.
 
         Each call is an operation of this conversation.
 

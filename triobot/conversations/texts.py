@@ -60,7 +60,7 @@ class Texts:
 
     @classmethod
     def english(cls) -> Self:
-        """The default."""
+        """Return the default texts."""
         return cls(
             apology="Something went wrong here. Please start again.",
             restarted="I was restarted meanwhile. Please start again.",
@@ -92,7 +92,7 @@ class Texts:
 
     @classmethod
     def persian(cls) -> Self:
-        """For Persian-speaking users."""
+        """Return texts for Persian-speaking users."""
         return cls(
             apology="مشکلی پیش آمد. لطفاً دوباره شروع کنید.",
             restarted="در این میان دوباره راه‌اندازی شدم. لطفاً دوباره شروع کنید.",

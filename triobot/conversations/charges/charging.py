@@ -122,7 +122,7 @@ def _asked(
     late: Late,
     life: float,
 ) -> Charge:
-    """What is asked for, checked before anything is written or sent; the till says who asks.
+    """Return the charge to open, checked before anything is written or sent; the till adds its owner.
 
     Raises:
         LocalProtocolError: the amount is no whole number from 1 up.

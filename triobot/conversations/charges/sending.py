@@ -47,7 +47,7 @@ class Sending:
         self._error: Exception | None = None
 
     async def outcome(self) -> Sent | None:
-        """The new message, if it is one; raises as the outbox."""
+        """Wait for the send, and return the new message, if it makes one; raise what the outbox raised."""
         await self._over.wait()
         if self._error is not None:
             raise self._error

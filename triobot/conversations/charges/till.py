@@ -124,7 +124,7 @@ class Till:
             self._conversation.journal.also(moves(self._conversation, self._given_up))
 
     def _given_up(self, ledger: Payments) -> Sequence[Write]:
-        """Nobody waits for it any more."""
+        """Return the writes that give up every payment this charge has opened."""
         never: list[Write] = []
         ticket = self._ticket
         # If that is certain: what may be on a screen has to be watched.
@@ -135,7 +135,7 @@ class Till:
     # --- its payment, live
 
     async def _ticket_now(self) -> Ticket:
-        """The payment, in the body of an effect."""
+        """Return the payment's handle; in the body of an effect, read it from the ledger if need be."""
         if self._ticket is None:
             self._hold(await payments_of(self._conversation).again(self.id, since=self._heard))
         if self._ticket is None:
@@ -148,7 +148,7 @@ class Till:
             ticket.listen(self._tell)
 
     def _listen_again(self) -> None:
-        """The wait takes events now: after a restart it has to hear of its payment, too."""
+        """Look the payment up, unless it is held: after a restart the parked wait has to hear of it."""
         if self._ticket is None and not self._looking_up:
             self._looking_up = True
             self._conversation.house.beside(self._look_up)
@@ -169,7 +169,7 @@ class Till:
             self._tell()
 
     def _tell(self) -> None:
-        """The payment has news: wake the wait, between the user's own presses."""
+        """Wake the wait with the payment's news, between the user's own presses."""
         conversation = self._conversation
         if _is_news(self._wait.answer) or any(map(_is_news, self._wait.hints)):
             return
@@ -259,7 +259,7 @@ class Till:
                 await self._deal_with(notice)
 
     async def _look(self, own: OperationId) -> Seen:
-        """What is known by now, up to what ends the charge; a callback is looked at to its end."""
+        """Return what is known by now, up to what ends the charge; wait until a callback is decided."""
         ticket, found = await self._ticket_now(), list[PaymentNotice]()
         while ticket.has_news and not _ends(found):
             notice = await ticket.wait_notice()
@@ -307,7 +307,7 @@ class Till:
 
 
 def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentNotice]:
-    """The user hears "try again" once, however often it was said to us."""
+    """Append a notice, in place of an equal one: the user hears "try again" once."""
     return [*(one for one in found if one.outcome != notice.outcome), notice]
 
 
@@ -316,7 +316,7 @@ def _is_decided(seen: Seen) -> bool:
 
 
 def _ends(found: Sequence[PaymentNotice]) -> bool:
-    """Whether these end the charge: who asks to pay again goes on waiting."""
+    """Return whether one of these ends the charge; after "retry" the user may press again."""
     return any(notice.outcome != "retry" for notice in found)
 
 

@@ -29,7 +29,7 @@ async def offer_top_up(conversation: Conversation, url: str | None) -> None:
 
 
 def is_trusted(url: str, hosts: Sequence[str]) -> bool:
-    """Whether an address is https, on one of these hosts or below it. A callback can be forged."""
+    """Return whether an address is https, on one of these hosts or below it. A callback can be forged."""
     link = _LINK.fullmatch(url)
     host = link[1].lower() if link else ""
     return bool(host) and any(host == known or host.endswith(f".{known}") for known in _names(hosts))

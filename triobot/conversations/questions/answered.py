@@ -18,17 +18,17 @@ class Answered:
         self._questions: dict[str, int] = {}
 
     def lately(self, question: str, at: int) -> bool:
-        """Whether what came `at` this wall time is a second click."""
+        """Return whether what came `at` this wall time is a second click on an answered question."""
         answered = self._questions.get(question)
         return answered is not None and abs(at - answered) <= DOUBLE_CLICK
 
     def answered(self, question: str, at: int) -> None:
-        """A question got its answer, by what came `at` this wall time."""
+        """Remember that what came `at` this wall time answered a question; forget the oldest, if too many."""
         self._questions.pop(question, None)
         self._questions[question] = at
         if len(self._questions) > ANSWERED:
             del self._questions[next(iter(self._questions))]
 
     def reopened(self, question: str) -> None:
-        """A question gave its answer back."""
+        """Forget that a question was answered: it has given its answer back."""
         self._questions.pop(question, None)

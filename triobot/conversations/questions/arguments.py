@@ -62,7 +62,7 @@ def check_edit(sent: object, content: object, buttons: object) -> None:
 
 
 def on_unknown_of(word: object) -> OnUnknown:
-    """What to do with a send whose outcome nobody knows, by its word.
+    """Return the policy for a send of unknown outcome, by its word.
 
     Raises:
         LocalProtocolError: there is no such word.
@@ -103,7 +103,7 @@ def check_kind(kind: object) -> None:
 
 
 def check_raises(raises: object) -> tuple[type[Exception], ...]:
-    """The errors that a step may come back with.
+    """Return, as a tuple, the errors that a step may come back with.
 
     Raises:
         ConfigError: these are no classes of errors.

@@ -35,12 +35,12 @@ SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 
 def new_token(conversation: Conversation) -> str:
-    """What tells one question's buttons from another's; nobody can guess it, and a restart gives it again."""
+    """Draw a secret token, which tells a question's buttons from another's; a replay draws it again."""
     return question_token(conversation.journal.token(TOKEN_BYTES))
 
 
 def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | Hint:
-    """What becomes of events that don't fit: in a private chat a hint, in a group nothing."""
+    """Return what becomes of events that don't fit: this hint, unless `otherwise` says something else."""
     check_otherwise(otherwise)
     return Hint(hint) if otherwise is None else otherwise or Otherwise.DROP  # no word to say
 
@@ -55,7 +55,7 @@ def open_wait(
     token: str = "",
     also: Callable[[Event, Setting], object | None] | None = None,
 ) -> Generator[Wait]:
-    """A wait that is closed however the block ends."""
+    """Open a wait, and close it however the block ends."""
     wait = taking.open_wait(conversation, look, otherwise, question=question, token=token, also=also)
     try:
         yield wait
@@ -81,7 +81,7 @@ async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
 
 
 async def receive(conversation: Conversation, taken: Filter[T], otherwise: OtherwisePolicy | None) -> T:
-    """The next event that the filter takes."""
+    """Wait for the next event that the filter takes, and return what the filter makes of it."""
     check_filter(taken, "receive()")
     check_otherwise(otherwise)
     with open_wait(conversation, taken.look, otherwise or Otherwise.DROP) as wait:

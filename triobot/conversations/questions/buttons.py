@@ -119,7 +119,7 @@ def _with_rows(buttons: Buttons[L], rows: tuple[tuple[Choice[L] | Link, ...], ..
 
 
 def keys_of(buttons: Buttons[L]) -> Mapping[str, L]:
-    """The keys by their text."""
+    """Return the keys of all choices by their text."""
     rows = buttons._rows  # pyright: ignore[reportPrivateUsage]
     return {
         encode_key(button.key): button.key for row in rows for button in row if isinstance(button, Choice)
@@ -127,7 +127,7 @@ def keys_of(buttons: Buttons[L]) -> Mapping[str, L]:
 
 
 def keyboard_of(buttons: Buttons[Any], token: str | None = None) -> InlineKeyboard:
-    """The wire's keyboard; with a question's token, or without for buttons that last."""
+    """Return the wire's keyboard, with a question's token; without one its buttons last."""
     front = LASTING if token is None else token
     rows = buttons._rows  # pyright: ignore[reportPrivateUsage]
     return InlineKeyboard(tuple(tuple(_button(button, front) for button in row) for row in rows))
@@ -190,7 +190,7 @@ NO_KEYBOARD: Final = Keyboard(once=None)
 
 
 def inline_of(buttons: object) -> InlineKeyboard | None:
-    """The wire's keyboard of buttons that last, or None for none.
+    """Return the wire's keyboard of buttons that last; None for none.
 
     Raises:
         LocalProtocolError: these are no `Buttons`.
@@ -203,7 +203,7 @@ def inline_of(buttons: object) -> InlineKeyboard | None:
 
 
 def reply_of(keyboard: object) -> ReplyKeyboard | None:
-    """The wire's reply keyboard, or None to leave it as it is.
+    """Return the wire's reply keyboard; None leaves it as it is.
 
     Raises:
         LocalProtocolError: this is no `Keyboard`.

@@ -128,7 +128,7 @@ class FormOf(Generic[T]):
             )
 
     def form(self, prefill: T | None = None, typed: Mapping[str, str] | None = None) -> Form:
-        """The wire's form; `prefill` stands in its text fields at first, or what was typed before."""
+        """Return the wire's form; `prefill`, or what was typed before, stands in its text fields at first."""
         fields = [
             _field(slot, getattr(prefill, slot.name, None) if typed is None else typed.get(slot.name))
             for slot in self._slots
@@ -136,7 +136,7 @@ class FormOf(Generic[T]):
         return Form((*fields, Submit(self._texts.submit)))
 
     def fits(self, names: set[str]) -> bool:
-        """Whether a submission with these field names may be of this form."""
+        """Return whether a submission with these field names may be of this form."""
         mine = {slot.name for slot in self._slots}
         return all(name in self._known and self._known[name] in {None, *mine} for name in names)
 

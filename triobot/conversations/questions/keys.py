@@ -29,12 +29,12 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,300}", re.ASCII)
 
 
 def question_token(drawn: bytes) -> str:
-    """The token of a question that has drawn these bytes."""
+    """Return the token of a question that has drawn these bytes."""
     return "q" + base64.b32encode(drawn).decode().lower()
 
 
 def encode_key(key: object) -> str:
-    """The text of a key: a str, int, bool, Enum or frozen attrs value.
+    """Encode a key as text: a str, int, bool, Enum or frozen attrs value.
 
     Raises:
         LocalProtocolError: it is something else, or can't be written down.
@@ -59,7 +59,7 @@ def encode_key(key: object) -> str:
 
 
 def question_data(token: str, key: object) -> str:
-    """What a question's button sends."""
+    """Return what a question's button sends: its token and the key's text."""
     return f"{token}.{encode_key(key)}"
 
 
@@ -77,7 +77,7 @@ def check_kind(kind: object) -> None:
 
 
 def decode_key(kind: type[V], text: str) -> V | None:
-    """The key of this class that gives exactly this text, or None."""
+    """Decode the key of this class that gives exactly this text; return None if there is none."""
     try:
         key = _read(kind, text)
         return cast("V", key) if key is not None and encode_key(key) == text else None

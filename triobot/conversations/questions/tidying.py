@@ -146,7 +146,7 @@ class Tidying:
         return [PutData(chat_id, OWED, f"{_SAY}{conversation}")]
 
     def said(self, chat_id: ChatId, conversation: int) -> None:
-        """What was owed of this conversation has been said, or can't be."""
+        """Drop the words that `owe_words` or `tell` owed: they have been said, or can't be."""
         debt = f"{_SAY}{conversation}"
         if (owed := self._owed.get(chat_id, {}).get(debt)) is not None:
             self._settle(chat_id, debt, owed)
@@ -157,15 +157,15 @@ class Tidying:
         return [self._all(chat_id)]
 
     def forget(self, chat_id: ChatId) -> None:
-        """Nothing is owed to this chat any more."""
+        """Drop all that is owed to this chat."""
         self._owed.pop(chat_id, None)
 
     def going(self, writes: Sequence[Write]) -> Sequence[Write]:
-        """The writes of a turn that is on its way, with what is owed by then in place of what `owe` gave."""
+        """Return a turn's writes, with what the chat is owed by now in place of what `owe` gave."""
         return [self._going(write) if isinstance(write, PutData) else write for write in writes]
 
     def touch(self, conversation: Conversation, message_id: MessageId) -> None:
-        """A conversation's next operation shows something else in a message: nothing is owed any more."""
+        """Drop what is owed to a message: a conversation's next operation shows something else in it."""
         chat_id = conversation.life.chat_id
         owed = self._owed.get(chat_id, {}).get(message_id)
         # Unless it did so long ago, and what is owed came after it.

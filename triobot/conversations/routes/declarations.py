@@ -69,12 +69,12 @@ class Route:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names that are its own, as it was declared."""
+        """Return its name and those that it had before."""
         return (self.name, *self.formerly)
 
     @property
     def first_name(self) -> str:
-        """The oldest of them, which stays when another is given."""
+        """Return the oldest of its names, which stays when another is given."""
         return self.formerly[0] if self.formerly else self.name
 
 
@@ -112,16 +112,16 @@ class Table:
 
     @property
     def routes(self) -> Sequence[Route]:
-        """All of them, in the order in which they are tried."""
+        """Return all routes, in the order in which they are tried."""
         return (*self.interrupts, *self.asides, *self.conversations)
 
     @property
     def per_sender(self) -> bool:
-        """Whether members of a group may have conversations of their own."""
+        """Return whether members of a group may have conversations of their own."""
         return any(route.per is Per.SENDER for route in self.conversations)
 
     def named(self, name: str) -> Route | None:
-        """The route that has this name, or had it.
+        """Return the route that has this name, or had it.
 
         A route that was given a name is also found by its function's: what was stored before goes on.
         """
@@ -132,7 +132,7 @@ class Table:
         return by_function[0] if len(by_function) == 1 else None
 
     def route_of(self, handler: Callable[..., object], args: Sequence[object] | None, who: str) -> Route:
-        """The route that this function was declared as.
+        """Return the route that this function was declared as.
 
         Args:
             args: what it is to get besides the chat; None if it is not to be called.
@@ -154,12 +154,12 @@ class Table:
 
 
 def route_name(handler: Callable[..., object]) -> str:
-    """What a function is called in logs and in the store."""
+    """Return a function's name in logs and in the store."""
     return f"{lasting_module(handler.__module__)}.{getattr(handler, '__qualname__', repr(handler))}"
 
 
 def check_name(name: object, what: str) -> str:
-    """A route's name.
+    """Check a route's name, and return it.
 
     Raises:
         ConfigError: it can't be stored; `what` is the argument.
@@ -176,7 +176,7 @@ _EXAMPLES: Final = {"name": '"order"', "formerly": '("pizza.order",)'}
 
 
 def check_names(formerly: object) -> tuple[str, ...]:
-    """The names that a route had before.
+    """Check the names that a route had before, and return them.
 
     Raises:
         ConfigError: they are none.
@@ -188,7 +188,7 @@ def check_names(formerly: object) -> tuple[str, ...]:
 
 
 def per_of(per: object) -> Per:
-    """Whose a conversation is, by its word.
+    """Return whose a conversation is, by its word.
 
     Raises:
         ConfigError: there is no such word.
@@ -200,7 +200,7 @@ def per_of(per: object) -> Per:
 
 
 def check_version(version: object) -> int:
-    """A route's version.
+    """Check a route's version, and return it.
 
     Raises:
         ConfigError: it is none.
@@ -274,7 +274,7 @@ def check_new(route: Route, others: Iterable[Route]) -> None:
 
 
 def _takes_all(route: Route) -> bool:
-    """Whether nothing limits what it takes, not even its router."""
+    """Return whether neither a filter nor a router limits what a route takes."""
     return route.bare and route.filter.same == starting().same
 
 
@@ -285,7 +285,7 @@ def _check_bare(conversations: Sequence[Route]) -> None:
 
 
 def _check_reachable(table: Table) -> None:
-    """Of equal filters only the first ever takes anything."""
+    """Refuse a route whose filter equals an earlier one: it could never start."""
     first: dict[object, str] = {}
     for taken in table.ignored:
         if taken.same is not None:

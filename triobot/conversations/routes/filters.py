@@ -82,7 +82,7 @@ class Filter(Generic[E_co]):
     words: frozenset[str] = attrs.field(default=frozenset(), repr=False)
 
     def look(self, event: Event, setting: Setting) -> E_co | None:
-        """What this makes of an event, or None; a signal is only for filters that name one."""
+        """Return what this makes of an event, or None; only filters that name signals get to see one."""
         return None if not self.signals and is_signal(event) else self.see(event, setting)
 
     def __or__(self, other: Filter[F]) -> Filter[E_co | F]:
@@ -330,7 +330,7 @@ def in_chat(*chat_ids: int) -> Filter[Event]:
 
 
 def check_ids(ids: Sequence[object], who: str, what: str) -> frozenset[int]:
-    """Whole numbers, at least one; `who` takes them, and `what` they are.
+    """Check that these are whole numbers, at least one; `who` takes them, and `what` they are.
 
     Raises:
         ConfigError: they are something else.

@@ -41,7 +41,7 @@ class Flood:
         return len(self._senders)
 
     def is_over(self, key: Hashable, seq: int, at: int) -> bool:
-        """Whether this event is one too many.
+        """Count this event, and return whether it is one too many.
 
         Args:
             key: who sent it.

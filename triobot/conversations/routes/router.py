@@ -328,7 +328,7 @@ class Router:
 
 
 def table_of(router: Router) -> Table:
-    """The routes as the dispatcher reads them.
+    """Return the routes as the dispatcher reads them.
 
     Raises:
         ConfigError: declarations that contradict one another, or nothing at all; says what to do.
