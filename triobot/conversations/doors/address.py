@@ -51,11 +51,11 @@ class Door(Protocol):
         ...
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """What the chat keeps."""
+        """Read what the chat keeps."""
         ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """While something that is kept is read."""
+        """Return a context to read a kept value in; it says what a failure to read that does."""
         ...
 
     async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
@@ -107,7 +107,7 @@ class Address:
         await self._door.perform(DeleteMessage(sent.chat_id, sent.message_id), OnUnknown.RESEND)
 
     async def get(self, key: Key[T]) -> T:
-        """A fresh copy of what the chat keeps under a key; see `Chat.data`.
+        """Read a fresh copy of what the chat keeps under a key; see `Chat.data`.
 
         Raises:
             KeyError: the slot is empty, and the key has no default.

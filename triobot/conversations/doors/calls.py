@@ -73,7 +73,7 @@ class Halt:
     sender: Sender | None = None
 
     def ends(self, name: str, key: str | None) -> bool:
-        """Whether this stops a run of the route `name` that has this key."""
+        """Return whether this stops a run of the route `name` that has this key."""
         return name == self.name and (self.key is None or key == self.key)
 
 
@@ -112,13 +112,13 @@ def check_key(key: str | None) -> None:
 
 
 def order_arrival(order: Order, now: int) -> Arrival:
-    """An order on its way into the inbox; a second one to end the same conversation is dropped."""
+    """Return an order as a row for the inbox, which drops a second one to end the same conversation."""
     once = f"order:{order.conversation}" if order.end else None
     return Arrival(order.chat_id, None, now, CALL, encode_value(order).encode(), once, once=order.end)
 
 
 def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | None = None) -> Arrival:
-    """A call on its way into the inbox.
+    """Return a call as a row for the inbox.
 
     Args:
         once: a second call of the route with this key is dropped.
@@ -136,7 +136,7 @@ def call_arrival(asked: Call | Halt, once: str | None, now: int, called: str | N
 
 
 def stored_call(row: InboxRow) -> Call | Halt | Order | None:
-    """The call of a stored row, with fresh values; None if this process knows a class of it not."""
+    """Decode the call of a stored row; return None if this process doesn't know one of its classes."""
     try:
         asked = decode_value(row.body.decode())
     except (RecordError, UnicodeDecodeError):
@@ -145,10 +145,10 @@ def stored_call(row: InboxRow) -> Call | Halt | Order | None:
 
 
 def asked_of(event: object) -> Call | Halt | Order | None:
-    """The call or order that has come in place of an event, or None."""
+    """Return the call or order that has come in place of an event, or None."""
     return event if isinstance(event, Call | Halt | Order) else None
 
 
 def as_event(asked: Call | Halt | Order) -> Event:
-    """A call on its way through the chat: the wire's own union stays closed."""
+    """Pass a call off as an event, on its way through the chat: the wire's own union stays closed."""
     return cast("Event", asked)

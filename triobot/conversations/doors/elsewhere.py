@@ -67,20 +67,20 @@ class Chats(Protocol):
         ...
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
-        """What goes on in a chat."""
+        """Return what of a chat is in memory."""
         ...
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
-        """These inbox rows have been dealt with."""
+        """Consume these inbox rows, which have been dealt with, and write this data."""
         ...
 
     @property
     def behind(self) -> bool:
-        """Events wait in the inbox only."""
+        """Return whether events wait in the inbox only."""
         ...
 
     def handed_over(self, seq: int) -> None:
-        """This row has its conversation already."""
+        """Pass this row over: it has its conversation already."""
         ...
 
 
@@ -141,7 +141,7 @@ class Elsewhere:
         return await give_order(self._services.store, self._services.clock, row, end, say, self._offer)
 
     def came(self, seq: int) -> None:
-        """A row has reached its chat."""
+        """Forget a row on its way, which has reached its chat."""
         self._coming.pop(seq, None)
 
     def _runs(self, halt: Halt) -> bool:
@@ -216,7 +216,7 @@ class Elsewhere:
     def _begun(
         self, conversation: Conversation, call: Call, now: int, jumped: int, data: Mapping[str, str]
     ) -> str | None:
-        """What begins with a call that goes on in a conversation's place; see `InboxRow.begun`."""
+        """Return what begins with a call that goes on in a conversation's place; see `InboxRow.begun`."""
         route = self.table.named(call.name)
         assert route is not None
         opening = Opening(as_event(call), now, call.value, call.args, conversation.interrupted)
@@ -284,7 +284,7 @@ class Elsewhere:
 
 
 def _ignored(row: InboxRow) -> None:
-    """No bot runs that could be told of a row."""
+    """Ignore the row: no bot runs that could be told of it."""
 
 
 async def give_order(

@@ -73,7 +73,7 @@ class RecordedDoor:
         )
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """What a chat keeps."""
+        """Read what a chat keeps, as an operation of the conversation."""
         house = self._conversation.house
 
         async def body(own: OperationId) -> dict[str, str]:
@@ -82,7 +82,7 @@ class RecordedDoor:
         return await self._conversation.effect(OperationKind.GET, body)
 
     def reading(self) -> AbstractContextManager[None]:
-        """While something that is kept is read: what can't be parks the conversation."""
+        """Return a context in which a value that can't be read parks the conversation."""
         return self._conversation.reading()
 
     async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
@@ -96,7 +96,7 @@ class RecordedDoor:
 
 
 def recordable(value: object) -> object:
-    """A value that can be recorded, or None in its place."""
+    """Return the value if it can be recorded, else None."""
     try:
         encode_value(value)
     except UnrecordableError:

@@ -58,12 +58,12 @@ class PaymentArrived:
 
 
 def is_signal(event: object) -> bool:
-    """Whether this is a signal, or what code asks for, and no event of the platform."""
+    """Return whether this is a signal, or what code asks for, and no event of the platform."""
     return isinstance(event, Signal | Call | Halt | Order | PaymentArrived)
 
 
 def signal_arrival(chat_id: ChatId, value: object, key: str | None, now: int) -> Arrival:
-    """A signal on its way into the inbox.
+    """Return a signal as a row for the inbox.
 
     Raises:
         LocalProtocolError: there is no value.
@@ -76,7 +76,7 @@ def signal_arrival(chat_id: ChatId, value: object, key: str | None, now: int) ->
 
 
 def stored_signal(row: InboxRow) -> Event | None:
-    """The signal of a stored row; None if its class is unknown to this process."""
+    """Decode the signal of a stored row; return None if its class is unknown to this process."""
     try:
         # The wire's own union stays closed; only the filters made for signals look at one.
         return cast("Event", Signal(row.chat_id, decode_value(row.body.decode())))

@@ -55,17 +55,17 @@ _branches: Final[dict[trio.lowlevel.Task, Branch]] = {}
 
 
 def enter_branch(task: trio.lowlevel.Task, branch: Branch) -> None:
-    """From now on this task runs a conversation's code."""
+    """Note that from now on this task runs a conversation's code."""
     _branches[task] = branch
 
 
 def branch_of(task: trio.lowlevel.Task) -> Branch | None:
-    """What a task is of a conversation, if it runs one's code."""
+    """Return the branch that a task runs, if it runs a conversation's code."""
     return _branches.get(task)
 
 
 def leave_branch(task: trio.lowlevel.Task) -> None:
-    """It doesn't any more."""
+    """Note that this task runs a conversation's code no more."""
     del _branches[task]
 
 

@@ -53,7 +53,7 @@ _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, For
 
 
 def parting(error: NondeterminismError, failure: BaseExceptionGroup[Exception] | None, line: str) -> str:
-    """How code and journal part, and where: where the code failed, if it did so instead of going on."""
+    """Say how code and journal part, and where: where the code failed, if it did so instead of going on."""
     words = str(error)
     if failure is not None and line == "?":
         first = next(iter(leaves(failure)))
@@ -63,12 +63,12 @@ def parting(error: NondeterminismError, failure: BaseExceptionGroup[Exception] |
 
 
 def parting_words(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> str:
-    """What the user hears of a failure; empty for nothing."""
+    """Return what the user hears of a failure; empty for nothing."""
     return _verdict(conversation, list(leaves(failure)))[1]
 
 
 def _verdict(conversation: Conversation, errors: Sequence[Exception]) -> tuple[str, str]:
-    """As what a failure counts, and what the user hears of it."""
+    """Return as what a failure counts, and what the user hears of it."""
     # Refused in its own chat: somebody else who has left is no reason to say nothing here.
     refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
     if conversation.ending is Ending.LEFT or refused:
@@ -101,7 +101,7 @@ def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -
 
 
 def _unpaid(errors: Sequence[Exception]) -> str | None:
-    """What became of the money, if that is all that the code did not want to know; None for a crash.
+    """Return what became of the money, if that is all that the code left unhandled; None for a crash.
 
     A decline, or a button that nobody pressed, is how a sale may end. Whatever an operator has to know of it,
     the ledger has told.
@@ -113,7 +113,7 @@ def _unpaid(errors: Sequence[Exception]) -> str | None:
 
 
 def lost_in_flight(operation: Operation[object]) -> DeliveryUnknownError:
-    """What a send comes to that may have left before a crash, and must not be repeated by itself."""
+    """Return the error of a send that may have left before a crash, and must not be repeated by itself."""
     return DeliveryUnknownError(operation.path, "the program ended while it was in flight")
 
 
@@ -136,7 +136,7 @@ async def apologize(conversation: Conversation, words: str) -> None:
 
 
 def _words(error: Exception) -> str:
-    """What may be logged of an error's text."""
+    """Return what may be logged of an error's text."""
     if isinstance(error, _MISTAKES):
         return f": {error}"
     if isinstance(error, OSError) and error.errno is not None:

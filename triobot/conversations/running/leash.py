@@ -105,19 +105,19 @@ async def _awaited(work: Awaitable[object]) -> None:
 
 
 def frames_of(task: trio.lowlevel.Task) -> list[tuple[FrameType, int]]:
-    """What a suspended task is in the middle of, outermost first, on a leash or not."""
+    """Return the frames in which a suspended task is, outermost first, on a leash or not."""
     return _followed(list(task.iter_await_frames()))
 
 
 def line_in(task: trio.lowlevel.Task | None) -> str:
-    """``file:line`` of an author's code where this task is, or for None the current one; or ``?``."""
+    """Return ``file:line`` of an author's code where this task is, or for None the current one; or ``?``."""
     if task is None or task is trio.lowlevel.current_task():
         return calling_line()
     return waiting_line(frames_of(task))
 
 
 def parting_line(id: str, task: trio.lowlevel.Task | None) -> str:
-    """As `line_in`, where code and journal part; ``?`` for code that is over, whoever waits for it."""
+    """Return the line where code and journal part, as `line_in`; ``?`` for code that is over."""
     return line_above(sys._getframe(1)) if task is None and id == "0" else line_in(task)  # pyright: ignore[reportPrivateUsage]
 
 

@@ -33,13 +33,13 @@ _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO
 
 
 def calling_line() -> str:
-    """``file:line`` of the nearest caller in an author's code; of who waits for the task, if it has none."""
+    """Return ``file:line`` of the nearest caller in an author's code, else of what waits for the task."""
     line = line_above(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     return _waiting_line() if line == "?" else line
 
 
 def _waiting_line() -> str:
-    """Where the nursery is held in which the current task was started."""
+    """Return where the nursery is held in which the current task was started, or ``?``."""
     try:
         task = trio.lowlevel.current_task()
     except RuntimeError:
@@ -53,12 +53,12 @@ def _waiting_line() -> str:
 
 
 def line_above(frame: FrameType | None) -> str:
-    """``file:line`` of the nearest frame in an author's code, from this one outwards, or ``?``."""
+    """Return ``file:line`` of the nearest frame in an author's code, from this one outwards, or ``?``."""
     return _authors_line([(one.f_code.co_filename, one.f_lineno) for one in _in_task(frame)])
 
 
 def working_line(frame: FrameType | None) -> str | None:
-    """``file:line`` of an author's code that is at work in this frame; None if none is, or if it awaits."""
+    """Return ``file:line`` of an author's code at work in this frame; None if none is, or if it awaits."""
     frames = list(_in_task(frame))
     files = [one.f_code.co_filename for one in frames]
     own = next((place for place, file in enumerate(files) if is_authors(file)), None)
@@ -82,7 +82,7 @@ def _is_library(file: str) -> bool:
 
 
 def _in_task(frame: FrameType | None) -> Iterator[FrameType]:
-    """This frame and its callers, as far as a task goes; nothing of a frame that is in no task."""
+    """Return this frame and its callers, as far as a task goes; nothing of a frame that is in no task."""
     found: list[FrameType] = []
     while frame is not None:
         if frame.f_code.co_filename == _TRIO:
@@ -97,7 +97,7 @@ def _in_task(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def failing_line(traceback: TracebackType | None) -> str:
-    """``file:line`` of the innermost frame in an author's code, or ``?``."""
+    """Return ``file:line`` of the innermost frame in an author's code, or ``?``."""
     frames: list[tuple[str, int]] = []
     while traceback is not None:
         frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
@@ -117,7 +117,7 @@ class Position:
 
 
 def positions(frames: Iterable[tuple[FrameType, int]]) -> tuple[Position, ...]:
-    """Those frames of a task that are an author's, outermost first; a file may have changed since it ran."""
+    """Return a task's frames that are an author's, outermost first; a file may have changed since it ran."""
     outside = [(frame.f_code, line) for frame, line in frames if _is_outside(frame.f_code.co_filename)]
     own = [(code, line) for code, line in outside if not code.co_filename.startswith(_LIBRARIES)]
     return tuple(
@@ -127,17 +127,21 @@ def positions(frames: Iterable[tuple[FrameType, int]]) -> tuple[Position, ...]:
 
 
 def waiting_line(frames: Sequence[tuple[FrameType, int]]) -> str:
-    """``file:line`` of an author's code in which a suspended task waits, or ``?``; outermost frame first."""
+    """Return ``file:line`` of an author's code in which a suspended task waits, or ``?``.
+
+    Args:
+        frames: the task's, outermost first.
+    """
     return _authors_line([(frame.f_code.co_filename, line) for frame, line in reversed(frames)])
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file of code is the runtime's."""
+    """Return whether a file of code is the runtime's."""
     return file.startswith(_OURS)
 
 
 def is_authors(file: str) -> bool:
-    """Whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
+    """Return whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
     return _is_outside(file) and not file.startswith(_LIBRARIES)
 
 
@@ -146,7 +150,10 @@ def _is_outside(file: str) -> bool:
 
 
 def _authors_line(innermost_first: Sequence[tuple[str, int]]) -> str:
-    """A bot that is installed like a library can't be told from one: then it is the outermost such frame."""
+    """Return the line of the innermost frame of an author's, or of the outermost one of a library, or ``?``.
+
+    A bot that is installed like a library can't be told from one: it begins at the outermost such frame.
+    """
     outside = [(file, line) for file, line in innermost_first if _is_outside(file)]
     own = [(file, line) for file, line in outside if not file.startswith(_LIBRARIES)]
     file, line = own[0] if own else outside[-1] if outside else ("?", 0)

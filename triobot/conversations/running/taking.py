@@ -57,7 +57,7 @@ def close_wait(there: Conversation, wait: Wait) -> None:
 
 
 def look_again(there: Conversation, wait: Wait) -> None:
-    """What the wait takes has changed: what it was given and has not looked at is routed again."""
+    """Route again what the wait was given and has not looked at; for a change in what it takes."""
     given = [*([wait.answer] if wait.answer is not None else []), *wait.hints]
     wait.answer = None
     wait.hints.clear()
@@ -66,12 +66,12 @@ def look_again(there: Conversation, wait: Wait) -> None:
 
 
 def taken_value(delivery: Delivery, value: object) -> tuple[object, ...]:
-    """What is recorded of an event that was taken as this."""
+    """Return the value to record when a wait takes an event as `value`."""
     return (delivery.event, delivery.seq, delivery.at, (value,))
 
 
 def taken_text(delivery: Delivery, value: str) -> str:
-    """The same as text, of a value that is text already, in a tuple: this program need not know it."""
+    """Return the same as text, from a value encoded in a tuple, whose class this program need not know."""
     return with_member(encode_value(taken_value(delivery, None)[:-1]), value)
 
 
@@ -101,7 +101,7 @@ async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:
 
 
 def park_wait(there: Conversation, wait: Wait, id: OperationId) -> None:
-    """The task waits for nothing else now: what has come is given, and what is queued looked at."""
+    """Note that the task waits for nothing else: give it what has come, or look at what is queued."""
     wait.parked_as = id
     wait.given = partial(_complete, there)
     if wait.parking is not None:

@@ -123,17 +123,17 @@ class Wait:
 
     @property
     def hint(self) -> str:
-        """What is said of an event that doesn't fit."""
+        """Return what is said of an event that doesn't fit."""
         return self.otherwise.text if isinstance(self.otherwise, Hint) else str(self.otherwise)
 
     @property
     def open(self) -> bool:
-        """Whether it can still take an event."""
+        """Return whether it can still take an event."""
         return self.answer is None
 
     @property
     def parked(self) -> bool:
-        """Whether its task waits for nothing else."""
+        """Return whether its task waits for nothing else, and nothing has come yet."""
         return self.parked_as is not None and self.answer is None
 
     def give(self, answer: Answer) -> None:
@@ -171,7 +171,7 @@ class Watch:
 
     @property
     def open(self) -> bool:
-        """Whether an event can still end it."""
+        """Return whether an event can still end it."""
         return self.taken is None and not self.cut()
 
     def take(self, taken: Taken) -> None:
@@ -181,5 +181,5 @@ class Watch:
 
 
 def is_payment(event: Event) -> bool:
-    """Whether this is a payment's callback: those never walk the routing table."""
+    """Return whether this is a payment's callback: those never walk the routing table."""
     return isinstance(event, PayCallback | InvoiceCallback)
