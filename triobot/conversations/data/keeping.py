@@ -30,16 +30,16 @@ class Keeper(Protocol):
 
     @property
     def values(self) -> Mapping[str, str] | None:
-        """What it keeps, by key, as text; None while that is not known."""
+        """Return what the chat keeps, by key, as text; None while that is not known."""
         ...
 
     def put(self, key: str, value: str | None) -> None:
-        """The chat keeps this, or with None nothing, under a key."""
+        """Keep this for the chat, or with None nothing, under a key."""
         ...
 
 
 def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
-    """What is kept without what the runtime keeps for itself."""
+    """Return what is kept, without what the runtime keeps for itself."""
     return {key: value for key, value in stored.items() if not key.startswith(OURS)}
 
 
@@ -68,11 +68,11 @@ class Kept:
 
     @property
     def known(self) -> bool:
-        """Whether it has been read, or need not be."""
+        """Return whether what the chat keeps has been read, or need not be."""
         return self.values is not None or not any_declared()
 
     def begin_with(self, stored: Mapping[str, str]) -> None:
-        """The store had this, before anything was put here."""
+        """Begin with what the store has, and put on it what was put here before."""
         self.values = dict(stored)
         for key, value in self._put_early.items():
             self.put(key, value)
@@ -90,7 +90,7 @@ class Kept:
             self.values[key] = value
 
     def tell_revived(self, there: Conversation) -> None:
-        """A conversation has been replayed: tell it what others have written that its journal doesn't know.
+        """Tell a replayed conversation what others have written that its journal doesn't know.
 
         They wrote while it was not in memory, or a crash came between their writing and its knowing; so it is
         with one that was written down before it came to run. It comes before anything else that happens:
@@ -105,11 +105,11 @@ class Kept:
 
     @property
     def texts(self) -> Texts:
-        """The runtime's own words, as this chat is to hear them."""
+        """Return the runtime's own words, as this chat is to hear them."""
         return self.words(self.values)
 
     def words(self, data: Mapping[str, str] | None) -> Texts:
-        """The runtime's own words for a chat that keeps this."""
+        """Return the runtime's own words for a chat that keeps this."""
         return words_for(self._texts, data)
 
 
@@ -129,17 +129,17 @@ class Keeping:
         self._find = find
 
     async def stored(self, chat_id: ChatId) -> Mapping[str, str]:
-        """What a chat keeps, from the store."""
+        """Read what a chat keeps from the store, once all of it is written there."""
         await self._consumption.wait_written(chat_id)
         stored = await self._store.data(chat_id)
         return of_authors(stored)
 
     def is_stored(self, chat_id: ChatId) -> bool:
-        """Whether what the chat keeps is in the store, all of it."""
+        """Return whether all that the chat keeps is in the store."""
         return not self._consumption.has_data(chat_id)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """What a chat keeps, as its conversations see it."""
+        """Return what a chat keeps, as its conversations see it."""
         kept = self._find(chat_id)
         if kept is not None and kept.values is not None:
             await trio.lowlevel.checkpoint()
@@ -156,6 +156,6 @@ class Keeping:
         await self._consumption.wait_written()
 
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
-        """A page of the chats that keep a value under this key."""
+        """Read a page of the chats that keep a value under this key."""
         await self._consumption.wait_written()
         return await self._store.keyed(key, after=after, limit=PAGE)

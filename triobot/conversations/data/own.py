@@ -20,7 +20,7 @@ class OwnData:
         self._there = there
 
     def all(self) -> Mapping[str, str]:
-        """All that is kept.
+        """Return all that is kept.
 
         Raises:
             ConfigError: no key was declared before the conversation began.
@@ -44,7 +44,7 @@ class OwnData:
             kept.put(key, value, writer=there)
 
     def told(self, key: str, value: str | None) -> None:
-        """Somebody else keeps this: a turn of its own."""
+        """Record, as a turn of its own, what another conversation or a program keeps."""
         there = self._there
         if there.listens:
             there.stirred()
@@ -52,7 +52,7 @@ class OwnData:
             there.rested()
 
     def lent(self, copy: Copy) -> None:
-        """A copy of a value is out, which its reader may change; for a developer to be told of."""
+        """Remember a copy that its reader may change, so that the developer can be warned of that."""
         self._there.copies.append(copy)
 
     def look_at_copies(self) -> None:

@@ -45,7 +45,7 @@ class Answers:
         self._declined: set[int] = set()
 
     def claim(self, event: Event, at: int, life: ChatLife, context: Context) -> AnswerClaim | None:
-        """What is to become durable with this event; None if nothing is."""
+        """Claim what is to become durable with this event; return None if nothing is."""
         if not life.quiescent or not is_recordable(event):
             return None
         if not self.hall.keeping.is_stored(event.chat_id):
@@ -67,7 +67,7 @@ class Answers:
         return AnswerClaim(self, Delivery(HAS_NO_NUMBER, event, at, turn), there, given, taken, context)
 
     def _given(self, event: Event, at: int, life: ChatLife) -> Give | None:
-        """Who would take it, if somebody waits for it."""
+        """Return which wait would take the event, and as what; None if none would."""
         failures: list[str] = []
         setting = Setting(self._username, life.group, HAS_NO_NUMBER, at, NoMemory())
         waits, live = life.places.waits(event)
@@ -83,11 +83,11 @@ class Answers:
         return decision if isinstance(decision, Give) and not failures else None
 
     def decline(self, seq: int) -> None:
-        """This event goes the common way."""
+        """Let this event go the common way."""
         self._declined.add(seq)
 
     def declined(self, seq: int) -> bool:
-        """Whether this event goes the common way, although its row says otherwise; asked once."""
+        """Return whether this event goes the common way, although its row says otherwise; and forget that."""
         declined = seq in self._declined
         self._declined.discard(seq)
         return declined
@@ -139,7 +139,7 @@ class AnswerClaim:
         """See `triobot.webhook.inbox.Claim`: nobody was held up."""
 
     def _stands(self) -> bool:
-        """Whether nothing has happened since the claim."""
+        """Return whether nothing has happened since the claim."""
         there, life, wait = self._there, self._there.life, self._given.wait
         return (
             self._answers.hall.life(life.chat_id) is life

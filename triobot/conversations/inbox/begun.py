@@ -43,7 +43,7 @@ _Begun: TypeAlias = tuple[int, str, RunKind, int, SenderId | None, int, str, str
 
 
 def words_of(opened: Opened, kind: RunKind, owner: SenderId | None) -> str:
-    """What is stored with the event of a conversation that begins, besides the event."""
+    """Encode what is stored with the event of a conversation that begins, besides the event."""
     first = opened.first
     event = first.event if opened.told is None else None
     told = [FORMAT, first.fn, kind, first.version, owner, first.time, first.seed, event]
@@ -83,7 +83,7 @@ async def _written_out(row: InboxRow, store: Store) -> Sequence[Write]:
 
 
 def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None:
-    """The journal of the conversation that this row stands for; None if it stands for none."""
+    """Return the journal of the conversation that this row stands for; None if it stands for none."""
     if row.begun is None or taken_with(row) is not None:
         return None
     try:

@@ -34,7 +34,7 @@ class Hall(House, Protocol):
         ...
 
     def known(self, event: Event | None) -> Event | None:
-        """The same, if this bot can do it: what code asks for by the route's present name."""
+        """Return the event, a call with its route's present name; None if this bot has no such route."""
         ...
 
 
@@ -54,7 +54,7 @@ class CatchingUp:
         return len(self._stalled)
 
     def room(self, life: ChatLife) -> None:
-        """A chat that was behind has room again: read on."""
+        """Read on for a chat that was behind, and has room again."""
         self._stalled[life] = None
         self._stall.set()
 
@@ -75,7 +75,7 @@ class CatchingUp:
                         await self._come_back_beside(life, nursery)
 
     async def _come_back_beside(self, life: ChatLife, nursery: trio.Nursery) -> None:
-        """One after the other comes back; but whoever takes long goes on doing so beside the others."""
+        """Bring a chat back, and wait for that; if it takes long, it goes on beside the next ones."""
         there = trio.Event()
         self._coming.add(life)
 
@@ -99,7 +99,7 @@ class CatchingUp:
             await self._deliver_page(life, rows, latest)
 
     async def _come_back(self, life: ChatLife) -> None:
-        """A chat is brought back from the store; then what came for it is looked at."""
+        """Bring a chat back from the store; then look at what came for it."""
         # What the last ones of this chat left behind must be there to be read.
         await self._hall.wait_written()
         life.standing_up = True
@@ -114,7 +114,7 @@ class CatchingUp:
                 there.tick()
 
     async def _waiting(self, life: ChatLife) -> Sequence[tuple[Delivery, bool]]:
-        """What waits to be routed; each with whether its chat was a group."""
+        """Read what waits to be routed; each with whether its chat was a group."""
         found = list[tuple[Delivery, bool]]()
         for row in await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE):
             event = self._hall.known(stored_event(row))
@@ -123,7 +123,7 @@ class CatchingUp:
         return found
 
     async def _look_at_those_that_waited(self, life: ChatLife) -> None:
-        """As if they came now: each finds its taker, and once there is no room, only those jump that can."""
+        """Deliver what waited, as if it came now; once there is no room, only those jump ahead that can."""
         seen, room = life.cursor, True
         while not self._hall.stopping and seen < life.latest:
             latest = life.latest
@@ -182,5 +182,5 @@ class CatchingUp:
         return life.deliver(delivery, group=row.group, jumped=True)
 
     def _is_the_ledgers(self, event: Event | None) -> bool:
-        """Whether the ledger has this row, since it was routed, and consumes it."""
+        """Return whether the ledger has this row, since it was routed, and consumes it."""
         return self._services.payments is not None and event is not None and is_payment(event)

@@ -75,25 +75,25 @@ class Claims:
                 await trio.sleep(1)
 
     async def open(self) -> None:
-        """From now on events begin conversations in this task's context; those before are written out."""
+        """Let events begin conversations in this task's context, once what began before is written out."""
         if self._from_before is None:
             await self.write_out()
         self._context = copy_context()
 
     def began(self, row: InboxRow) -> bool:
-        """Whether something has begun with this row in this run, and may not be over."""
+        """Return whether something has begun with this row in this run, and may not be over."""
         if row.begun is None or self._from_before is None or row.seq <= self._from_before:
             return False
         return not self._answers.declined(row.seq)
 
     def stands(self, row: InboxRow) -> bool:
-        """Whether the record of which this row speaks may still be nowhere else."""
+        """Return whether the record of which this row speaks may still be nowhere else."""
         life = self._hall.life(row.chat_id)
         worlds = () if life is None else [there.world for there in life.places.all()]
         return life is None or any(world is not None and world.is_held_in(row.seq) for world in worlds)
 
     def claim(self, event: Event, at: int) -> EventClaim | AnswerClaim | None:
-        """What is to become durable with this event; None if nothing is."""
+        """Claim what is to become durable with this event; return None if nothing is."""
         if self._context is None or self._hall.stopping or not self._hall.keeps_up:
             return None
         with self._hall.care.claiming(event.chat_id) as may:
@@ -125,7 +125,7 @@ class Claims:
         return _Beginning(event, start, opened)
 
     def _start(self, event: Event, at: int) -> Start | None:
-        """The conversation that would start if nothing went on here."""
+        """Return the conversation that would start if nothing went on in the chat; None if none would."""
         failures: list[str] = []
         setting = Setting(self._username, False, HAS_NO_NUMBER, at, NoMemory())
         decision = decide(event, setting, self._table, (), None, lambda name, error: failures.append(name))
@@ -134,7 +134,7 @@ class Claims:
         return decision if decision.route.kind is RouteKind.CONVERSATION else None
 
     def begin(self, row: InboxRow, beginning: _Beginning, puts: Sequence[tuple[str, str | None]]) -> None:
-        """The beginning is durable: let it run.
+        """Run a conversation whose beginning is durable.
 
         Args:
             puts: what others have put for the chat to keep since it was claimed.
@@ -148,22 +148,22 @@ class Claims:
         self._context.run(self._run, row, beginning, puts)
 
     def of(self, chat_id: ChatId) -> EventClaim | None:
-        """The claim of this chat, if an event of it is about to be stored as a beginning."""
+        """Return the claim of this chat, if an event of it is about to be stored as a beginning."""
         return self._claimed.get(chat_id)
 
     def defers(self, chat_id: ChatId) -> bool:
-        """Whether an event of this chat is about to be stored as a beginning: then recall it afterwards."""
+        """Return whether an event of this chat is about to be stored as a beginning; recall it afterwards."""
         if (claim := self.of(chat_id)) is None:
             return False
         claim.recall = True
         return True
 
     def find_out(self, claim: EventClaim) -> None:
-        """Nobody waits for this event any more, which the store has."""
+        """Find out, in a task of its own, what became of an event that the store has been given."""
         self._hall.beside(partial(claim.wait_out, self._services.store))
 
     def let_go(self, chat_id: ChatId, *, begun: bool) -> None:
-        """The event has been stored, or not."""
+        """Release the claim on this chat; recall the chat, if that was asked for and nothing has begun."""
         claim = self._claimed.pop(chat_id, None)
         if claim is not None and claim.recall and not begun:
             self._hall.recall(chat_id)
@@ -248,7 +248,7 @@ class EventClaim:
         self.give_up()
 
     def give_up(self) -> None:
-        """Nothing begins, unless it has already."""
+        """Release the claim, unless that has been done: nothing begins."""
         self._let_go(begun=False)
 
     def _let_go(self, *, begun: bool) -> None:
@@ -274,7 +274,7 @@ class _Beginning:
         self.owner = sender.id if sender is not None and start.route.per is Per.SENDER else None
 
     def words(self, chat: ChatAtArrival) -> str | None:
-        """What is stored with the event; None if the chat isn't at rest, or keeps too much."""
+        """Encode what is stored with the event; return None if the chat isn't at rest, or keeps too much."""
         if not chat.at_rest:
             return None
         if self.reads:

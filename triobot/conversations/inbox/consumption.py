@@ -47,7 +47,7 @@ class Writer(Protocol):
     lost: bool
 
     def refused(self, error: Refusal) -> None:
-        """Its unit can't be stored, and has not happened; nobody has seen anything of it. Must not raise."""
+        """Stop: its unit can't be stored, and has not happened; no effect of it was seen. Must not raise."""
         ...
 
 
@@ -61,7 +61,7 @@ class _Unit:
 
 
 def stored_event(row: InboxRow) -> Event | None:
-    """The event of a stored row; None if this version can't read what an earlier one could."""
+    """Decode the event of a stored row; return None if only an earlier version could read it."""
     if row.content_type == SIGNAL:
         return stored_signal(row)
     if row.content_type == CALL:
@@ -117,7 +117,7 @@ class Consumption:
         self._some.set()
 
     def has_data(self, chat_id: ChatId) -> bool:
-        """Whether there is data of this chat that isn't durable yet."""
+        """Return whether there is data of this chat that isn't durable yet."""
         return self._chats[chat_id] > 0
 
     async def wait_written(self, chat_id: ChatId | None = None) -> None:
@@ -141,16 +141,16 @@ class Consumption:
 
     @property
     def added(self) -> int:
-        """How many units were added so far."""
+        """Return how many units were added so far."""
         return self._added
 
     def is_written(self, added: int) -> bool:
-        """Whether so many units are durable."""
+        """Return whether so many units are durable."""
         return self._written >= added
 
     @property
     def waiting(self) -> int:
-        """How many units are not written yet."""
+        """Return how many units are not written yet."""
         return len(self._units)
 
     async def keep_flushing(self) -> None:
@@ -175,7 +175,7 @@ class Consumption:
             log.warning("the last %d handled events are still in the inbox", len(self._units))
 
     async def _flush(self) -> bool:
-        """Whether there was room to write it down."""
+        """Write all units that were added, and return whether the store had room for them."""
         looks, self._looks = self._looks, []
         for look in looks:
             look()

@@ -28,19 +28,19 @@ class Outdated:
         return seq <= self._until
 
     def came(self, seq: int) -> None:
-        """Rows up to this one were read."""
+        """Note that rows up to this one were read."""
         self._newest = max(self._newest, seq)
         if not self._consumption.is_written(self._evicted_at):
             self._until = self._newest
 
     def evicted(self) -> None:
-        """A chat leaves memory: what came, and what comes before all is written, knows too little."""
+        """Note that a chat leaves memory: rows that are read before all is written know too little."""
         self._evictions += 1
         self._evicted_at, self._until = self._consumption.added, self._newest
 
     @contextmanager
     def reading(self) -> Generator[None]:
-        """Rows are being read, which takes its time."""
+        """Watch for evictions while rows are being read: those rows know too little then."""
         before = self._evictions
         yield
         if self._evictions != before:

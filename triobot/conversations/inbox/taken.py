@@ -43,12 +43,12 @@ class TakenWith:
     value: str | None = attrs.field(repr=False)
 
     def words(self) -> str:
-        """What is stored with the event, besides the event."""
+        """Encode what is stored with the event, besides the event."""
         return json.dumps([FORMAT, *attrs.astuple(self)])
 
 
 def taken_with(row: InboxRow) -> TakenWith | None:
-    """Who takes this event; None if its row doesn't say so, or in words that this program can't read."""
+    """Decode what takes this event; return None if its row doesn't say so, or can't be read."""
     if row.begun is None:
         return None
     try:
@@ -66,7 +66,7 @@ def taken_with(row: InboxRow) -> TakenWith | None:
 
 
 def with_taken(journal: Journal, rows: Sequence[InboxRow]) -> Journal:
-    """A journal with the record that one of these rows stands for, if one does."""
+    """Append to a journal the record that one of these rows stands for, if one does."""
     for row in rows:
         if (done := _done(row, journal.row)) is not None:
             records = _torn(done)
@@ -76,7 +76,7 @@ def with_taken(journal: Journal, rows: Sequence[InboxRow]) -> Journal:
 
 
 def written_out(row: InboxRow, conversations: Sequence[ConversationRow]) -> Sequence[Write]:
-    """What makes this row's record one of its journal; nothing if it stands for none of these."""
+    """Return the writes that put this row's record into its journal; none if it stands for none of these."""
     for it in conversations:
         if (done := _done(row, it)) is not None:
             return (
@@ -92,7 +92,7 @@ def _torn(done: Done) -> tuple[str, ...]:
 
 
 def _done(row: InboxRow, it: ConversationRow) -> Done | None:
-    """The record that this row stands for in this conversation's journal."""
+    """Return the record that this row stands for in this conversation's journal, if it does."""
     taken = taken_with(row)
     if taken is None or (taken.conversation, taken.position) != (it.id, it.position) or it.ended_at:
         return None
