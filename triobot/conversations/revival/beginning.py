@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def revived(there: Conversation, dry: World | None) -> tuple[ConversationWorld | None, Incarnation]:
-    """The incarnation of a conversation that is stored; over a `dry` world it stops at its journal's end."""
+    """Return world and incarnation of a stored conversation; over a `dry` one it ends with its journal."""
     stored = there.stored
     assert stored is not None
     if dry is not None:
@@ -28,7 +28,7 @@ def revived(there: Conversation, dry: World | None) -> tuple[ConversationWorld |
 
 
 def _unknown_until(there: Conversation, at: int, epoch: int | None = None) -> int | None:
-    """Until when nobody knows what came of what was so at that time; None if that is known.
+    """Return until when it isn't known what came of what was so at that time; None if it is known.
 
     After a backup was restored, whatever the store said before may have gone on since it was made.
     """
@@ -38,7 +38,7 @@ def _unknown_until(there: Conversation, at: int, epoch: int | None = None) -> in
 
 
 def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]:
-    """The incarnation of a conversation that begins; `at` is when what started it came."""
+    """Return world and incarnation of a conversation that begins; `at` is when what started it came."""
     clock, data = there.services.clock, dict(there.life.kept.values or {})
     now, jumped = clock.now(), clock.jumped()
     opening = Opening(there.event, at, there.value, there.args, there.interrupted)
@@ -50,7 +50,7 @@ def begun(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation]
 
 
 def begun_elsewhere(there: Conversation, at: int) -> tuple[ConversationWorld, Incarnation] | None:
-    """The same, for a first record that is written with what others write; None if it can't be.
+    """Return the same, for a first record that is written with what others write; None if it can't be.
 
     What the chat keeps is known: somebody runs there, or has run.
     """
@@ -67,7 +67,7 @@ def begun_elsewhere(there: Conversation, at: int) -> tuple[ConversationWorld, In
 
 
 def opened(there: Conversation, made: Opened, at: int) -> tuple[ConversationWorld, Incarnation]:
-    """The incarnation of a conversation that began with its event, which stands for the first record.
+    """Return world and incarnation of a conversation whose first record the event's row stands for.
 
     If somebody has put something for the chat to keep since, the event's row doesn't know of it: then it
     begins as every other, with a first record of its own.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @cache
 def current_build() -> str:
-    """A name that changes with every file of code that is loaded, be it the bot's or a library's."""
+    """Return a name that changes with every file of code that is loaded, be it the bot's or a library's."""
     digest = hashlib.blake2b(sys.version.encode(), digest_size=6)
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     for file in sorted(file for file in files if isinstance(file, str)):

@@ -91,13 +91,13 @@ class Care(trio.abc.Instrument):
     # --- who is at work
 
     def begin_work(self, there: Conversation) -> None:
-        """From now on this task, and those that it starts, do this conversation's work."""
+        """Note that this task, and those that it starts, do this conversation's work from now on."""
         _at_work.set((there, trio.lowlevel.current_task()))
         self._noted = True
         self._note(_RUNS, there.seq)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """A task goes on: if it does a conversation's work, that may kill the program now."""
+        """Note whose work a task goes on with, if it is a conversation's: it may kill the program now."""
         found = task.context.get(_at_work)
         if found is None or found[0].house is not self._house or not _is_within(task, found[1]):
             return
@@ -108,7 +108,7 @@ class Care(trio.abc.Instrument):
             self._free.append(slot)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """It waits, or has ended; a thread may go on for it."""
+        """Note that the task waits, or has ended; a thread may go on for it."""
         if not self._noted:
             return
         self._noted = False
@@ -120,7 +120,7 @@ class Care(trio.abc.Instrument):
 
     @contextmanager
     def looking(self, seq: int) -> Generator[None]:
-        """While filters look at this row of the inbox."""
+        """Note this row of the inbox, while filters look at it."""
         self._note(_LOOKED_AT, seq)
         try:
             yield
@@ -129,7 +129,7 @@ class Care(trio.abc.Instrument):
 
     @contextmanager
     def claiming(self, chat_id: ChatId) -> Generator[bool]:
-        """While filters look at an event of this chat that is not stored yet; False: store it first."""
+        """Note this chat, while filters look at an event that isn't stored; yield False to store it first."""
         if chat_id == self._unclaimed:
             yield False
             return
@@ -212,7 +212,7 @@ class Care(trio.abc.Instrument):
         return PutSetting(_EARLY, " ".join(f"{seq}:{count}" for seq, count in self._early.items()))
 
     async def begins(self, there: Conversation, made: Incarnation) -> None:
-        """What killed the program before it was written down is written down first, with its count."""
+        """Write down first, with its count, what killed the program before it was written down."""
         count = self._early.pop(there.seq, 0)
         if count and there.stored is None and there.world is not None and not self._house.cut:
             made.write_beginning()
@@ -222,7 +222,7 @@ class Care(trio.abc.Instrument):
     # --- who is parked
 
     def condemns(self, row: ConversationRow) -> bool:
-        """Whether this conversation is not to be run by this code: it has killed the program too often."""
+        """Return whether this code may not run this conversation, which has killed the program too often."""
         if row.in_hand < CRASHES or row.id in self._tried:
             return False
         # Other code gets a try, which costs one kill if it is no better.
@@ -231,7 +231,7 @@ class Care(trio.abc.Instrument):
         )
 
     async def live_on(self) -> None:
-        """Once the program has lived for a while, try what was parked by count, one after the other."""
+        """Try what was parked by count, one after the other, once the program has lived for a while."""
         if self._opening.unclean:
             await trio.sleep(LIVED)
             self._house.write([PutSetting(_LIVED, str(self._opening.at))])
@@ -287,13 +287,13 @@ class Care(trio.abc.Instrument):
         self._services.raise_alarm(Alarm("conversation_parked", key, text))
 
     def parked_no_more(self, there: Conversation) -> None:
-        """It goes on, or has ended."""
+        """Forget a parked conversation, which goes on or has ended."""
         for mine in self._parked.values():
             mine.pop(there.seq, None)
 
 
 def _is_within(task: trio.lowlevel.Task, own: trio.lowlevel.Task) -> bool:
-    """Whether a task is a conversation's own or below it: others were only started from there."""
+    """Return whether a task is a conversation's own or below it: others were only started from there."""
     above: trio.lowlevel.Task | None = task
     while above is not None and above is not own:
         nursery = above.parent_nursery
@@ -302,7 +302,7 @@ def _is_within(task: trio.lowlevel.Task, own: trio.lowlevel.Task) -> bool:
 
 
 def _is_in_thread(task: trio.lowlevel.Task) -> bool:
-    """Whether a task in a step waits for a thread."""
+    """Return whether a task in a step waits for a thread."""
     branch = branch_of(task)
     if branch is not None and not branch.in_step:
         return False

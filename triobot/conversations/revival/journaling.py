@@ -165,20 +165,20 @@ class ConversationWorld:
 
     @property
     def position(self) -> int:
-        """Where the next record goes."""
+        """Return where the next record goes."""
         return self._position
 
     def is_held_in(self, seq: int) -> bool:
-        """Whether the row of this event stands for a record that is written nowhere else."""
+        """Return whether the row of this event stands for a record that is written nowhere else."""
         held = self._held
         return held is not None and Consume((seq,)) in held.moves
 
     def stands_in(self, seq: int, operation: OperationId, time: int) -> None:
-        """The row of this event stands for the record that this operation takes it in a turn of this time."""
+        """Let the event's row stand for the record that this operation takes it in a turn of this time."""
         self._in_row = seq, operation, time
 
     def _stands_in_row(self, entry: Entry) -> bool:
-        """Whether all that this says is durable already, or comes about again when its turn is run again."""
+        """Return whether all that this says is durable, or comes about again when its turn is run again."""
         if self._in_row is None or not entry.records:
             return False
         in_row, self._in_row = self._in_row, None
@@ -193,7 +193,7 @@ class ConversationWorld:
         )
 
     def _with_held(self, entry: Entry) -> Entry:
-        """What is to be written now, and before it what was held back."""
+        """Return what is to be written now, and before it what was held back."""
         if (held := self._held) is None:
             return entry
         self._held = None
@@ -207,12 +207,12 @@ class ConversationWorld:
         )
 
     def let_out(self) -> None:
-        """What was held back is written, so that the event's row need not stand for it any more."""
+        """Write what was held back, so that the event's row need not stand for it any more."""
         if self._held is not None:
             self.append(Entry())
 
     def refused(self, error: Exception) -> None:
-        """Something that it did can't be stored: it goes no further, and the next start goes on before it."""
+        """Give the conversation up, as its unit can't be stored; the next start goes on before that unit."""
         if not self.over:
             self.over = True
             self._there.journal.give_up(f"what it did here can't be stored: {type(error).__name__}")
@@ -242,7 +242,7 @@ class ConversationWorld:
         return [begin, first, *self._consume()]
 
     def _consume(self) -> list[Write]:
-        """The end of the row that stands for the first record."""
+        """Return the write that ends the row which stands for the first record, if one does."""
         return [] if self._opened is None else [Consume((self._there.seq,), spoken=True)]
 
     def _records(self, records: Sequence[Record]) -> list[Write]:
@@ -253,7 +253,7 @@ class ConversationWorld:
         return [AppendRecords(self._lease, self._id, position, tuple(map(encode_record, kept)))]
 
     def _outlived(self, records: Sequence[Record]) -> list[Write]:
-        """The end of the intents whose outcome is recorded here: one that stays is of unknown outcome."""
+        """Return the write that drops the intents whose outcome is recorded here: what stays is in doubt."""
         done = {record.id for record in records if isinstance(record, Done)} & self._intended
         self._intended -= done
         return [DropEffects(self._lease, self._id, self._run, tuple(sorted(done)))] if done else []
@@ -266,7 +266,7 @@ class ConversationWorld:
         return KeepResult(self._lease, self._id, self._run, row.id, now, text)
 
     def result_of(self, operation: OperationId) -> Callable[[Outcome], Sequence[KeepResult]]:
-        """What keeps an operation's outcome in somebody else's transaction, once that is known.
+        """Return what keeps an operation's outcome in another transaction, once that is known.
 
         What it gives may be called in another thread.
         """
@@ -285,7 +285,7 @@ class ConversationWorld:
         return self._written
 
     def end_with(self) -> Sequence[Write]:
-        """What ends it in somebody else's transaction; nothing more is written for it then."""
+        """Return the writes that end it in another transaction; nothing more is written for it then."""
         self.over = True
         if not self._begun:
             return self._consume()
@@ -309,7 +309,7 @@ class ConversationWorld:
         return True
 
     def counted(self, kills: int) -> Sequence[Write]:
-        """What counts so many kills at which its code was at work."""
+        """Return the writes that count so many kills at which its code was at work."""
         if self.over or not (self._begun or self._opened):
             return []
         begin = [] if self._begun else self._begin()
@@ -317,7 +317,7 @@ class ConversationWorld:
         return [*begin, *(self._in_hand() for _ in range(kills))]
 
     def freed(self, kills: int) -> Sequence[Write]:
-        """What says that it is parked no more; that it has killed so often stays, until it comes to rest."""
+        """Return the writes that unpark it; its count of kills stays, until it comes to rest."""
         free = ParkConversation(self._lease, self._id, self.now(), None)
         return [] if self.over or not self._begun else [free, *(self._in_hand() for _ in range(kills))]
 
@@ -399,7 +399,7 @@ def _failure(records: Sequence[Record]) -> str | None:
 
 
 def read_journal(journal: Journal) -> tuple[list[Record], list[Row]]:
-    """The records and rows of a stored conversation.
+    """Decode the records and rows of a stored conversation.
 
     Raises:
         UnreadableRecordError: another version of the program wrote them.

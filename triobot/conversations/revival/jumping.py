@@ -40,7 +40,7 @@ class Jumps:
         self._consumption.add([self._written()])
 
     def took(self, by: int) -> None:
-        """The time of day has jumped. Called wherever the clock is read, and so does nothing yet."""
+        """Queue what a jump of the time of day asks for; wherever the clock was read, nothing runs yet."""
         writes: list[Write] = [self._written()]
         lease = self._services.store.lease(ChatId(0))
         if by < 0 and lease is not None:

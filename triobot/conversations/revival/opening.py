@@ -60,17 +60,17 @@ class Opened:
 
     @property
     def length(self) -> int:
-        """How many records those are."""
+        """Return how many records the beginning has."""
         return 2 if self.jumped else 1
 
     def records(self) -> Sequence[Record]:
-        """The first record, as it is to be stored, and what goes with it."""
+        """Return the first record, as it is to be stored, and what goes with it."""
         first = self.first if self.told is None else attrs.evolve(self.first, event=encode_value(self.told))
         return [first, *beside(first, self.jumped)]
 
 
 def beside(first: StartRecord, jumped: int) -> Sequence[Record]:
-    """What goes with a first record."""
+    """Return what goes with a first record."""
     return [Jumped(first.time, 0, jumped)] if jumped else []
 
 
@@ -113,7 +113,7 @@ def open_conversation(
 
 
 def is_recordable(event: Event) -> bool:
-    """Whether this can be recorded, beyond doubt: what was sent may hold numbers that can't."""
+    """Return whether this can be recorded, beyond doubt: what was sent may hold numbers that can't."""
     match event:
         case Message(content=content):
             return isinstance(content, str)

@@ -98,7 +98,7 @@ async def revive(
 
 
 async def _is_to_end(store: Store, row: ConversationRow) -> bool:
-    """Whether an operator wants this parked conversation to end: then its code doesn't run any more."""
+    """Return whether an operator wants this parked conversation to end, without running its code."""
     orders = [waiting.event for waiting in await _waiting(store, row.chat_id)]
     return any(
         isinstance(order, Order) and order.end and order.conversation == row.id
@@ -107,7 +107,7 @@ async def _is_to_end(store: Store, row: ConversationRow) -> bool:
 
 
 async def _heal(store: Store, life: ChatLife, there: Conversation) -> None:
-    """It goes on: what was typed meanwhile, and answers no question that its user has seen, is let go."""
+    """Unpark it; let go what was typed meanwhile, and answers no question that its user has seen."""
     assert there.stored is not None
     life.parked_no_more(there)
     waiting = await _waiting(store, life.chat_id)
@@ -120,7 +120,7 @@ async def _heal(store: Store, life: ChatLife, there: Conversation) -> None:
 
 
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
-    """What waits in a chat's inbox."""
+    """Read what waits in a chat's inbox."""
     waiting, after = list[Delivery](), 0
     while rows := await store.pending(chat_id, after=after, limit=_PAGE):
         after = rows[-1].seq
@@ -131,7 +131,7 @@ async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
 
 
 async def _follow(there: Conversation, stored: Stored) -> None:
-    """An interrupt that was ending it begins with its end, as it would have."""
+    """Let an interrupt that was ending it begin with its end, as it would have without the restart."""
     life, seq = there.life, stored.interrupted_by
     if seq is None:
         return
@@ -174,7 +174,7 @@ def _place(life: ChatLife, there: Conversation) -> None:
 
 
 def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> None:
-    """It was not meant to survive the process, or could not be written down."""
+    """End, with a word, what wasn't meant to survive the process, or couldn't be written down."""
     said = life.kept.texts.restarted if row.kind != "aside" else ""
     told = life.house.tidying.tell(life.chat_id, row.id, said) if said else ()
     life.house.write([EndConversation(row.lease, row.id, services.clock.now()), *told])
@@ -202,7 +202,7 @@ def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conv
 
 
 def _readable(journal: Journal) -> Stored:
-    """What is stored of a conversation; of a journal that this program can't read only the row."""
+    """Decode what is stored of a conversation; of a journal that this program can't read only the row."""
     try:
         return read_stored(journal)
     except UnreadableRecordError:
@@ -235,7 +235,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
 
 
 def let_go(there: Conversation) -> None:
-    """Code that catches every cancellation: it can't go on, nor end; its chat can."""
+    """Park a conversation whose code catches every cancellation, or end it as was asked: its chat goes on."""
     there.stuck = True
     if there.ending is None:
         park(there, "its code catches every cancellation (BaseException), and does not end")
@@ -249,6 +249,6 @@ def _unknown(row: ConversationRow) -> Route:
         raise AssertionError("a parked conversation doesn't run")
 
     def never(_: Event, __: Setting) -> None:
-        """No event starts it."""
+        """Return None: no event starts it."""
 
     return Route(RouteKind(row.kind), nothing, Filter(never, "nothing"), row.route)

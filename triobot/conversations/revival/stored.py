@@ -37,11 +37,11 @@ class Stored:
 
     @property
     def interrupted_by(self) -> int | None:
-        """The row of the interrupt that was ending it."""
+        """Return the row of the interrupt that was ending it, if one was."""
         return next((one.event for one in self.records if isinstance(one, Interrupted)), None)
 
     def may_want(self, event: Press[object] | Submission) -> bool:
-        """Whether it may wait for this press or form: that of a message of its own, not answered yet.
+        """Return whether it may wait for this press or form: that of a message of its own, not answered yet.
 
         For a conversation whose code can't be asked. In doubt it may: what is kept in vain expires later.
         """
@@ -70,7 +70,7 @@ class Opening:
 
 
 def _drawn_for(seed: str, token: str, done: Sequence[Done]) -> OperationId | None:
-    """The question of this token: the operation after the one that drew it."""
+    """Return the question of this token: the operation after the one that drew it."""
     last: dict[str, int] = {}
     for record in done:
         branch, n = place_of(record.id)
@@ -84,7 +84,7 @@ def _drawn_for(seed: str, token: str, done: Sequence[Done]) -> OperationId | Non
 
 
 def _made(record: Done, message_id: MessageId) -> bool:
-    """Whether an operation sent this message."""
+    """Return whether an operation sent this message."""
     if not record.kind.startswith("send ") or not isinstance(record.outcome, Value):
         return False
     try:
@@ -95,7 +95,7 @@ def _made(record: Done, message_id: MessageId) -> bool:
 
 
 def _answered(question: OperationId, done: Sequence[Done]) -> bool:
-    """Whether a question is over: its branch has received what fits, or has gone on to something else."""
+    """Return whether a question is over: its branch has received what fits, or has gone on."""
     branch, asked = place_of(question)
     for record in done:
         where, n = place_of(record.id)
@@ -116,7 +116,7 @@ def _answered(question: OperationId, done: Sequence[Done]) -> bool:
 
 
 def why_unfit(row: ConversationRow, table: Table) -> str | None:
-    """Why a conversation can't be revived with this code, by its row; None if its journal decides."""
+    """Say why a conversation can't be revived with this code, by its row; None if its journal decides."""
     route = table.named(row.route)
     if route is None:
         return f"the bot has no route {row.route!r}; if it has a new name, give it formerly=({row.route!r},)"
@@ -126,7 +126,7 @@ def why_unfit(row: ConversationRow, table: Table) -> str | None:
 
 
 def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
-    """The route of a stored conversation, and what it was started with.
+    """Return the route of a stored conversation, and what it was started with.
 
     Raises:
         NondeterminismError: it would be parked.
@@ -143,7 +143,7 @@ def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
 
 
 def survives(stored: Stored, table: Table) -> bool:
-    """Whether a conversation goes on after a start, or is parked; else it ends then, with a word."""
+    """Return whether a conversation goes on after a start, or is parked; else it ends then, with a word."""
     route = table.named(stored.row.route)
     if route is None or why_unfit(stored.row, table) is not None:
         return True
@@ -161,7 +161,7 @@ def read_stored(journal: Journal) -> Stored:
 
 
 def opening_of(stored: Stored, route: Route) -> Opening | None:
-    """What it was started with; None if that could not be recorded.
+    """Return what it was started with; None if that could not be recorded.
 
     Raises:
         UnreadableRecordError: this program can't read it.

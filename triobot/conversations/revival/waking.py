@@ -37,7 +37,7 @@ class Waking:
         self._stirred = trio.Event()
 
     def look_again(self) -> None:
-        """A chat has left memory: its time may come first."""
+        """Look at once for what is due: a chat that has left memory may come first."""
         self._stirred.set()
 
     async def revive_unfinished(self) -> None:
