@@ -50,12 +50,12 @@ class Copy:
 
 
 def copied(key: str, text: str, value: object) -> Copy | None:
-    """What to remember of a value that was read, if it can be changed in place."""
+    """Return what to remember of a value that was read, if it can be changed in place."""
     return Copy(key, value, text, calling_line()) if type(value) in (list, dict, set) else None
 
 
 def is_changed(copy: Copy) -> bool:
-    """Whether a copy is no longer what was read."""
+    """Return whether a copy is no longer what was read."""
     try:
         return encode_value(copy.value) != copy.text
     except UnrecordableError:
@@ -70,7 +70,7 @@ class Advice(trio.abc.Instrument):
         self._told: set[tuple[str, str]] = set()
 
     def sleeps(self, conversation: Conversation, seconds: float) -> None:
-        """A conversation goes to sleep."""
+        """Warn of a long sleep in a live conversation, whose chat is deaf meanwhile."""
         places = conversation.life.places
         deaf = conversation not in places.asides and not conversation.watches and not conversation.waits
         if deaf and seconds > LONG_SLEEP:
@@ -82,7 +82,7 @@ class Advice(trio.abc.Instrument):
             )
 
     def unsettled(self) -> None:
-        """A conversation waits, and has given goods for money that it hasn't settled."""
+        """Warn of a wait after goods were given for money that isn't settled."""
         self._tell(
             "unsettled",
             calling_line(),
@@ -93,7 +93,7 @@ class Advice(trio.abc.Instrument):
         )
 
     def operated(self, count: int) -> None:
-        """A conversation has begun this many operations."""
+        """Warn of a long conversation, once it has begun this many operations."""
         if count == MANY:
             self._tell(
                 "long",
@@ -103,7 +103,7 @@ class Advice(trio.abc.Instrument):
             )
 
     def unassigned(self, copy: Copy) -> None:
-        """A copy was changed, and never assigned."""
+        """Warn of a copy that was changed, and never assigned."""
         self._tell(
             "copy",
             copy.line,
@@ -112,7 +112,7 @@ class Advice(trio.abc.Instrument):
         )
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """A task has come to wait for something: look for what, if it runs a conversation's code."""
+        """Warn of what a task has come to wait for, if a conversation's code waits for no chat operation."""
         branch = branch_of(task)
         if branch is not None and not branch.in_step and (line := foreign_line(frames_of(task))) is not None:
             self._tell(
@@ -138,12 +138,12 @@ class Advice(trio.abc.Instrument):
 
 
 def frames_of(task: trio.lowlevel.Task) -> Sequence[tuple[FrameType, int]]:
-    """What a task is in the middle of, outermost first."""
+    """Return the frames that a task is in, outermost first."""
     return list(task.iter_await_frames())
 
 
 def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
-    """The author's line that waits for what is no chat operation; None for one that is.
+    """Return the author's line that waits for what is no chat operation; None for one that is.
 
     The frames are ours down to where the author's function is awaited; a chat operation is ours again.
     """

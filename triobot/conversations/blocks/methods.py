@@ -21,11 +21,11 @@ class Blocks(Replayed):
     """The part of `Chat` that shapes the code: blocks that end by themselves, sleep, children."""
 
     def move_on_after(self, seconds: float) -> Scope[None]:
-        """A block that ends by itself after `seconds`; see its `cancelled_caught`."""
+        """Return a block that ends by itself after `seconds`; see its `cancelled_caught`."""
         return Scope(self._conversation, seconds)
 
     def move_on_at(self, when: datetime) -> Scope[None]:
-        """A block that ends by itself at a time of day; at once if that is over.
+        """Return a block that ends by itself at a time of day; at once if that is over.
 
         Args:
             when: with a time zone. A clock that is set meanwhile counts, as it doesn't for `move_on_after`.
@@ -36,7 +36,7 @@ class Blocks(Replayed):
         return Scope(self._conversation, inf, at=wall_time(when))
 
     def move_on_when(self, taken: Filter[E]) -> Scope[E]:
-        """A block that ends when something comes that the filter takes; see its `event`.
+        """Return a block that ends when something comes that the filter takes; see its `event`.
 
         Such an event goes to the block before interrupts and questions see it, whatever the conversation
         does meanwhile; of several open blocks the innermost that takes it ends. What is queued when the
@@ -57,15 +57,15 @@ class Blocks(Replayed):
         return Scope(self._conversation, inf, until=taken)
 
     def fail_after(self, seconds: float) -> FailScope:
-        """A block that raises `trio.TooSlowError` after `seconds`."""
+        """Return a block that raises `trio.TooSlowError` after `seconds`."""
         return FailScope(self._conversation, seconds)
 
     def cancel_scope(self) -> Scope[None]:
-        """A block that only its own `cancel` ends."""
+        """Return a block that only its own `cancel` ends."""
         return Scope(self._conversation, inf)
 
     def shield(self) -> Scope[None]:
-        """A block that timeouts around it and interrupts have to wait for. Give it a timeout of its own."""
+        """Return a block that timeouts around it and interrupts wait for. Give it a timeout of its own."""
         return Scope(self._conversation, inf, shield=True)
 
     async def sleep(self, seconds: float) -> None:
@@ -85,12 +85,12 @@ class Blocks(Replayed):
         return open_nursery(self._conversation)
 
     def open_event(self) -> ChatEvent:
-        """How one child tells others that something has happened; Trio's own would be lost on replay."""
+        """Return an event, for one child to tell others of something; Trio's own would be lost on replay."""
         self._conversation.check_task()
         return self._conversation.journal.open_event()
 
     def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]:
-        """How one child gives values to another, in order; when it is full, `send` waits.
+        """Return a channel from one child to another, for values in order; when it is full, `send` waits.
 
         Args:
             kind: of the values, for type checkers.

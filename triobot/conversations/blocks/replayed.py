@@ -16,12 +16,12 @@ class Replayed:
         self._conversation = conversation
 
     def now(self, tz: tzinfo = UTC) -> datetime:
-        """The time: when what this conversation waited for came. It stands still until the next operation."""
+        """Return when what this conversation waited for came. It stands still until the next operation."""
         self._conversation.check_task()
         return datetime.fromtimestamp(self._conversation.journal.now() / 1000, tz)
 
     def random(self) -> random.Random:
-        """Dice that fall the same way after a restart; each call gives others. Not for secrets.
+        """Return dice that fall the same way after a restart; each call gives others. Not for secrets.
 
         Example:
             >>> async def toss(chat: Chat) -> None:
@@ -31,12 +31,12 @@ class Replayed:
         return self._conversation.journal.random()
 
     def uuid(self) -> uuid.UUID:
-        """An id that nobody else has; made before a step, it is the step's idempotency key."""
+        """Return a unique id; made before a step, it is the step's idempotency key."""
         self._conversation.check_task()
         return self._conversation.journal.uuid()
 
     def patched(self, patch: str) -> bool:
-        """Whether to go the new way, where the code has changed: False for what went the old way before.
+        """Return whether to go the new way where code has changed: False for what went the old way before.
 
         A conversation that was there before keeps to the old way where it went it; all others are True from
         then on.

@@ -36,7 +36,7 @@ def check_sleep(seconds: object) -> float:
 
 
 def wall_time(when: object) -> int:
-    """An aware time in wall milliseconds, rounded up: nothing is early."""
+    """Convert an aware time to wall milliseconds, rounded up: nothing is early."""
     if not isinstance(when, datetime) or when.utcoffset() is None:
         rule = "must be a datetime with a time zone, such as datetime.now(UTC) + timedelta(days=1)"
         raise LocalProtocolError("when", rule)
@@ -76,12 +76,12 @@ class Scope(Generic[E_co]):
 
     @property
     def cancelled_caught(self) -> bool:
-        """Whether the block was ended before its time."""
+        """Return whether the block was ended before its time."""
         return self._scope.cancelled_caught
 
     @property
     def event(self) -> E_co | None:
-        """What ended the block, if that was an event."""
+        """Return what ended the block, if that was an event."""
         return self._event
 
     def cancel(self) -> None:
@@ -112,7 +112,7 @@ class Scope(Generic[E_co]):
             self._close_watch(failed=_is_failure(error))
 
     def _take(self, taken: Taken) -> None:
-        """An event was routed to the block: it ends when the event's turn comes.
+        """End the block when the turn comes of an event that was routed to it.
 
         Its row stays in the inbox until the block is left: only then is it known who has the event.
         """
@@ -124,19 +124,19 @@ class Scope(Generic[E_co]):
         )
 
     def _replayed(self, seq: int) -> None:
-        """An event ended the block."""
+        """Hold the row of the event that ended the block in the journal, while that is replayed."""
         if not self._conversation.journal.live:
             self._conversation.life.house.hold(self._conversation.life, seq)
 
     def _give_up_taken(self) -> None:
-        """The event that was to end the block came too late for that."""
+        """Give back the event that was to end the block, and came too late for that."""
         watch = self._watch
         if watch is not None and watch.taken is not None:
             taken, watch.taken = watch.taken, None
             self._conversation.life.give_up(self._conversation, taken.delivery)
 
     def _close_watch(self, *, failed: bool) -> None:
-        """Known only now: whether the event ended the block, or it was over anyway."""
+        """Take the event that ended the block, or give it back if the block was over anyway."""
         there, watch = self._conversation, self._watch
         if watch is None:
             return
@@ -163,7 +163,7 @@ class Scope(Generic[E_co]):
 
 
 def _is_failure(error: BaseException | None) -> bool:
-    """Whether a block ended with an error, and not only with somebody's cancellation."""
+    """Return whether a block ended with an error, and not only with a cancellation."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return any(_is_failure(one) for one in group.exceptions)

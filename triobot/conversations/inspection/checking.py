@@ -97,14 +97,14 @@ class Watched:
         self._diverged = False
 
     def add(self, records: Sequence[Record]) -> None:
-        """These were recorded; the conversation may be over with them."""
+        """Add what was recorded; if the conversation is over with that, check it soon."""
         self._records.extend(records)
         if self._over:
             self._next = len(self._records)
             self._look_soon()
 
     def rests(self) -> None:
-        """Nothing comes next, for the time being."""
+        """Check soon: nothing comes next, for the time being."""
         self._look_soon()
 
     @property
@@ -130,7 +130,7 @@ class Watched:
             self._looking = False
 
     def _snapshot(self) -> Checked | None:
-        """Where the original stands now; None if it works again, or was looked at there before."""
+        """Return where the original stands now; None if it works again, or was looked at there before."""
         there = self._there
         if not self._records or len(self._records) < self._next:
             return None
@@ -180,7 +180,7 @@ async def compare(there: Conversation, checked: Checked) -> Divergence | None:
 
 
 def parting(rerun: Rerun, before: Standing) -> Divergence | None:
-    """How a dry run parts from where its conversation stood, if it does."""
+    """Return how a dry run parts from where its conversation stood, if it does."""
     if rerun.divergence is not None:
         return rerun.divergence
     if rerun.reworded:

@@ -48,10 +48,10 @@ class _AllClosed(dict["Resource[object]", object]):
 
 
 def closed_resources() -> Opened:
-    """Every resource, and none of them open."""
+    """Return every resource, none of them open."""
     return _AllClosed()
 
 
 def touched(resources: Opened) -> bool:
-    """Whether code has looked into one of the resources that are closed."""
+    """Return whether code has looked into one of the resources that are closed."""
     return isinstance(resources, _AllClosed) and resources.touched

@@ -77,13 +77,13 @@ class DryWorld:
         return 0
 
     def moved(self, by: int) -> None:
-        """Nobody is given anything by the order of his waits."""
+        """Do nothing: no event comes that the order of waits would route."""
 
     def append(self, entry: Entry) -> None:
         self.left.extend(entry.records)
 
     def before_writing(self, look: Callable[[], None]) -> None:
-        """Nothing is written."""
+        """Do nothing: nothing is written."""
 
     async def commit(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -92,25 +92,25 @@ class DryWorld:
         self.at_end.set()
 
     def arm(self, waiting: Waiting) -> None:
-        """Nothing comes."""
+        """Do nothing: no event comes."""
 
     def disarm(self, waiting: Waiting) -> None:
-        """Nothing came."""
+        """Do nothing: no event came."""
 
     def wake_at(self, when: int | None) -> None:
-        """It isn't there for so long."""
+        """Do nothing: the incarnation isn't there for so long."""
 
     def all_came(self, before: int) -> bool:
         return True
 
     def comes_to(self, turn: int) -> None:
-        """No mailbox."""
+        """Do nothing: there is no mailbox."""
 
     def start_soon(self, work: Callable[[], Awaitable[None]]) -> None:
         self._start_soon(work)
 
     def repeated(self, kind: str) -> None:
-        """Nothing is performed."""
+        """Do nothing: nothing is performed."""
 
     def reworded(self, id: OperationId, kind: str) -> None:
         self._reworded(id, kind)
@@ -141,23 +141,23 @@ class _Outbox:
         return nullcontext()
 
     def press_taken(self, press: Press[object]) -> None:
-        """It was answered when it came."""
+        """Do nothing: the press was answered when it came."""
 
     def press_due(self, press: Press[object]) -> None:
-        """It was answered then."""
+        """Do nothing: the press was answered then."""
 
     async def answer(self, press: Press[object], text: str, *, alert: bool) -> bool:
         await _untouched("outbox")
 
     def refuse_press(self, press: Press[object], text: str) -> None:
-        """It was answered then."""
+        """Do nothing: the press was answered then."""
 
     def drop(self, chat: Recipient) -> None:
-        """There is nothing."""
+        """Do nothing: nothing is queued."""
 
 
 async def _untouched(what: str) -> NoReturn:
-    """What only the body of an effect uses, and none of those runs."""
+    """Refuse what only the body of an effect uses, and none of those runs."""
     await trio.lowlevel.checkpoint()
     raise LocalProtocolError(what, "is not there when a journal is only looked at")
 
@@ -175,7 +175,7 @@ class _Careless:
     """Nobody counts what runs dry."""
 
     def looking(self, seq: int) -> AbstractContextManager[None]:
-        """As if it did not look."""
+        """Return a context that notes nothing."""
         return nullcontext()
 
 
@@ -185,16 +185,16 @@ class _Chats:
     behind = False
 
     def offer(self, row: InboxRow, event: Event) -> None:
-        """Nothing comes."""
+        """Do nothing: no event comes."""
 
     def life(self, chat_id: ChatId) -> None:
-        """Nobody lives here."""
+        """Return None: no chat is in memory here."""
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
-        """Nothing was."""
+        """Do nothing: no row was taken."""
 
     def handed_over(self, seq: int) -> None:
-        """Nothing was."""
+        """Do nothing: no row was handed over."""
 
 
 class _Tidy:
@@ -207,7 +207,7 @@ class _Tidy:
         return ()
 
     def touch(self, *_: object) -> None:
-        """Nothing is changed."""
+        """Do nothing: no message changes."""
 
 
 @final
@@ -259,7 +259,7 @@ class DryHouse:
 
 
 def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Sequence[str]) -> Services:
-    """Services that serve nobody; what words depend on is as it is live."""
+    """Build services that do nothing; what words depend on is as it is live."""
     nothing = _Nothing()
     return Services(
         outbox=_Outbox(),

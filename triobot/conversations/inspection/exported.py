@@ -17,7 +17,7 @@ _REDACTED: Final = re.compile(r'"<\d+ characters>"')
 
 
 def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
-    """The journal of such lines: its row, its records, its effects.
+    """Read the journal of such lines: its row, its records, its effects.
 
     Raises:
         ConfigError: they are none, or were redacted.
@@ -54,7 +54,7 @@ def _effect(told: Mapping[str, object]) -> Effect:
 
 
 def until(stored: Stored, operation: str) -> Stored:
-    """The journal up to where this operation has begun, and has no outcome.
+    """Return the journal up to where this operation has begun, and has no outcome.
 
     Raises:
         ConfigError: nothing is recorded of it.
@@ -77,14 +77,14 @@ def _concerns(record: Record, operation: str) -> bool:
 
 
 def _within_a_turn(record: Record) -> bool:
-    """Whether this came about in the turn of the record before it."""
+    """Return whether this came about in the turn of the record before it."""
     return isinstance(record, Noted | Patched | Unended | Resumed) or (
         isinstance(record, Fired | Interrupted) and record.mid is not None
     )
 
 
 def read_exported(lines: Iterable[Mapping[str, object]]) -> Stored:
-    """What a conversation is run from.
+    """Read what a conversation is run from.
 
     Raises:
         ConfigError: these lines are no journal, or were redacted.

@@ -18,12 +18,12 @@ _PLAIN: Final = frozenset({str, bytes, int, float, bool, UUID, date, datetime, t
 
 
 def fingerprint(operation: Operation[object]) -> str:
-    """A digest of what is sent."""
+    """Return a digest of what is sent."""
     return _digest(repr(attrs.asdict(cast("attrs.AttrsInstance", operation))))
 
 
 def fingerprint_of_call(fn: object, args: Sequence[object]) -> str:
-    """The name of what a step calls, and a digest of those arguments that are plain values.
+    """Return the name of what a step calls, and a digest of those arguments that are plain values.
 
     What a resource gives that isn't open can't be told, and is left out.
     """

@@ -174,7 +174,7 @@ def _block(there: Conversation, scope: ScopeOutline) -> BlockPortrait:
 
 
 def _kind_of(event: Event) -> str:
-    """A word for an event, without anything of what it holds."""
+    """Return a word for an event, without anything of what it holds."""
     name = type(event).__name__
     if isinstance(event, Message):
         content = type(event.content).__name__

@@ -76,29 +76,29 @@ class Rerun:
 
     @property
     def task(self) -> trio.lowlevel.Task | None:
-        """The coroutine's own task, while it stands where the journal ends; None once it is over."""
+        """Return the coroutine's own task, while it stands where the journal ends; None once it is over."""
         return None if self._there is None or self._over.is_set() else self._there.journal.tasks.get("")
 
     @property
     def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
-        """What stands there, by branch."""
+        """Return the tasks that stand there, by branch."""
         return {} if self.task is None or self._there is None else self._there.journal.tasks
 
     def standing(self) -> Standing:
-        """Where it stands: where the journal ends, or where it could go no further."""
+        """Return where it stands: where the journal ends, or where it could go no further."""
         if self._over.is_set() or self._there is None:
             return Standing(ending="it is over" if self._end is None else _words(self._end))
         return standing_of(self._there.journal)
 
     @property
     def failed_at(self) -> str | None:
-        """The author's line that failed, if the conversation did."""
+        """Return the author's line that failed, if the conversation did."""
         if isinstance(self._end, Crashed):
             return failing_line(next(iter(leaves(self._end.error))).__traceback__)
         return None
 
     def beyond(self) -> str | None:
-        """What the code notes and the journal doesn't have, or the reverse."""
+        """Say what the code notes and the journal doesn't have, or the reverse."""
         if self._there is None:
             return None
         if unasked := self._there.journal.unasked:
@@ -184,7 +184,7 @@ def _words(end: End) -> str:
 
 
 def recorded_ending(record: Ended | Continued) -> str:
-    """How a conversation ended, in words without content."""
+    """Say how a conversation ended, in words without content."""
     if isinstance(record, Continued):
         return f"it goes on as {record.fn}"
     if record.failure is None:
@@ -197,7 +197,7 @@ def recorded_ending(record: Ended | Continued) -> str:
 
 
 def ending_words(errors: Sequence[str]) -> str:
-    """How a conversation ended, by the names of its errors."""
+    """Say how a conversation ended, by the names of its errors."""
     return f"it failed with {', '.join(sorted(errors))}" if errors else "it came to its end"
 
 

@@ -47,7 +47,7 @@ class Spot:
 
     @property
     def line(self) -> str:
-        """The innermost line."""
+        """Return the innermost line."""
         return self.lines[-1] if self.lines else "?"
 
 
@@ -72,11 +72,11 @@ class Standing:
 
     @property
     def line(self) -> str:
-        """A line in which it waits: the coroutine's own, or a child's."""
+        """Return a line in which it waits: the coroutine's own, or a child's."""
         return next((spot.line for spot in self.spots.values() if spot.lines), "?")
 
     def words(self) -> str:
-        """What it does, for people."""
+        """Say what it does, for people."""
         if self.ending is not None:
             return self.ending
         waits = [f"{kind} ({id}) at {self._line_of(id)}" for id, kind, _ in self.operations]
@@ -88,7 +88,7 @@ class Standing:
 
 
 def standing_of(incarnation: Incarnation) -> Standing:
-    """Where an incarnation stands that rests."""
+    """Return where an incarnation stands that rests."""
     operations, blocks, data = cast(
         "tuple[list[tuple[str, str, str]], list[tuple[str, int | None, bool]], list[tuple[str, str]]]",
         incarnation.standing(),
@@ -102,7 +102,7 @@ def standing_of(incarnation: Incarnation) -> Standing:
 
 
 def spot_of(task: trio.lowlevel.Task) -> Spot:
-    """Where a suspended task waits."""
+    """Return where a suspended task waits."""
     frames = authors_frames(frames_of(task))
     held: dict[str, str] = {}
     for depth, (frame, _) in enumerate(frames):
@@ -111,7 +111,7 @@ def spot_of(task: trio.lowlevel.Task) -> Spot:
 
 
 def authors_frames(frames: Sequence[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
-    """The author's own frames, down to the first chat operation: a step's body is nobody's standing."""
+    """Return the author's own frames, down to the first chat operation: a step's body doesn't count."""
     entry = next((n for n, (frame, _) in enumerate(frames) if not is_ours(frame.f_code.co_filename)), 0)
     if not entry or frames[entry - 1][0].f_code.co_name not in _ENTRIES:
         return []  # the code is over, and what it was paid for is being settled
@@ -138,12 +138,12 @@ def _is_large(value: object) -> bool:
 
 
 def _digest(text: str) -> str:
-    """Equal where the texts are; nobody's words leave a conversation with it."""
+    """Return a long text's digest, so that no person's words leave a conversation; a short text as it is."""
     return text if len(text) < 8 else blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def difference(recorded: Standing, now: Standing) -> str | None:
-    """In what two runs of one journal differ first, in words without content; None if in nothing."""
+    """Say in what two runs of one journal differ first, in words without content; None if in nothing."""
     if recorded.ending == now.ending and _named(recorded) == _named(now):
         pairs = zip(recorded.operations, now.operations, strict=True)
         others = [one for one, other in pairs if differs(one[2], other[2])]
