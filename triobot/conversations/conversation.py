@@ -220,7 +220,7 @@ class Conversation:
         return None
 
     def incarnate(self) -> Incarnation:
-        """What `run_over` runs: over what is stored, or from the first line."""
+        """Return what `run_over` runs: over what is stored, or from the first line."""
         if self._written is not None:
             self.world, incarnation = self._written
         elif self.stored is not None:
@@ -238,7 +238,7 @@ class Conversation:
 
     @property
     def was_written(self) -> bool:
-        """Whether its beginning was written down before it came to run."""
+        """Return whether its beginning was written down before it came to run."""
         return self._written is not None
 
     async def _concluded(self, chat: Chat[Event]) -> None:
@@ -256,7 +256,7 @@ class Conversation:
         self.money.conclude(well=not self.journal.felt)
 
     def _owe_words(self, error: BaseException) -> None:
-        """What the user hears of a failure goes with the end: a kill in between takes nothing from it."""
+        """Store what the user hears of a failure together with the end, so that no kill comes in between."""
         if self.journal.over or self.journal.interrupted or self.ending is not None:
             return
         failure: BaseExceptionGroup[BaseException] = BaseExceptionGroup("", [error])
@@ -302,25 +302,25 @@ class Conversation:
 
     @property
     def quiescent(self) -> bool:
-        """Whether it could leave memory without anybody's noticing."""
+        """Return whether it could leave memory unnoticed."""
         there = self._incarnation
         return self.stuck or (there is not None and there.quiescent and not there.over)
 
     def may_want(self, event: Press[object] | Submission) -> bool:
-        """Whether it can't go on, and may wait for this press or form all the same."""
+        """Return whether it can't go on, and may wait for this press or form all the same."""
         if not self.stuck:
             return False
         lived = self._incarnation is not None and self._incarnation.live
         return self.stored is None or lived or self.stored.may_want(event)
 
     def tick(self) -> None:
-        """It is later than it was."""
+        """Do what is due by now."""
         if self._incarnation is not None:
             self.stirred()
             self._incarnation.tick()
 
     def revived(self) -> None:
-        """What was recorded has been replayed."""
+        """Go live, when all that was recorded has been replayed: do what waited for that."""
         self.life.kept.tell_revived(self)
         works, self._when_live = self._when_live, []
         for work in works:
@@ -331,21 +331,21 @@ class Conversation:
         self._when_live.append(work)
 
     def rested(self) -> None:
-        """Nothing comes next: it waits, and perhaps an effect is under way."""
+        """Tell that nothing comes next: it waits, and perhaps an effect is under way."""
         if self._incarnation is not None and self._incarnation.rests:
             self.settled.set()
         if self._busy and self._incarnation is not None and self._incarnation.quiescent:
             self.stirred(busy=False)
 
     def stirred(self, *, busy: bool = True) -> None:
-        """It works, or rests."""
+        """Tell the house that it works, or rests."""
         if busy is not self._busy and not self._over:
             self._busy = busy
             self.house.working(1 if busy else -1)
 
     @property
     def waits_for_platform(self) -> bool:
-        """Whether it waits, or would if the platform had answered."""
+        """Return whether it waits, or would if the platform had answered."""
         there = self._incarnation
         if not self._busy or there is None:
             return not self._busy
@@ -374,7 +374,7 @@ class Conversation:
         self.journal.continue_as(route.name)
 
     def end_with(self) -> Sequence[Write]:
-        """What ends it in the store."""
+        """Return the writes that end it in the store."""
         if self.world is None and self.stored is not None:
             row = self.stored.row
             return [EndConversation(row.lease, row.id, self.services.clock.now())]
@@ -384,7 +384,7 @@ class Conversation:
 
     @property
     def journal(self) -> Incarnation:
-        """Its operations.
+        """Return its operations.
 
         Raises:
             ConversationEndedError: there is none yet, or no more.
@@ -395,16 +395,16 @@ class Conversation:
 
     @property
     def rests(self) -> bool:
-        """It stands somewhere, and nothing comes next."""
+        """Return whether it stands somewhere, and nothing comes next."""
         return self._incarnation is not None and self._incarnation.rests
 
     @property
     def replaying(self) -> bool:
-        """What runs now ran before; what it did beside its operations has been done."""
+        """Return whether what runs now ran before; what it did beside its operations has been done."""
         return self._incarnation is not None and self._incarnation.replaying
 
     def enter(self, kind: OperationKind) -> OperationId:
-        """An operation is about to begin; gives the id that it will have.
+        """Prepare for an operation that is about to begin, and return the id that it will have.
 
         Raises:
             ConversationEndedError: the conversation is over.
@@ -423,7 +423,7 @@ class Conversation:
         return branch
 
     def check_task(self) -> OperationId:
-        """The id of the current task's next operation; refuses tasks that have none."""
+        """Return the id of the current task's next operation; refuse tasks that have none."""
         try:
             return self.journal.upcoming()
         except (ConversationEndedError, ForeignTaskError) as error:
@@ -431,24 +431,24 @@ class Conversation:
 
     @property
     def listens(self) -> bool:
-        """What happens now is given to it."""
+        """Return whether what happens now is given to it."""
         return self._incarnation is not None and not self._incarnation.over
 
     @property
     def data(self) -> OwnData:
-        """What the chat keeps, as this conversation sees it."""
+        """Return what the chat keeps, as this conversation sees it."""
         return OwnData(self)
 
     @property
     def texts(self) -> Texts:
-        """The runtime's own words, as this chat is to hear them."""
+        """Return the runtime's own words, as this chat is to hear them."""
         kept, there = self.life.kept, self._incarnation
         return kept.texts if there is None else kept.words(there.data)
 
     # --- operations
 
     def touch(self, message_id: MessageId) -> None:
-        """A message is about to show something else: it needs no tidying any more."""
+        """Drop what a message needs of tidying: it is about to show something else."""
         self.house.tidying.touch(self, message_id)
 
     async def perform(
@@ -510,7 +510,7 @@ class Conversation:
         return cast("list[Event]", self.journal.note("drain", take))
 
     def take_press(self, press: Press[object]) -> None:
-        """This conversation took a press: the author may answer it until the next operation."""
+        """Note that this conversation took a press: the author may answer it until the next operation."""
         self._press = press
         if not self.replaying:
             self.services.outbox.press_taken(press)

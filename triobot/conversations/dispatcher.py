@@ -97,11 +97,11 @@ class Dispatcher:
 
     @property
     def keeps_up(self) -> bool:
-        """Nothing waits before what comes in now."""
+        """Return whether nothing waits before what comes in now."""
         return not self._behind and self._busy <= BUSY
 
     def came_to(self, row: InboxRow) -> ChatLife:
-        """Something begins or goes on in its chat with this row, which is durable together with that."""
+        """Return the life of this row's chat, where something begins or goes on, durable with the row."""
         self._outdated.came(row.seq)
         if (life := self._lives.pop(row.chat_id, None)) is None:
             return self._new_life(row.chat_id, row.seq)
@@ -277,12 +277,12 @@ class Dispatcher:
         return life
 
     def _evict_one(self) -> None:
-        """The chat in which nothing has happened for longest leaves memory, if it can."""
+        """Evict the first of the chats longest at rest that may leave memory, if one may."""
         if life := next((one for one in islice(self._lives.values(), LOOKED_AT) if one.may_leave), None):
             self.evict(life)
 
     def evict(self, life: ChatLife) -> None:
-        """A chat leaves memory; its conversations go on in the store."""
+        """Drop a chat from memory; its conversations go on in the store."""
         del self._lives[life.chat_id]
         self._let_pass(life.chat_id)
         for there in life.places.all():
@@ -334,7 +334,7 @@ class Dispatcher:
             there.tick()
 
     def all_came(self, conversation: Conversation, before: int) -> bool:
-        """Whether all events that were accepted before this have been routed; if not, it is ticked then."""
+        """Return whether all events accepted before this have been routed; if not, tick it once they have."""
         if conversation.life.loading:
             return False
         waiting = self._behind or self._receiver.statistics().current_buffer_used
@@ -344,7 +344,7 @@ class Dispatcher:
         return True
 
     def known(self, event: Event | None) -> Event | None:
-        """The same, what code asks for by the route's present name; None if this bot has no such route."""
+        """Return the event, a call with its route's present name; None if this bot has no such route."""
         if event is None or (asked := asked_of(event)) is None or isinstance(asked, Order):
             return event
         route = self._table.named(asked.name)
@@ -355,7 +355,7 @@ class Dispatcher:
     # --- what a chat's life asks for
 
     def room(self, life: ChatLife) -> None:
-        """A chat that was behind has room again: read on."""
+        """Read on for a chat that was behind, and has room again."""
         self._catching_up.room(life)
 
     def start(self, conversation: Conversation) -> None:
@@ -374,49 +374,49 @@ class Dispatcher:
             self.given_up(conversation)
 
     def let_go(self, conversation: Conversation) -> None:
-        """Its coroutine doesn't end, whatever it is told: its chat goes on without it."""
+        """Wait no more for a conversation whose coroutine doesn't end: its chat goes on without it."""
         self.given_up(conversation)
         if not self._cut and self._lives.get(conversation.life.chat_id) is conversation.life:
             let_go(conversation)
 
     def given_up(self, conversation: Conversation) -> None:
-        """It is waited for no more."""
+        """Wait for a conversation no more."""
         self._running.discard(conversation)
         self._timers.wake_at(conversation, None)
         self._fewer_running.unpark_all()
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
-        """What goes on in a chat."""
+        """Return what of a chat is in memory."""
         return self._lives.get(chat_id)
 
     def _keeper(self, chat_id: ChatId) -> Keeper | None:
         return self.claims.of(chat_id) if (life := self.life(chat_id)) is None else life.kept
 
     def handed_over(self, seq: int) -> None:
-        """This row has its conversation already: pass it over."""
+        """Pass this row over: it has its conversation already."""
         self._handed_over = {other for other in self._handed_over if other > self._cursor} | {seq}
 
     def hold(self, life: ChatLife, seq: int) -> None:
-        """A block of a conversation that comes back has taken this row's event."""
+        """Hold a row whose event a block has taken, of a conversation that comes back."""
         self._held[seq] = life.chat_id
 
     def release(self, seq: int) -> None:
-        """The block has given it back before its chat was ready for it."""
+        """Release a row that its block gave back before the chat was ready."""
         self._held.pop(seq, None)
 
     def holds(self, seq: int) -> bool:
-        """Whether a block has taken this row's event."""
+        """Return whether a block has taken this row's event."""
         return seq in self._held
 
     def _let_pass(self, chat_id: ChatId) -> None:
-        """A chat has left memory, and only the cursor may still come to what was held in it."""
+        """Drop what is held for a chat that has left memory, except what the cursor may still come to."""
         if self._held:
             self._held = {
                 seq: chat for seq, chat in self._held.items() if chat != chat_id or seq > self._cursor
             }
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
-        """These inbox rows have been dealt with, and this was kept meanwhile."""
+        """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""
         self._consumption.add([*([Consume(tuple(seqs))] if seqs else []), *data])
 
     def write(self, writes: Sequence[Write], writer: Writer | None = None) -> int:
@@ -445,7 +445,7 @@ class Dispatcher:
             self._nursery.start_soon(work)
 
     def get_stuck(self, conversation: Conversation, because: str) -> None:
-        """A conversation's code doesn't fit its journal."""
+        """Park a conversation whose code doesn't fit its journal."""
         park(conversation, because)
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -470,7 +470,7 @@ class Dispatcher:
             self.tidying.tidy(chat_id, operation, still)
 
     def working(self, more: int) -> None:
-        """This many more branches are at work, or fewer."""
+        """Count this many more branches as at work, or fewer."""
         self._busy += more
         if more < 0 and self._less_busy:
             self._less_busy.unpark_all()
@@ -480,7 +480,7 @@ class Dispatcher:
         self._counts[what] += 1
 
     def over(self, life: ChatLife) -> None:
-        """Nothing goes on in this chat any more."""
+        """Drop a chat from memory, in which nothing goes on any more."""
         if self._lives.get(life.chat_id) is life:
             del self._lives[life.chat_id]
             self._let_pass(life.chat_id)
@@ -511,31 +511,31 @@ class Dispatcher:
 
     @property
     def waits_for_platform(self) -> bool:
-        """Whether every conversation waits, for whatever it is, or for what the platform was asked to do."""
+        """Return whether every conversation waits, be it for what the platform was asked to do."""
         return all(conversation.waits_for_platform for conversation in self._running)
 
     @property
     def stopping(self) -> bool:
-        """No more events are given out: they stay in the inbox."""
+        """Return whether no more events are given out: they stay in the inbox."""
         return self._stopping
 
     @property
     def cut(self) -> bool:
-        """The program stops: conversations are cancelled, and none of them has ended."""
+        """Return whether the program stops: conversations are cancelled, and none of them has ended."""
         return self._cut
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What happened so far, by word."""
+        """Return how often each thing has happened so far, by its word."""
         return dict(self._counts)
 
     @property
     def behind(self) -> bool:
-        """Events wait in the inbox only."""
+        """Return whether events wait in the inbox only."""
         return self._behind
 
     async def oldest(self) -> int | None:
-        """Since when, in wall milliseconds, the oldest event waits to be routed or its chat to be read.
+        """Return since when, in wall milliseconds, the oldest event waits: to be routed, or for its chat.
 
         What is routed waits for the conversation's code, and isn't counted.
         """
@@ -545,14 +545,14 @@ class Dispatcher:
 
     @property
     def lag(self) -> int:
-        """How far the cursor is behind the newest event, in inbox numbers."""
+        """Return how far the cursor is behind the newest event, in inbox numbers."""
         return max(0, self._newest - self._cursor) if self._behind else 0
 
     def portraits(self, limit: int) -> Sequence[ChatPortrait]:
-        """What goes on in the chats in memory, those in which something happened last first."""
+        """Describe the chats in memory, those in which something happened last first."""
         return [portray(life, self._timers.when) for life in islice(reversed(self._lives.values()), limit)]
 
     @property
     def live(self) -> int:
-        """Conversations that run now, parked or not."""
+        """Return how many conversations run now, parked or not."""
         return len(self._running)

@@ -25,26 +25,26 @@ class House(Protocol):
 
     @property
     def elsewhere(self) -> Elsewhere:
-        """Signals, and routes that code starts and stops."""
+        """Return what signals to chats, and starts and stops their routes for code."""
         ...
 
     @property
     def keeping(self) -> Keeping:
-        """What chats keep."""
+        """Return what reads and writes what chats keep."""
         ...
 
     @property
     def care(self) -> Care:
-        """Counts whose code is at work when the program is killed."""
+        """Return what counts whose code is at work when the program is killed."""
         ...
 
     @property
     def tidying(self) -> Tidying:
-        """What messages owe."""
+        """Return what tidies up messages."""
         ...
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
-        """What goes on in a chat."""
+        """Return what of a chat is in memory."""
         ...
 
     def start(self, conversation: Conversation) -> None:
@@ -52,7 +52,7 @@ class House(Protocol):
         ...
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
-        """These inbox rows have been dealt with, and this was kept meanwhile."""
+        """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""
         ...
 
     def write(self, writes: Sequence[Write], writer: Writer | None = None) -> int:
@@ -80,7 +80,7 @@ class House(Protocol):
         ...
 
     def all_came(self, conversation: Conversation, before: int) -> bool:
-        """Whether all events that were accepted before this have been routed; if not, it is ticked then."""
+        """Return whether all events accepted before this have been routed; if not, tick it once they have."""
         ...
 
     def retry(self, chat_id: ChatId) -> None:
@@ -92,7 +92,7 @@ class House(Protocol):
         ...
 
     def get_stuck(self, conversation: Conversation, because: str) -> None:
-        """A conversation's code doesn't fit its journal."""
+        """Park a conversation whose code doesn't fit its journal."""
         ...
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -104,21 +104,21 @@ class House(Protocol):
         ...
 
     def let_go(self, conversation: Conversation) -> None:
-        """Its coroutine doesn't end: it is waited for no more."""
+        """Wait no more for a conversation whose coroutine doesn't end."""
         ...
 
     @property
     def stopping(self) -> bool:
-        """No more events are given out."""
+        """Return whether no more events are given out."""
         ...
 
     @property
     def cut(self) -> bool:
-        """The program stops: conversations are cancelled, and none of them has ended."""
+        """Return whether the program stops: conversations are cancelled, and none of them has ended."""
         ...
 
     def working(self, more: int) -> None:
-        """This many more branches are at work, or fewer."""
+        """Count this many more branches as at work, or fewer."""
         ...
 
     def count(self, what: str) -> None:
@@ -126,26 +126,26 @@ class House(Protocol):
         ...
 
     def hold(self, life: ChatLife, seq: int) -> None:
-        """A block has taken this row's event, and ends the row itself: it is routed to nobody."""
+        """Hold a row whose event a block has taken: the block ends the row, and it isn't routed."""
         ...
 
     def release(self, seq: int) -> None:
-        """The block has given it back before its chat was ready for it: it is routed when its turn comes."""
+        """Release a row that its block gave back before the chat was ready: it is routed in its turn."""
         ...
 
     def holds(self, seq: int) -> bool:
-        """Whether a block has taken this row's event."""
+        """Return whether a block has taken this row's event."""
         ...
 
     @property
     def answers(self) -> Answered:
-        """Which questions got their answer a moment ago."""
+        """Return which questions got their answer a moment ago."""
         ...
 
     def room(self, life: ChatLife) -> None:
-        """A chat that was behind has room again."""
+        """Read on for a chat that was behind, and has room again."""
         ...
 
     def over(self, life: ChatLife) -> None:
-        """Nothing goes on in this chat any more."""
+        """Drop a chat from memory, in which nothing goes on any more."""
         ...

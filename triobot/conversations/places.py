@@ -23,13 +23,13 @@ Due: TypeAlias = tuple[Start, Delivery]
 
 
 def ends(halt: Halt, delivery: Delivery) -> bool:
-    """Whether a stop ends what this delivery is about to start."""
+    """Return whether a stop ends what this delivery is about to start."""
     asked = asked_of(delivery.event)
     return isinstance(asked, Call) and halt.ends(asked.name, asked.key)
 
 
 def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
-    """Whether this was open when the event came.
+    """Return whether this was open when the event came.
 
     Who opens later, in an aside, is not shown what waits for the live conversation; nor after a restart, when
     all that waits is routed anew. What is not a person's words waits for whoever takes it.
@@ -56,18 +56,18 @@ class Places:
         self._table = table
 
     def all(self) -> list[Conversation]:
-        """Every conversation, the newest aside first."""
+        """Return every conversation, the newest aside first."""
         return [*reversed(self.asides), *self.live.values()]
 
     # --- whose it is
 
     def owner_of(self, event: Event) -> SenderId | None:
-        """Whose live conversation an event is for."""
+        """Return whose live conversation an event is for."""
         sender = event.sender
         return sender.id if sender is not None and sender.id in self.live else None
 
     def owner_for(self, start: Start, event: Event) -> SenderId | None:
-        """Whose conversation it will be that starts now."""
+        """Return whose conversation it will be that starts now."""
         sender = None if event.sender is None else event.sender.id
         if start.call is not None and start.call.place in (Place.LIVE, Place.SENDER):
             return sender if start.call.place is Place.SENDER else None
@@ -77,7 +77,7 @@ class Places:
         return sender if sender in self.live or not chats_own else None
 
     def place_of(self, conversation: Conversation) -> Place:
-        """Where a conversation stands."""
+        """Return in which place a conversation is."""
         if conversation in self.asides:
             return Place.BESIDE
         return Place.LIVE if conversation.owner is None else Place.SENDER
@@ -85,7 +85,7 @@ class Places:
     # --- what would take an event
 
     def waits(self, event: Event, at: int | None = None) -> tuple[list[Wait], list[Wait] | None]:
-        """All waits, and those of the live conversation that the event is for; None if there is none.
+        """Return all waits, and those of the live conversation that the event is for; None if there is none.
 
         Args:
             at: when it came: what opened since, in another conversation, has not seen it.
@@ -100,19 +100,19 @@ class Places:
         return waits, None if own is None else [wait for wait in waits if wait in own.waits]
 
     def kept_for(self, event: Event) -> list[Conversation]:
-        """Those that can't go on just now, and may wait for this press or form."""
+        """Return the conversations that can't go on just now, and may wait for this press or form."""
         if not isinstance(event, Press | Submission):
             return []
         return [there for there in self.all() if concerns(event, there.owner) and there.may_want(event)]
 
     def watches(self, event: Event, at: int | None = None) -> list[Watch]:
-        """All blocks that an event may end; `at` as for `waits`."""
+        """Return all blocks that an event may end; `at` as for `waits`."""
         own = self.live.get(self.owner_of(event))
         seen = [watch for one in self.all() for watch in one.watches if one is own or _saw(watch, event, at)]
         return self._in_order(seen, event)
 
     def _in_order(self, takers: list[W], event: Event) -> list[W]:
-        """The sender's own first, then the newest."""
+        """Sort the sender's own first, then the newest."""
         sender = None if event.sender is None else event.sender.id
 
         def place(taker: W) -> tuple[bool, int, tuple[int, int]]:
@@ -123,7 +123,7 @@ class Places:
     # --- what code stops
 
     def runs(self, halt: Halt) -> bool:
-        """Whether something here is what this stops."""
+        """Return whether this stops something here."""
         waiting = [*self.asides_due, *self.next.values()]
         waiting += [there.successor for there in self.all() if there.successor is not None]
         running = [there for there in self.all() if there.ending is None]

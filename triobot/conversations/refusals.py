@@ -64,7 +64,7 @@ class Refusals:
     # --- while a conversation is parked
 
     def recall(self, stored: Mapping[str, str]) -> None:
-        """The chat comes back from the store, which holds this of it: know what was told before."""
+        """Read what was told before from what the store holds of the chat."""
         if (text := stored.get(TOLD)) is not None:
             self._told_at, self._offers = cast(
                 "tuple[int | None, dict[int, tuple[str, int]]]", decode_value(text)
@@ -79,12 +79,12 @@ class Refusals:
             self._say(lambda texts: texts.parked, conversation)
 
     def regretted(self) -> PutData:
-        """That has just been said; what this returns is to be written with it."""
+        """Note that the chat has just been told; what this returns is to be written with it."""
         self._told_at = self._services.clock.now()
         return self._record()
 
     def offered(self, conversation: int, route: str) -> int | None:
-        """When it was said how to leave this conversation for this route, if it was."""
+        """Return when it was said how to leave this conversation for this route, if it was."""
         name, at = self._offers.get(conversation, ("", 0))
         return at if name == route else None
 
@@ -99,7 +99,7 @@ class Refusals:
         self._say(lambda texts: texts.afresh.replace("{command}", command), conversation, [delivery.seq])
 
     def over(self, conversation: int, *, last: bool) -> None:
-        """A conversation that couldn't go on does, or has ended; `last`: so have all others of the chat."""
+        """Forget what was told of a conversation that goes on or has ended; after the `last`, forget all."""
         had = self._offers.pop(conversation, None) is not None
         if last and self._told_at is not None:
             self._told_at = None
@@ -155,7 +155,7 @@ class Refusals:
             say(words(self._kept.texts))
 
     async def _choose_later(self, words: Callable[[Texts], str], say: Callable[[str], None]) -> None:
-        """In words that what the chat keeps decides, where no conversation has read that."""
+        """Say it in words that what the chat keeps decides, where no conversation has read that."""
         stored: Mapping[str, str] = {}
         # A store that can't be read is told elsewhere; the words matter less than the answer.
         with suppress(StoreError):
@@ -169,7 +169,7 @@ class Refusals:
             self._house.tidy(self._chat_id, SendMessage(self._chat_id, said))
 
     def question_of(self, event: Event) -> str | None:
-        """What tells the question apart to which a press or a form belongs."""
+        """Return what tells apart the question to which a press or a form belongs."""
         if isinstance(event, Submission):
             return f"{self._chat_id}:{event.message_id}"
         return token_of(event)

@@ -17,7 +17,7 @@ Speech: TypeAlias = Texts | Callable[[Data], Texts]
 
 
 def words_for(speech: Speech, data: Mapping[str, str] | None) -> Texts:
-    """The words for a chat that keeps this; in English when the author's choice fails."""
+    """Choose the words for a chat that keeps this; in English when the author's choice fails."""
     if isinstance(speech, Texts):
         return speech
     try:

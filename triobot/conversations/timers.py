@@ -22,7 +22,7 @@ class Sleeper(Protocol):
     """Who is to be woken."""
 
     def tick(self) -> None:
-        """It is later than it was."""
+        """Do what is due by now."""
         ...
 
 
@@ -50,12 +50,12 @@ class Timers:
                 self._sooner.set()
 
     def wake_all(self) -> None:
-        """The time of day jumped: all that was said holds no more."""
+        """Wake every sleeper: the time of day jumped, and their times hold no more."""
         self._all = True
         self._sooner.set()
 
     def when(self, sleeper: Sleeper) -> int | None:
-        """When it is to be woken."""
+        """Return when a sleeper is to be woken, if it is."""
         return self._when.get(sleeper)
 
     async def keep_time(self) -> None:

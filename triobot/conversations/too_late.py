@@ -21,19 +21,19 @@ class TooLate:
         self._halts: list[tuple[int, Halt]] = []
 
     def ended(self, owner: SenderId | None, seq: int) -> None:
-        """What came for this owner's conversation before this is of no use."""
+        """Remember that what came for this owner's conversation before this is of no use."""
         self._ended_by[owner] = max(self._ended_by.get(owner, 0), seq)
 
     def left(self, seq: int) -> None:
-        """The chat was left: nothing before this is of use."""
+        """Remember that the chat was left: nothing before this is of use."""
         self._left_by = max(self._left_by, seq)
 
     def halted(self, seq: int, halt: Halt) -> None:
-        """What was to start before this is stopped, also where it still waits in the inbox."""
+        """Remember to stop what was to start before this, also where it still waits in the inbox."""
         self._halts.append((seq, halt))
 
     def overtaken(self, delivery: Delivery, owner: SenderId | None) -> bool:
-        """Whether an interrupt or a leave has made it useless; signals stay of use."""
+        """Return whether an interrupt or a leave has made an event useless; signals stay of use."""
         sender = delivery.event.sender
         ended_by = max(self._left_by, self._ended_by.get(owner, 0))
         if sender is not None:
@@ -41,5 +41,5 @@ class TooLate:
         return delivery.seq < ended_by and not is_signal(delivery.event)
 
     def stopped(self, delivery: Delivery) -> bool:
-        """Whether code has stopped what this is to start."""
+        """Return whether code has stopped what this is to start."""
         return any(delivery.seq < seq and ends(halt, delivery) for seq, halt in self._halts)
