@@ -241,11 +241,14 @@ KEPT = Key("kept", int, default=0)
 async def keep(chat: Chat) -> None:
     chat.data[KEPT] = chat.id
 """
+LISTS = TWO_ROUTES.replace('"kept", int, default=0', '"kept", list[int]').replace("= chat.id", "= [chat.id]")
 CHATS = range(1, 6)
 
 
 @pytest.fixture
-def crowd(write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+def crowd(
+    write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Callable[[str], str]:
     """Leaves five orders and five who need help, and what five chats keep; gives a bot with another body."""
     old = HEAD.replace(
         "from triobot import Chat", "from triobot import Chat, Key\nfrom triobot.filters import command"
@@ -260,7 +263,7 @@ def crowd(write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Calla
         return target
 
     async def main() -> None:
-        bot = load_bot(written(TWO_ROUTES))
+        bot = load_bot(written(getattr(request, "param", TWO_ROUTES)))
         chats = sys.modules["ordering"].chats
         async with bot.running() as intake:
             for chat in CHATS:
@@ -346,3 +349,12 @@ def test_every_stored_value_is_read(triobot: Command, crowd: Callable[[str], str
     assert "5 stored values park who reads them: Key('kept') holds a int, and not a str" in ended.out
     assert "    such as that of chat 1\n" in ended.out
     assert "5 values of 1 keys: 0 can be read, 5 can't" in ended.out
+
+
+@pytest.mark.parametrize("crowd", [LISTS], indirect=True)
+def test_stored_elements_are_read_too(triobot: Command, crowd: Callable[[str], str]) -> None:
+    same = triobot("journal", "check", crowd(LISTS))
+    assert "5 values of 1 keys: 5 can be read, 0 can't" in same.out
+    ended = triobot("journal", "check", crowd(LISTS.replace("list[int]", "list[str]")))
+    assert ended.code == 1
+    assert "5 stored values park who reads them: Key('kept') holds a list, and not a list[str]" in ended.out

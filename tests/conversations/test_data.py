@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+import typing
+from collections.abc import Mapping, Sequence
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NewType,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    cast,
+)
+
 import attrs
 import pytest
 import trio
@@ -14,7 +27,7 @@ from triobot.conversations.data import slots as data_module
 from triobot.conversations.data.slots import Key
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
-from triobot.errors import ConfigError, ForeignTaskError, UnrecordableError
+from triobot.errors import ConfigError, ForeignTaskError, UnreadableRecordError, UnrecordableError
 from triobot.values import encode_value
 from triobot.wire.ids import ChatId
 
@@ -25,6 +38,16 @@ class Answers:
     names: tuple[str, ...] = ()
 
 
+class Entry(TypedDict):
+    age: int
+
+
+class Aged(Protocol):
+    age: int
+
+
+T = TypeVar("T")
+Age = NewType("Age", int)
 VISITS = Key("visits", int, default=0)
 ANSWERS = Key("answers", Answers)
 SCORES = Key("scores", dict[int, int], default={1: 1})
@@ -221,6 +244,77 @@ def test_a_key_that_cannot_be_stored_is_refused() -> None:
     with pytest.raises(UnrecordableError):
         Key("x", int, default="no")  # type: ignore[type-var]
     assert Key("x", float, default=1).load(None) == 1
+
+
+TYPES: Sequence[tuple[Any, Sequence[object], Sequence[object]]] = (
+    # a type, what is of it, what isn't
+    (int, (1, True), ("a", 1.0, None)),
+    (float, (1, 1.5), (True, "a")),
+    (bool, (True,), (1,)),
+    (object, (1, None, "a"), ()),
+    (None, (None,), (0,)),
+    (int | None, (1, None), ("a", 1.0)),
+    (typing.Optional[int], (1, None), ("a",)),  # noqa: UP045
+    (typing.Union[int, str], (1, "a"), (None, 1.5)),  # noqa: UP007
+    (list[int] | None, ([1], [], None), (["a"], (1,))),
+    (float | None, (1, None), ("a",)),
+    (list[int], ([], [1, 2]), ([1, "a"], (1,), None)),
+    (list[float], ([1, 1.5],), ([True],)),
+    (list, ([1, "a"],), ((1,),)),
+    (list[Any], ([1, "a"],), ((1,),)),
+    (list[int | None], ([1, None],), (["a"],)),
+    (list[list[int]], ([[1], []],), ([[1], ["a"]], [1])),
+    (set[int], ({1},), ({"a"}, frozenset({1}))),
+    (frozenset[str], (frozenset({"a"}),), (frozenset({1}), {"a"})),
+    (dict[str, int], ({}, {"a": 1}), ({"a": "x"}, {1: 1}, [])),
+    (dict[str, list[int]], ({"a": [1]},), ({"a": ["x"]},)),
+    (dict[str, Any], ({"a": "x"},), ({1: "x"},)),
+    (dict[Any, int], ({"a": 1},), ({"a": "x"},)),
+    (tuple[int, str], ((1, "a"),), ((1,), ("a", 1), (1, "a", 2), [1, "a"])),
+    (tuple[int, ...], ((), (1, 2)), ((1, "a"), [1])),
+    (tuple[()], ((),), ((1,),)),
+    (tuple, ((), (1, "a")), ([],)),
+    (typing.Tuple, ((), (1, "a")), ([],)),  # noqa: UP006
+    (tuple[int, *tuple[str, ...]], ((1, "a"),), ([],)),
+    (Sequence[int], ([1], (1,)), (["a"], "a", {1})),
+    (Mapping[str, int], ({"a": 1},), ({"a": "x"}, ["a"])),
+    (Annotated[int, "years"], (1,), ("a",)),
+    (list[Annotated[int, "years"]], ([1],), (["a"],)),
+    (Any, (1, None, ["a"]), ()),
+    (Literal["a", 1], ("a", 1), ("b", True, None)),
+    (Age, (1,), ("a",)),
+    (dict[str, Age], ({"a": 1},), ({"a": "x"},)),
+    (Answers, (Answers(1), Answers("a")), (1,)),  # type: ignore[arg-type]
+    (tuple[Answers, ...], ((Answers(1),),), ((1,),)),
+    (Entry, ({"age": 1},), ([],)),
+    (T, (1, "a"), ()),
+    (list[T], ([1, "a"],), (1,)),
+    (Aged, (Answers(1), 1), ()),
+)
+
+
+@pytest.mark.parametrize(("kind", "fitting", "unfit"), TYPES, ids=lambda kind: str(kind)[:30])
+def test_a_key_takes_what_is_of_its_type(
+    kind: Any, fitting: Sequence[object], unfit: Sequence[object]
+) -> None:
+    """Elements and all; what is written is refused, and so is what is stored."""
+    key: Key[Any] = Key("typed", kind)
+    for value in fitting:
+        assert key.load(key.dump(value)) == value
+        assert Key[Any]("typed", kind, default=value).load(None) == value
+    for value in unfit:
+        with pytest.raises(UnrecordableError, match="holds another class"):
+            key.dump(value)
+        with pytest.raises(UnreadableRecordError, match="give the key an upgrade="):
+            key.load(encode_value(value))
+
+
+def test_elements_of_another_type_are_upgraded() -> None:
+    key = Key("typed", list[str], upgrade=lambda old: [str(one) for one in cast("list[int]", old)])
+    assert key.load(encode_value([1, 2])) == ["1", "2"]
+    wrong = Key("typed", list[str], upgrade=lambda old: cast("list[str]", old))
+    with pytest.raises(UnreadableRecordError, match=r"upgrade= makes a list, and no list\[str\]"):
+        wrong.load(encode_value([1, 2]))
 
 
 async def test_a_write_from_outside_is_seen_at_once_and_durable(autojump_clock: MockClock) -> None:

@@ -70,6 +70,26 @@ class Story:
         return [row.parked_because for row in rows if row.parked_because is not None]
 
 
+async def test_a_key_whose_elements_type_changed(autojump_clock: MockClock) -> None:
+    """Parked where it is read, and not crashed where an element is used."""
+    story = Story()
+    story.store.kept[CHAT, AS_INT.name] = encode_value([1, 2])
+    key = Key(AS_INT.name, list[str])
+    bot = Router()
+
+    @bot.conversation(message(), name="tell")
+    async def tell(chat: Chat) -> None:
+        await chat.send(", ".join(chat.data[key]))
+
+    async with story.runs(bot) as town:
+        await town.says("hi")
+        assert "crashed" not in town.counts
+        (alarm,) = town.alarms
+        assert alarm.kind == "conversation_parked"
+    (why,) = story.parked
+    assert "Key('unreadable visits') holds a list, and not a list[str]; give the key an upgrade=" in why
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize(
     ("key", "why"),

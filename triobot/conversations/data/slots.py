@@ -7,9 +7,29 @@ events which the conversation had in hand: a crash takes back both or neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import collections.abc
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final, get_origin
+from functools import reduce
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NewType,
+    TypeAlias,
+    TypeVar,
+    Union,
+    Unpack,
+    cast,
+    final,
+    get_args,
+    get_origin,
+    is_typeddict,
+)
 
 from ...errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
 from ...seams import LARGEST_VALUE
@@ -23,6 +43,7 @@ if TYPE_CHECKING:
     from ..conversation import Conversation
 
 T = TypeVar("T")
+Check: TypeAlias = Callable[[object], bool]
 
 
 class _Missing(Enum):
@@ -56,9 +77,11 @@ class Key(Generic[T]):
 
     Args:
         name: under which the value is stored; keep it.
-        type: the value's class; frozen values, such as attrs classes and tuples, fit best.
+        type: the value's class, or a type such as ``list[int]`` or ``int | None``; frozen values, such as
+            attrs classes and tuples, fit best. Each value is checked against it with its elements, but not
+            the fields of an attrs class.
         default: what an empty slot holds; without one, reading it raises KeyError.
-        upgrade: makes a `T` of a stored value of another class, after the bot has changed.
+        upgrade: makes a `T` of a stored value of another type, after the bot has changed.
 
     Raises:
         ConfigError: the name can't be stored, or there is no class.
@@ -88,6 +111,7 @@ class Key(Generic[T]):
         self.name = name
         self._type = type
         self._upgrade = upgrade
+        self._fits = _check_of(type)
         expect(type)
         self._default = None if default is MISSING else self.dump(default)
         _declared.add(name)
@@ -100,10 +124,11 @@ class Key(Generic[T]):
         """The value as it is stored.
 
         Raises:
-            UnrecordableError: it can't be, or is of another class.
+            UnrecordableError: it can't be, or is of another type.
         """
         if not self._fits(value):
-            raise UnrecordableError(type(value).__name__, "value", f"{self!r} holds another class")
+            rule = f"{self!r} holds another class: {self._kind}"
+            raise UnrecordableError(type(value).__name__, "value", rule)
         text = encode_value(value)
         if len(text) > LARGEST_VALUE:
             raise UnrecordableError(type(value).__name__, "value", f"{self!r} holds at most a megabyte")
@@ -114,7 +139,7 @@ class Key(Generic[T]):
 
         Raises:
             KeyError: the slot is empty, and has no default.
-            UnreadableRecordError: this program can't read what is stored, or it is of another class, and
+            UnreadableRecordError: this program can't read what is stored, or it is of another type, and
                 nothing upgrades it.
         """
         text = self._default if text is None else text
@@ -148,13 +173,111 @@ class Key(Generic[T]):
 
     @property
     def _kind(self) -> str:
-        return getattr(self._type, "__name__", repr(self._type))
+        # The name of list[int] is that of any list.
+        wanted = cast("object", self._type)
+        return wanted.__name__ if isinstance(wanted, type) else repr(wanted)
 
-    def _fits(self, value: object) -> bool:
-        wanted: object = get_origin(self._type) or self._type
-        if wanted is float and type(value) is int:
-            return True
-        return not isinstance(wanted, type) or isinstance(value, wanted)
+
+# --- whether a value is of a type
+
+# What these hold is checked; other classes that take parameters are checked as classes.
+_OF_ELEMENTS: Final = frozenset(
+    (
+        list,
+        set,
+        frozenset,
+        collections.abc.Collection,
+        collections.abc.Sequence,
+        collections.abc.MutableSequence,
+        collections.abc.Set,
+        collections.abc.MutableSet,
+    )
+)
+_OF_ENTRIES: Final = frozenset((dict, collections.abc.Mapping, collections.abc.MutableMapping))
+
+
+def _anything(value: object) -> bool:
+    return True
+
+
+def _check_of(wanted: object) -> Check:
+    """Make the check of a type, once; it looks at each element at most once for each part of the type.
+
+    What a value doesn't tell takes anything: a type variable, a protocol, the alias of a `type` statement.
+    """
+    origin, parts = get_origin(wanted), get_args(wanted)
+    if origin is Annotated:
+        return _check_of(parts[0])
+    if origin is Literal:
+        return _check_of_literal(parts)
+    if origin in (Union, UnionType):
+        return reduce(_either, map(_check_of, parts))
+    if isinstance(wanted, NewType):
+        return _check_of(wanted.__supertype__)
+    if is_typeddict(wanted):
+        return _check_of_class(dict)
+    whole = _check_of_class(NoneType if wanted is None else origin or wanted)
+    if origin is tuple and hasattr(wanted, "__args__"):  # a tuple of none has it, too
+        return _check_of_tuple(whole, parts)
+    if origin in _OF_ELEMENTS:
+        return _both(whole, _each(_check_of(parts[0]))) if parts else whole
+    if origin in _OF_ENTRIES and parts:
+        return _both(whole, _both(_each(_check_of(parts[0])), _each_value(_check_of(parts[1]))))
+    return whole
+
+
+def _check_of_class(wanted: object) -> Check:
+    if not isinstance(wanted, type):
+        return _anything
+    try:
+        isinstance(None, wanted)
+    except TypeError:  # Any, or a protocol that isn't there at run time
+        return _anything
+    if wanted is float:
+        return lambda value: isinstance(value, float) or type(value) is int
+    return lambda value: isinstance(value, wanted)
+
+
+def _check_of_literal(choices: Sequence[object]) -> Check:
+    # True is equal to 1, and is another choice.
+    typed = [(type(choice), choice) for choice in choices]
+    return lambda value: (type(value), value) in typed
+
+
+def _check_of_tuple(whole: Check, parts: Sequence[object]) -> Check:
+    if len(parts) == 2 and parts[1] is ...:
+        return _both(whole, _each(_check_of(parts[0])))
+    if any(get_origin(part) is Unpack or getattr(part, "__unpacked__", False) for part in parts):
+        return whole
+    checks = [_check_of(part) for part in parts]
+
+    def fits(value: object) -> bool:
+        members = cast("tuple[object, ...]", value)
+        return len(members) == len(checks) and all(
+            check(member) for check, member in zip(checks, members, strict=True)
+        )
+
+    return _both(whole, fits)
+
+
+def _either(first: Check, second: Check) -> Check:
+    return _anything if _anything in (first, second) else lambda value: first(value) or second(value)
+
+
+def _both(first: Check, second: Check) -> Check:
+    return first if second is _anything else lambda value: first(value) and second(value)
+
+
+def _each_value(check: Check) -> Check:
+    each = _each(check)
+    return each if each is _anything else lambda value: each(cast("Mapping[Any, object]", value).values())
+
+
+def _each(check: Check) -> Check:
+    return _anything if check is _anything else lambda value: all(map(check, cast("Iterable[object]", value)))
+
+
+# --- the values of one chat
 
 
 def check_key(key: object) -> None:
@@ -198,7 +321,7 @@ class ChatData:
     def __getitem__(self, key: Key[T]) -> T:
         """A fresh copy of the value: changing it changes nothing here.
 
-        What is stored and can't be read, or is of another class, parks the conversation here: nothing of it
+        What is stored and can't be read, or is of another type, parks the conversation here: nothing of it
         is lost, and other code goes on from here.
 
         Raises:
