@@ -304,6 +304,7 @@ def test_the_table_says_what_it_is() -> None:
         "over",
         "live",
         "conversation",
+        "parked aside",
         "nobody",
     ]
     assert [row.name for row in ROWS if row.jumps] == names[:4]

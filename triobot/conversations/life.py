@@ -192,7 +192,7 @@ class ChatLife:
         decision = self.decide_on(delivery, jumped=jumped)
         if isinstance(decision, Queue) and self._meets_parked(delivery):
             return True
-        if isinstance(decision, Queue) and (waiting := self.places.kept_for(delivery.event)):
+        if isinstance(decision, Queue) and (waiting := self.places.kept_for(delivery)):
             self._refusals.keep(delivery, waiting[0].seq)
         if isinstance(decision, Queue) and is_signal(delivery.event):
             if None not in self.places.live:
@@ -220,7 +220,7 @@ class ChatLife:
         elif (decision := self._jump(delivery)) is not None:
             self._act(decision, delivery)
         elif not self._meets_parked(delivery):
-            if waiting := self.places.kept_for(event):
+            if waiting := self.places.kept_for(delivery):
                 self._refusals.keep(delivery, waiting[0].seq)
             return
         self.jumped.add(delivery.seq)
@@ -229,8 +229,10 @@ class ChatLife:
     def decide_on(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
         """Who gets an event; nothing is done."""
         event, setting, table = delivery.event, self.setting(delivery), self._table
-        waits, live = self.places.waits(event, delivery.at)
+        waits, live = self.places.waits(event, delivery.at, delivery.seq)
         watches, failed = self.places.watches(event, delivery.at), self._filter_failed
+        if live is not None and self._typed_for_parked_aside(delivery):
+            return Queue()  # it came before the live conversation began
         return decide(
             event,
             setting,
@@ -240,7 +242,7 @@ class ChatLife:
             failed,
             jumped=jumped,
             watches=watches,
-            kept=lambda event: bool(self.places.kept_for(event)),
+            kept=lambda _: bool(self.places.kept_for(delivery)),
         )
 
     def _jump(self, delivery: Delivery) -> Drop | Start | End | Stop | Obey | None:
@@ -256,7 +258,13 @@ class ChatLife:
         # While somebody is parked on a wait, the event that it waits for may be the next; so all of them are
         # looked at, and what is kept is bounded by the inbox's quota of a chat.
         # Signals are bounded where they come in, and take nobody else's place.
-        return sum(not is_signal(queued.event) for queued in self.mailbox) < MAILBOX or any(
+        # What is typed for an aside that can't go on doesn't keep its user from beginning something else.
+        counted = (
+            queued
+            for queued in self.mailbox
+            if not is_signal(queued.event) and not self._typed_for_parked_aside(queued)
+        )
+        return sum(1 for _ in counted) < MAILBOX or any(
             wait.parked for conversation in self.places.all() for wait in conversation.waits
         )
 
@@ -394,6 +402,10 @@ class ChatLife:
             there.end(Ending.INTERRUPTED, delivery.at)
         return True
 
+    def _typed_for_parked_aside(self, delivery: Delivery) -> bool:
+        """Whether a message waits for an aside that can't go on."""
+        return isinstance(delivery.event, Message) and bool(self.places.kept_for(delivery))
+
     def recall_told(self, stored: Mapping[str, str]) -> None:
         """The store holds this of the chat: what its people were told of conversations that can't go on."""
         self._refusals.recall(stored)
@@ -408,6 +420,13 @@ class ChatLife:
         others = any(there.stuck for there in self.places.all() if there is not conversation)
         self._refusals.over(conversation.seq, last=not others)
 
+    def _let_go_typed(self, kept: Sequence[Delivery]) -> None:
+        """A parked aside has ended: what was typed for it alone begins nothing, and answers nobody else."""
+        for queued in kept:
+            if isinstance(queued.event, Message) and not self.places.kept_for(queued):
+                self.mailbox.remove(queued)
+                self._drop(queued, "typed_while_parked")
+
     def _drop_typed(self, conversation: Conversation, seq: int) -> None:
         """A parked conversation ends with this row: what people said to it before begins nothing."""
         if conversation in self.places.asides:
@@ -421,7 +440,7 @@ class ChatLife:
         event = delivery.event
         if not self._typed_until or not isinstance(event, Message | Press | Submission):
             return False
-        if any(there in self.places.asides for there in self.places.kept_for(event)):
+        if any(there in self.places.asides for there in self.places.kept_for(delivery)):
             return False
         sender = None if event.sender is None else event.sender.id
         until = self._typed_until
@@ -431,12 +450,20 @@ class ChatLife:
         """A conversation goes on that was parked while these came for its chat, in their order.
 
         Each question that its user has seen takes the first that answers it. The others would answer
-        questions that nobody had asked yet: they are let go, but for the last where none was an answer.
+        questions that nobody had asked yet: they are let go, but for the last where none was an answer, of a
+        live conversation.
         """
         typed, taken = list[Delivery](), list[Wait]()
+        beside = conversation in self.places.asides
         for delivery in waiting:
             event = delivery.event
-            mine = self.places.live.get(self.places.owner_of(event)) is conversation
+            live, waits = self.places.live.get(self.places.owner_of(event)), conversation.waits
+            mine = live is conversation
+            if beside:
+                free = not self.places.was_live(delivery) and not self.places.kept_for(delivery)
+                mine = free and delivery.seq not in self._passed
+                # A live conversation that began later has asked nothing of this, either.
+                waits = waits if live is None else [*waits, *live.waits]
             if not (mine and isinstance(event, Message | Press | Submission)):
                 continue
             match self.decide_on(delivery):
@@ -444,13 +471,13 @@ class ChatLife:
                     taken.append(wait)
                 case _ if not isinstance(event, Message):
                     pass  # what it could have answered is over, and it says so when its turn comes
-                case Give(wait) | Break(wait) | Tell(wait) if wait in conversation.waits:
+                case Give(wait) | Break(wait) | Tell(wait) if wait in waits:
                     typed.append(delivery)
                 case Queue():
                     typed.append(delivery)
                 case _:
                     pass
-        if typed and not taken:
+        if typed and not taken and not beside:
             typed.pop()
         for delivery in typed:
             self._passed.add(delivery.seq)
@@ -496,7 +523,7 @@ class ChatLife:
             if earlier.seq < delivery.seq
             and self.places.owner_of(earlier.event) == owner
             and not is_signal(earlier.event)
-            and all(there is live for there in self.places.kept_for(earlier.event))
+            and all(there is live for there in self.places.kept_for(earlier))
         ]
         self.mailbox = [queued for queued in self.mailbox if queued not in mine]
         if owner in self.places.next:
@@ -535,10 +562,10 @@ class ChatLife:
 
     def _is_for(self, delivery: Delivery, conversation: Conversation) -> bool:
         """Whether a queued event waits for this conversation; a signal waits for whoever takes it."""
-        return (
-            is_signal(delivery.event)
-            or self.places.live.get(self.places.owner_of(delivery.event)) is conversation
-        )
+        if is_signal(delivery.event):
+            return True
+        mine = self.places.live.get(self.places.owner_of(delivery.event)) is conversation
+        return mine and not self._typed_for_parked_aside(delivery)
 
     def _look_through(self, conversation: Conversation, wait: Wait, *, parking: bool) -> None:
         queued, self.mailbox = deque(self.mailbox), []
@@ -548,7 +575,7 @@ class ChatLife:
             mine = self._is_for(delivery, conversation)
             decision: Decision | None = offer(event, setting, wait) if mine else Queue()
             if decision is None:
-                queues = not parking or self.places.kept_for(event)
+                queues = not parking or self.places.kept_for(delivery)
                 decision = Queue() if queues else unfit(event, setting, wait)
             self._act(decision, delivery)
         self.mailbox.extend(queued)
@@ -587,7 +614,7 @@ class ChatLife:
         if _cancelled():
             return ()
         mine = [queued for queued in self.mailbox if self._is_for(queued, conversation)]
-        taken = [q for q in mine if not is_signal(q.event) and not self.places.kept_for(q.event)]
+        taken = [q for q in mine if not is_signal(q.event) and not self.places.kept_for(q)]
         self.mailbox = [queued for queued in self.mailbox if queued not in taken]
         self._made_room()
         return taken
@@ -689,9 +716,10 @@ class ChatLife:
             self.shows_no_more()
         owner, successor = conversation.owner, conversation.successor
         if conversation in self.places.asides:
-            kept = [queued for queued in self.mailbox if conversation in self.places.kept_for(queued.event)]
+            kept = [queued for queued in self.mailbox if conversation in self.places.kept_for(queued)]
             self.places.asides.remove(conversation)
-            self._route_again(kept)
+            self._let_go_typed(kept)
+            self._route_again([queued for queued in kept if queued in self.mailbox])
             if successor is not None and conversation.ending is Ending.CONTINUED:
                 self.begin_aside(*successor)
             elif self.places.asides_due:

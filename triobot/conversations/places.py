@@ -84,11 +84,14 @@ class Places:
 
     # --- what would take an event
 
-    def waits(self, event: Event, at: int | None = None) -> tuple[list[Wait], list[Wait] | None]:
+    def waits(
+        self, event: Event, at: int | None = None, seq: int | None = None
+    ) -> tuple[list[Wait], list[Wait] | None]:
         """Return all waits, and those of the live conversation that the event is for; None if there is none.
 
         Args:
             at: when it came: what opened since, in another conversation, has not seen it.
+            seq: its row: those that saw it come before a live conversation that began later.
         """
         there, owner = self.all(), self.owner_of(event)
         if isinstance(event, Leave) and owner is not None:
@@ -97,10 +100,25 @@ class Places:
         own = self.live.get(owner)
         seen = [wait for one in there for wait in one.waits if one is own or _saw(wait, event, at)]
         waits = self._in_order(seen, event)
+        if own is not None and seq is not None and own.seq > seq:
+            waits.sort(key=lambda wait: wait in own.waits and not _saw(wait, event, at))
         return waits, None if own is None else [wait for wait in waits if wait in own.waits]
 
-    def kept_for(self, event: Event) -> list[Conversation]:
-        """Return the conversations that can't go on just now, and may wait for this press or form."""
+    def was_live(self, delivery: Delivery) -> bool:
+        """Return whether there is a live conversation for an event that had begun when it came."""
+        live = self.live.get(self.owner_of(delivery.event))
+        return live is not None and live.seq < delivery.seq
+
+    def kept_for(self, delivery: Delivery) -> list[Conversation]:
+        """Return those that can't go on just now, and may wait for this press or form; or asides, for this message.
+
+        A live conversation has the messages that come while it is there.
+        """
+        event = delivery.event
+        if isinstance(event, Message):
+            if self.was_live(delivery):
+                return []
+            return [there for there in reversed(self.asides) if there.stuck]
         if not isinstance(event, Press | Submission):
             return []
         return [there for there in self.all() if concerns(event, there.owner) and there.may_want(event)]

@@ -122,11 +122,11 @@ class Refusals:
         self._choose(words, say)
 
     def keep(self, delivery: Delivery, conversation: int) -> None:
-        """Say of a press or a form, once, that it waits until its conversation can go on."""
+        """Say of what somebody did, once, that it waits until its conversation can go on."""
         if delivery.seq in self._kept_back:
             return
         self._kept_back.add(delivery.seq)
-        if isinstance(delivery.event, Submission):
+        if not isinstance(delivery.event, Press):
             self.regret(delivery, conversation)
         if delivery.at < self._services.store.opening().at:
             return  # a press is answered once

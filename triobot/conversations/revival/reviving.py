@@ -58,6 +58,7 @@ async def revive(
     rows = sorted(await store.conversations(life.chat_id), key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
         life.recall_told(await store.data(life.chat_id))
+    healed = list[Conversation]()
     for row in rows:
         route = table.named(row.route)
         journal = await store.journal(row.id)
@@ -95,6 +96,11 @@ async def revive(
         await _stand(there)
         if row.parked_because is not None and not there.stuck:
             await _heal(store, life, there)
+            if there.beside:
+                healed.append(there)
+    # Whether a message was typed for an aside is known once all live conversations are there.
+    for there in healed:
+        life.heals(there, await _waiting(store, life.chat_id))
 
 
 async def _is_to_end(store: Store, row: ConversationRow) -> bool:
@@ -110,9 +116,8 @@ async def _heal(store: Store, life: ChatLife, there: Conversation) -> None:
     """Unpark it; let go what was typed meanwhile, and answers no question that its user has seen."""
     assert there.stored is not None
     life.parked_no_more(there)
-    waiting = await _waiting(store, life.chat_id)
     if not there.beside:
-        life.heals(there, waiting)
+        life.heals(there, await _waiting(store, life.chat_id))
     row = there.stored.row
     there.stored = attrs.evolve(there.stored, row=attrs.evolve(row, parked_because=None))
     if there.world is not None:

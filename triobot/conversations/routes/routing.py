@@ -184,8 +184,8 @@ def decide(
         failed: told of filters that raise.
         jumped: the first rows were tried when it came (`jump`): routes' filters run once.
         watches: the open blocks that an event may end, of all conversations, in the order of waits.
-        kept: says of a press or a form that nobody else takes whether a conversation that can't go on just
-            now may wait for it.
+        kept: says of a press, a form or a message that nobody else takes whether a conversation that can't go
+            on just now may wait for it.
     """
     case = Case(event, setting, table, waits, live, watches, failed, kept)
     if (asked := asked_of(event)) is not None:
@@ -264,6 +264,10 @@ def _newest_wait(case: Case) -> Decision | None:
 
 
 def _parked(case: Case) -> Decision | None:
+    return None if isinstance(case.event, Message) else _parked_aside(case)
+
+
+def _parked_aside(case: Case) -> Decision | None:
     return Queue() if case.kept(case.event) else None
 
 
@@ -375,6 +379,12 @@ ROWS: Final[tuple[Row, ...]] = (
         "a conversation that it starts",
         "the chat's or the sender's live one from then on; a leave starts none",
         _conversation,
+    ),
+    Row(
+        "parked aside",
+        "an aside that can't go on just now, if this is a message",
+        "kept until the aside goes on or ends, and answered with the words for it",
+        _parked_aside,
     ),
     Row("nobody", "nobody", 'counted; a press is answered "expired", a signal is kept', _nobody),
 )
