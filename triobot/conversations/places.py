@@ -110,7 +110,7 @@ class Places:
         return live is not None and live.seq < delivery.seq
 
     def kept_for(self, delivery: Delivery) -> list[Conversation]:
-        """Return those that can't go on just now and may wait for this event: a press, a form, or, asides, a message.
+        """Return those that can't go on just now and may wait for this press, form or, asides, message.
 
         A live conversation has the messages that come while it is there.
         """
