@@ -34,6 +34,8 @@ ResultT = TypeVar("ResultT")
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # Where Playwright has a patience of its own, it ends before this, and says more.
 GIVEN_UP = 1.2 * PATIENCE
+# Nothing is asserted of how a tab closes, and the browser does not always say that it has.
+CLOSING: Final = 10.0
 SCREEN: Final = (1280, 800)
 
 # Besides those that Playwright gives.
@@ -234,7 +236,7 @@ class Browser:
             yield page
         finally:
             # Not even for a test that is cancelled may it stay: the browser serves the others, too.
-            with trio.move_on_after(PATIENCE, shield=True):
+            with trio.move_on_after(CLOSING, shield=True):
                 await page.end()
 
     async def _first_tab(self, size: tuple[int, int], dark: bool) -> Page:
