@@ -108,7 +108,7 @@ class Page:
         """What somebody has to know for whom the page does not do what it should."""
         shown = "nothing that could be read"
         with suppress(async_api.Error):
-            shown = await self._tab.inner_text("body", timeout=100 * PATIENCE)
+            shown = await self._tab.inner_text("body", timeout=5_000)
         return f"the page shows:\n{shown}\nits errors: {self.errors}"
 
     @_in_its_thread

@@ -83,7 +83,7 @@ async def window(
             # A narrow screen shows the chats first.
             await page.has(".thread" if size == SCREEN else ".chat-item")
             yield Window(platform, page, sara)
-            assert page.errors == []
+            assert not page.errors, page.errors
             asked = {urlsplit(address) for address in page.requested}
             assert {one.hostname for one in asked if one.scheme not in ("blob", "data")} <= {
                 "127.0.0.1",
