@@ -403,25 +403,25 @@ class ChatLife:
         return True
 
     def _typed_for_parked_aside(self, delivery: Delivery) -> bool:
-        """Whether a message waits for an aside that can't go on."""
+        """Return whether this is a message that waits for an aside that can't go on."""
         return isinstance(delivery.event, Message) and bool(self.places.kept_for(delivery))
 
     def recall_told(self, stored: Mapping[str, str]) -> None:
-        """The store holds this of the chat: what its people were told of conversations that can't go on."""
+        """Read what people were told of parked conversations from what the chat keeps."""
         self._refusals.recall(stored)
 
     def regretted(self) -> PutData:
-        """The chat has just heard that a conversation of it can't go on; this is to be written with it."""
+        """Note that the chat has heard that a conversation can't go on; return what to write with it."""
         return self._refusals.regretted()
 
     def parked_no_more(self, conversation: Conversation) -> None:
-        """A conversation that couldn't go on does, or has ended."""
+        """Forget that a conversation was parked: it goes on, or has ended."""
         self.house.care.parked_no_more(conversation)
         others = any(there.stuck for there in self.places.all() if there is not conversation)
         self._refusals.over(conversation.seq, last=not others)
 
     def _let_go_typed(self, kept: Sequence[Delivery]) -> None:
-        """A parked aside has ended: what was typed for it alone begins nothing, and answers nobody else."""
+        """Drop what was typed for a parked aside that has ended, and for nothing else."""
         for queued in kept:
             if isinstance(queued.event, Message) and not self.places.kept_for(queued):
                 self.mailbox.remove(queued)
@@ -635,9 +635,9 @@ class ChatLife:
     # --- the mailbox of a conversation that comes back
 
     def shows(self, conversation: Conversation, waiting: Sequence[tuple[Delivery, bool]]) -> None:
-        """What waited in its mailbox when the last process ended is there for the turn that was cut off.
+        """Keep what waited for a conversation when the last process ended, for the turn that was cut off.
 
-        For that turn runs again before anything is routed.
+        That turn runs again before anything is routed.
 
         Args:
             waiting: what waits for the chat, in its order; each with whether that was a group.
@@ -645,7 +645,7 @@ class ChatLife:
         self._shown = conversation, waiting
 
     def comes_to(self, conversation: Conversation, turn: int) -> None:
-        """A conversation begins a turn; what came before it, and would have been queued, is queued."""
+        """Queue what came before the turn that a conversation begins, and would have been queued then."""
         if self._shown is None or self._shown[0] is not conversation:
             return
         for delivery, group in self._shown[1]:
@@ -660,7 +660,7 @@ class ChatLife:
                 self._early.add(delivery.seq)
 
     def shows_no_more(self) -> None:
-        """All that waits is routed from now on, but for what has been taken meanwhile."""
+        """Give what `comes_to` queued back to the routing, but for what has been taken meanwhile."""
         self._shown, early, self._early = None, self._early, set[int]()
         for seq in early.difference(queued.seq for queued in self.mailbox):
             self.house.hold(self, seq)

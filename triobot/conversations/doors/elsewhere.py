@@ -199,8 +199,8 @@ class Elsewhere:
             finally:
                 answered.set()
 
-        # Its end is in this write. An interrupt ends it, too, and doesn't write that down once more: so that
-        # may not call the write off. Only a cut of everything does.
+        # The conversation's end is in this write. An interrupt that comes meanwhile writes none of its own,
+        # so it must not call the write off; only a cut of everything does.
         house = conversation.house
         house.beside(store)
         with trio.CancelScope(shield=not house.cut):
