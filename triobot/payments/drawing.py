@@ -134,9 +134,9 @@ _APART: Final = (
 _ALARMS = """# Alarms
 
 An alarm is a row in the store: one for each thing, however often it goes wrong. It is written to the log,
-handed to `@bot.on_alarm` at least once, and repeated every hour until you have acknowledged it
-(`triobot payments acknowledge`), or what it warned of is over. `REF` stands for the payment's number, which
-each alarm names.
+handed to `@bot.on_alarm` at least once, and repeated about every hour until you have acknowledged it
+(`triobot payments acknowledge`). One about a payment ends by itself when what it warned of is over; the
+others don't. `REF` stands for the payment's number, which each alarm names.
 
 This page is drawn from the list that the code reads: `python -m triobot.payments.drawing alarms`.
 """
