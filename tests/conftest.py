@@ -7,6 +7,7 @@ both ways are to be tried whichever tests are run together.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from inspect import iscoroutinefunction
@@ -43,6 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell the modules that are loaded next."""
     if config.getoption("--long"):
         samples.take_all()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run two workers for each core: a test that waits for a process or a page computes nothing."""
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.fixture(scope="session")

@@ -29,8 +29,7 @@ from .conversations.charges.paid import goes_on, is_parked
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.doors.elsewhere import give_order
-from .conversations.inbox.begun import begun_journal
-from .conversations.inbox.taken import with_taken
+from .conversations.inbox.claims import begun_journal, with_taken
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
 from .conversations.speaking import Speech

@@ -273,6 +273,18 @@ def encode_value(value: object) -> str:
         raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
 
 
+def node_of_value(value: object) -> Node:
+    """Return what `encode_value` writes, as what JSON holds.
+
+    Raises:
+        UnrecordableError: as `encode_value`.
+    """
+    try:
+        return cast("Node", json.loads(_text(value, 0)))
+    except _UnfitValueError as refused:
+        raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
+
+
 def with_member(text: str, member: str) -> str:
     """Add a member to a recorded tuple, both as texts: the member's class need not be known here."""
     return f"{text[:-3]},{member[len(f'[{_VERSION},') : -1]}]}}]"
@@ -457,6 +469,15 @@ def decode_value(text: str) -> object:
         raise UnreadableRecordError(
             f"the value was recorded in version {version!r} of the format; this is {_VERSION}"
         )
+    return value_of_node(node)
+
+
+def value_of_node(node: Node) -> object:
+    """Return a fresh value of what `node_of_value` returned.
+
+    Raises:
+        UnreadableRecordError: as `decode_value`.
+    """
     try:
         return _load(node)
     except (

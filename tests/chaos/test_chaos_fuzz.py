@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from triobot.conversations.journal_writer import read_journal
 from triobot.conversations.revival import stored
-from triobot.conversations.revival.journaling import read_journal
 from triobot.journal.records import Record, Row
 from triobot.journals import Journal
 

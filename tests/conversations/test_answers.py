@@ -12,7 +12,7 @@ from town import ALI, CHAT, SARA, TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
 from triobot import Chat, Key, Router
-from triobot.conversations.inbox.taken import with_taken
+from triobot.conversations.inbox.claims import with_taken
 from triobot.conversations.routes.filters import Filter
 from triobot.filters import command, flooding, text
 from triobot.journals import AppendRecords, PutStanding

@@ -133,8 +133,7 @@ async def _own_api(settings: Settings) -> AsyncGenerator[OperatorApi]:
 
     from ..clock import SystemClock
     from ..conversations.doors.elsewhere import give_order
-    from ..conversations.inbox.begun import begun_journal
-    from ..conversations.inbox.taken import with_taken
+    from ..conversations.inbox.claims import begun_journal, with_taken
     from ..operator import OperatorApi, socket_path
     from ..store import Stamp, open_store
 

@@ -8,12 +8,28 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar, cast, final
 
+import attrs
 import trio
 
+from ..engine import (
+    LEFT,
+    ContinuesAs,
+    Crashed,
+    End,
+    Evicted,
+    Host,
+    Record,
+    Returned,
+    Run,
+    Scope,
+    Stuck,
+    WasInterrupted,
+)
+from ..engine.records import Id
 from ..errors import (
     ConfigError,
     ConversationEndedError,
@@ -21,32 +37,19 @@ from ..errors import (
     ForeignTaskError,
     UnreadableRecordError,
 )
-from ..journal.incarnation import (
-    ContinuesAs,
-    Crashed,
-    End,
-    Evicted,
-    Incarnation,
-    Returned,
-    Stuck,
-    WasInterrupted,
-)
-from ..journal.records import OperationId
-from ..journal.scopes import Scope
-from ..journal.world import World
 from ..journals import EndConversation
 from ..money import Captured
-from ..seams import Consume, OnUnknown, Urgency, Write
+from ..seams import OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation, repeatable
 from .advice import Copy
 from .charges.paid import Debts, abandon
+from .codec import CODEC
 from .data.own import OwnData
+from .doors.calls import Call
 from .inspection.fingerprint import fingerprint
-from .revival.beginning import begun, begun_elsewhere, opened, revived
-from .revival.journaling import ConversationWorld
-from .revival.opening import Opened
+from .journal_writer import JournalWriter
 from .revival.stored import Stored
 from .routes.routing import Start
 from .running.branches import Branch as Branch
@@ -58,6 +61,7 @@ from .running.leash import Leash
 from .running.lines import calling_line
 from .running.waits import Delivery, Wait, Watch
 from .services import Services as Services
+from .starting import Opening, open_run
 from .texts import Texts
 
 if TYPE_CHECKING:
@@ -65,12 +69,29 @@ if TYPE_CHECKING:
     from .life import ChatLife
 
 T = TypeVar("T")
-Body: TypeAlias = Callable[[OperationId], Awaitable[T]]
+Body: TypeAlias = Callable[[Id], Awaitable[T]]
 
 _WAITS: Final = frozenset({OperationKind.RECEIVE, OperationKind.SLEEP, OperationKind.CHARGE})
+HELD: Final = 5000
+"""Milliseconds that a deadline waits for an operation that holds it."""
 _OF_PLATFORM: Final = frozenset(
     kind.value for kind in (OperationKind.SEND, OperationKind.ANSWER, OperationKind.CHARGE)
 )
+
+
+@final
+@attrs.frozen
+class Carried:
+    """The beginning of what goes on in another one's place, as it is stored already.
+
+    Attributes:
+        run: counts the runs of the conversation.
+        position: of the next record.
+    """
+
+    first: Record = attrs.field(repr=False)
+    run: int
+    position: int
 
 
 @final
@@ -93,8 +114,10 @@ class Conversation:
         beside: it has the place of an aside.
         settled: it has come to rest after all that was recorded, or is over, or can't be revived.
         stored: what it was revived from.
-        dry: the world of a run that only looks at its journal.
+        dry: the host of a run that only looks at its journal.
         leash: of a dry run, which holds its tasks.
+        writer: keeps its records; None before it is made, and once it is over.
+        next_first: the first record of what goes on in its place.
         stuck: it can't be revived with this code, and waits for other code or an interrupt.
         stuck_at: the author's line where that was found, or "?".
         copies: what its code has read of what the chat keeps, and may change.
@@ -109,9 +132,9 @@ class Conversation:
         interrupted: str | None = None,
         owner: SenderId | None = None,
         stored: Stored | None = None,
-        dry: World | None = None,
+        carried: Carried | None = None,
+        dry: Host | None = None,
         leash: Leash | None = None,
-        made: Opened | None = None,
     ) -> None:
         self.services = services
         self.life = life
@@ -122,7 +145,10 @@ class Conversation:
         self.key = None if start.call is None else start.call.key
         self.beside = start.beside
         self.seq = delivery.seq
+        self.run_number = 1 if carried is None else carried.run
         self.id = f"{life.chat_id}/{delivery.seq}"
+        if self.run_number > 1:
+            self.id += f"/r{self.run_number}"
         self.owner = owner
         self.interrupted = interrupted
         self.successor: tuple[Start, Delivery] | None = None
@@ -131,7 +157,7 @@ class Conversation:
         self.event: Event = delivery.event
         self.waits: list[Wait] = []
         self.watches: list[Watch] = []
-        self.scopes: dict[OperationId, Scope] = {}
+        self.scopes: dict[Id, Scope] = {}
         self.ending: Ending | None = None
         self.money = Debts(self)
         self.settled = trio.Event()
@@ -139,32 +165,34 @@ class Conversation:
         self.stuck_at = "?"
         self._at = delivery.at
         self.stored = stored
+        self.carried = carried
         self.dry = dry
         self.leash = leash
-        self._opened = made
-        self._written: tuple[ConversationWorld, Incarnation] | None = None
+        self.next_first: Record | None = None
         self._operations = 0
         self.copies: list[Copy] = []
         self._when_live: list[Callable[[], None]] = []
-        self._incarnation: Incarnation | None = None
-        self.world: ConversationWorld | None = None
+        self.writer: JournalWriter | None = None
+        self._run: Run | None = None
+        self._shifted = False
+        self._ended_by: tuple[int, int | None] = 0, None
         self._press: Press[object] | None = None
         self._busy = True
         self._over = False
 
     # --- life and death
 
-    async def run(self, chat: Chat[Event]) -> None:
+    async def live(self, chat: Chat[Event]) -> None:
         """Run the coroutine to its end, whatever that is; never raises an author's error."""
-        failure: BaseExceptionGroup[Exception] | None = None
+        failure: Exception | None = None
         self.house.care.begin_work(self)
         try:
             await self.life.kept.load()
-            made = self.incarnate()
-            await self.house.care.begins(self, made)
+            self.make_run()
+            await self.house.care.begins(self)
             if self.house.cut:
                 return  # the row that starts it is in the inbox
-            failure = await self._live(chat, made)
+            failure = await self._live(chat)
         finally:
             self.settled.set()
             self.stirred(busy=False)
@@ -177,27 +205,53 @@ class Conversation:
         if words and self.ending is Ending.FAILED:
             await apologize(self, words)
         if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
-            self.world = self._incarnation = self._written = None
+            self.writer = self._run = None
             del self.money
 
-    async def run_over(self, chat: Chat[Event], incarnation: Incarnation) -> End:
+    def make_run(self) -> Run:
+        """Make the run, over what is stored or from the first line."""
+        if self._run is not None:
+            return self._run
+        if self.dry is not None and self.stored is not None:
+            self._run = Run(self.dry, self.stored.records, codec=CODEC, dry=True)
+            return self._run
+        if self.stored is not None:
+            self.writer = JournalWriter(self, self.stored.row, durable=True)
+            self._run = Run(self.writer, self.stored.records, codec=CODEC)
+            return self._run
+        if self.carried is not None:
+            self.writer = JournalWriter(self, None, durable=True, carried=self.carried)
+            self._run = Run(self.writer, [self.carried.first], codec=CODEC, fresh=True)
+            return self._run
+        opening = Opening(self.event, self._at, self.value, self.args, self.interrupted)
+        first, value, durable = open_run(self.route, opening, now=self.services.clock.now())
+        self.value = self.given = value
+        self.writer = JournalWriter(self, None, durable=durable, first=first)
+        self._run = Run(self.writer, [first], codec=CODEC, fresh=True)
+        return self._run
+
+    def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int | None:
+        """Let this write that it has begun, together with whatever else; None, and nothing, if it can't."""
+        self.make_run()
+        assert self.writer is not None
+        return self.writer.begin_within(write) if self.writer.durable else None
+
+    async def run_over(self, chat: Chat[Event]) -> End:
         """Run the coroutine over its journal, and on from there unless it is a dry run."""
-        self._incarnation = incarnation
-        task = trio.lowlevel.current_task()
+        run, task = self.make_run(), trio.lowlevel.current_task()
         enter_branch(task, Branch(""))
         try:
             if isinstance(self.event, Press):
                 self.take_press(self.event)
             if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
-                incarnation.interrupt(stamp=self.services.clock.now(), why=self.ending.value)
-            return await incarnation.run(lambda: self._concluded(chat))
+                run.interrupt(*self._ended_by, self.ending.value)
+            return await run.run(lambda _, *__: self._concluded(chat))
         finally:
             leave_branch(task)
             self.data.look_at_copies()
 
-    async def _live(self, chat: Chat[Event], made: Incarnation) -> BaseExceptionGroup[Exception] | None:
-        end = await self.run_over(chat, made)
-        match end:
+    async def _live(self, chat: Chat[Event]) -> Exception | None:
+        match await self.run_over(chat):
             case Returned():
                 self.ending = self.ending or Ending.NORMAL
             case Crashed(error):
@@ -219,28 +273,6 @@ class Conversation:
                     self.end(ending)
         return None
 
-    def incarnate(self) -> Incarnation:
-        """Return what `run_over` runs: over what is stored, or from the first line."""
-        if self._written is not None:
-            self.world, incarnation = self._written
-        elif self.stored is not None:
-            self.world, incarnation = revived(self, self.dry)
-        elif self._opened is not None:
-            self.world, incarnation = opened(self, self._opened, self._at)
-        else:
-            self.world, incarnation = begun(self, self._at)
-        return incarnation
-
-    def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int | None:
-        """Let this write that it has begun, together with whatever else; None, and nothing, if it can't."""
-        self._written = begun_elsewhere(self, self._at)
-        return None if self._written is None else self._written[0].begin_within(write)
-
-    @property
-    def was_written(self) -> bool:
-        """Return whether its beginning was written down before it came to run."""
-        return self._written is not None
-
     async def _concluded(self, chat: Chat[Event]) -> None:
         """Run the coroutine, and settle what it was paid for in the transaction in which it ends."""
         try:
@@ -249,21 +281,21 @@ class Conversation:
             await self._begun(chat)
         except BaseException as error:
             # It was handed over, or failed, or was cancelled.
-            self.money.conclude(well=self.ending is Ending.CONTINUED)
+            self.money.conclude(well=self.goes_on)
             self._owe_words(error)
             raise
         # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
-        self.money.conclude(well=not self.journal.felt)
+        self.money.conclude(well=not self.run.felt)
 
     def _owe_words(self, error: BaseException) -> None:
-        """Store what the user hears of a failure together with the end, so that no kill comes in between."""
-        if self.journal.over or self.journal.interrupted or self.ending is not None:
+        """What the user hears of a failure goes with the end: a kill in between takes nothing from it."""
+        if self.run.over or self.run.dying or self.run.interrupted or self.ending is not None:
             return
         failure: BaseExceptionGroup[BaseException] = BaseExceptionGroup("", [error])
         failed = failure.split(Exception)[0]
         words = "" if failed is None else parting_words(self, failed)
         if words:
-            self.journal.also(self.house.tidying.owe_words(self.life.chat_id, self.seq, words))
+            self.also("words", self.house.tidying.owe_words(self.life.chat_id, self.seq, words))
 
     def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
         awaitable: object = self.route.handler(chat, *self.args)
@@ -286,42 +318,67 @@ class Conversation:
                 abandon(self.house, self.services, self.life.chat_id, self.id, self.key)
                 self.life.parked_no_more(self)
                 self.life.ended(self)
-            elif self._incarnation is not None:
+                return
+            # Before it has begun: what came after this is not for it.
+            self._ended_by = self.services.clock.now() if at is None else at, by
+            if self._run is not None:
                 self.stirred()
-                stamp = self.services.clock.now() if at is None else at
-                self._incarnation.interrupt(stamp=stamp, event=by, why=ending.value)
+                self._run.interrupt(*self._ended_by, ending.value)
         elif ending is Ending.LEFT:
             self.ending = ending
 
     def evict(self) -> None:
         """Leave memory. The conversation isn't over."""
-        if self._incarnation is not None:
-            self._incarnation.evict()
-        if self.world is not None:
-            self.world.let_out()
+        if self.writer is not None:
+            self.writer.flush()
+        if self._run is not None:
+            self._run.evict()
 
     @property
     def quiescent(self) -> bool:
-        """Return whether it could leave memory unnoticed."""
-        there = self._incarnation
-        return self.stuck or (there is not None and there.quiescent and not there.over)
+        """Whether an eviction loses nothing but memory."""
+        run = self._run
+        return self.stuck or (run is not None and run.quiescent and not run.mailbox and not self._over)
+
+    def bring(self, delivery: Delivery) -> None:
+        """Give an event to the run: one of its waits or blocks is to take it (`Wait.takes`)."""
+        if self.dead:
+            return  # a payment's news, or the event waits in the inbox
+        self.stirred()
+        self.run.deliver(delivery.seq, delivery.at, delivery)
+        self.rested()
 
     def may_want(self, event: Press[object] | Submission) -> bool:
         """Return whether it can't go on, and may wait for this press or form all the same."""
         if not self.stuck:
             return False
-        lived = self._incarnation is not None and self._incarnation.live
+        lived = self._run is not None and self._run.live
         return self.stored is None or lived or self.stored.may_want(event)
 
     def tick(self) -> None:
-        """Do what is due by now."""
-        if self._incarnation is not None:
+        """Look at the clock again."""
+        if self._run is not None:
             self.stirred()
-            self._incarnation.tick()
+            if self._shifted:
+                self._shifted = False
+                self._run.shift(0)  # says anew when to look at the clock
+            else:
+                self._run.tick()
+            self.rested()
 
-    def revived(self) -> None:
-        """Go live, when all that was recorded has been replayed: do what waited for that."""
-        self.life.kept.tell_revived(self)
+    def shift(self, by: int) -> None:
+        """Move deadlines that were asked for as lengths of time: the clock was set. It is ticked soon."""
+        for taker in (*self.waits, *self.watches):
+            taker.since += by
+        if self._run is not None:
+            self._run.shift(by, look=False)
+            self._shifted = True
+
+    def lives_on(self) -> None:
+        """Note that something new happens, or that it rests: what was recorded has been replayed."""
+        if self.settled.is_set() or self._run is None or not self._run.live:
+            return
+        self.settled.set()
         works, self._when_live = self._when_live, []
         for work in works:
             work()
@@ -331,10 +388,8 @@ class Conversation:
         self._when_live.append(work)
 
     def rested(self) -> None:
-        """Tell that nothing comes next: it waits, and perhaps an effect is under way."""
-        if self._incarnation is not None and self._incarnation.rests:
-            self.settled.set()
-        if self._busy and self._incarnation is not None and self._incarnation.quiescent:
+        """Note that nothing comes next: it waits, and perhaps an effect is under way."""
+        if self._busy and self._run is not None and self._run.quiescent:
             self.stirred(busy=False)
 
     def stirred(self, *, busy: bool = True) -> None:
@@ -345,11 +400,12 @@ class Conversation:
 
     @property
     def waits_for_platform(self) -> bool:
-        """Return whether it waits, or would if the platform had answered."""
-        there = self._incarnation
-        if not self._busy or there is None:
+        """Whether it waits, or would if the platform had answered."""
+        run = self._run
+        if not self._busy or run is None:
             return not self._busy
-        return there.rests and {kind.partition(" ")[0] for kind in there.effects} <= _OF_PLATFORM
+        kinds = {kind.partition(" ")[0] for kind in run.effects}
+        return bool(kinds) and kinds <= _OF_PLATFORM and (run.machine is None or run.machine.holder is None)
 
     def succeed(self, start: Start, delivery: Delivery) -> None:
         """End, and let this go on in the same place."""
@@ -360,51 +416,91 @@ class Conversation:
         """Go on as another route's function, in this one's place; see `Chat.continue_as`."""
         self.enter(OperationKind.CONTINUE)
         line = calling_line()
-        if self.nurseries or self.journal.current().path:
+        if self.nurseries or isinstance(self.check_task(), str):
             raise ConfigError(
                 f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
                 "nursery's block first"
             )
-        elsewhere = self.house.elsewhere
-        route = elsewhere.table.route_of(fn, args, f"{line}: continue_as()")
+        route = self.house.elsewhere.table.route_of(fn, args, f"{line}: continue_as()")
         await trio.lowlevel.checkpoint_if_cancelled()
-        self.journal.hand_over()
-        await self.house.wait_written()
-        await elsewhere.hand_over(self, route.name, args)
-        self.journal.continue_as(route.name)
+        place, life = self.life.places.place_of(self), self.life
+        call = Call(life.chat_id, route.name, args, self.given, self.event.sender, self.key, place)
+        opening = Opening(self.event, self._at, self.given, args, self.interrupted)
+        first, value, _ = open_run(route, opening, now=self.run.now())
+        if not first[3]:
+            CODEC.node_of([self.event, self.given, list(args)])  # says what can't be recorded
+        self.next_first = first
+        self.successor = (Start(route, value, call), Delivery(self.seq, self.event, self._at))
+        self.run.continue_as(route.name)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its end is the beginning of its successor, which nothing has ended before."""
+        return self.successor is not None and self.ending in (None, Ending.CONTINUED)
 
     def end_with(self) -> Sequence[Write]:
-        """Return the writes that end it in the store."""
-        if self.world is None and self.stored is not None:
+        """Return what ends it in the store."""
+        if self.writer is None and self.stored is not None:
             row = self.stored.row
             return [EndConversation(row.lease, row.id, self.services.clock.now())]
-        return [] if self.world is None else self.world.end_with()
+        return [] if self.writer is None else self.writer.end_with()
 
     # --- the one door
 
     @property
-    def journal(self) -> Incarnation:
-        """Return its operations.
+    def run(self) -> Run:
+        """Its operations.
 
         Raises:
-            ConversationEndedError: there is none yet, or no more.
+            ConversationEndedError: there is no run yet, or no more.
         """
-        if self._incarnation is None:
+        if self._run is None:
             raise ConversationEndedError(f"this conversation is over ({calling_line()})")
-        return self._incarnation
+        return self._run
+
+    journal = run
+
+    @property
+    def repeated(self) -> Collection[Id]:
+        """The effects that this incarnation began, and that may have happened before."""
+        return () if self.writer is None else self.writer.repeated_ids
 
     @property
     def rests(self) -> bool:
-        """Return whether it stands somewhere, and nothing comes next."""
-        return self._incarnation is not None and self._incarnation.rests
+        """Whether nothing has the turn; an effect may be under way."""
+        run = self._run
+        return run is not None and not self.dead and (run.quiescent or bool(run.effects))
+
+    @property
+    def around(self) -> Sequence[trio.CancelScope]:
+        """The scopes around the current task's next operation, as its run knows them."""
+        machine, root = self.run.machine, self.run.root
+        if machine is not None:
+            return tuple(machine.current().around)
+        return () if root is None else (root,)
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has its run."""
+        return self._run is not None
+
+    @property
+    def dead(self) -> bool:
+        """Whether nothing that it does counts any more: it is over, or dies."""
+        return self._run is None or self._run.over or self._run.dying
 
     @property
     def replaying(self) -> bool:
-        """Return whether what runs now ran before; what it did beside its operations has been done."""
-        return self._incarnation is not None and self._incarnation.replaying
+        """Whether what runs now ran before, and what it did beside its operations has been done."""
+        return self._run is not None and not self._run.live
 
-    def enter(self, kind: OperationKind) -> OperationId:
-        """Prepare for an operation that is about to begin, and return the id that it will have.
+    def also(self, key: str, writes: Sequence[Write]) -> None:
+        """Have these written together with a record, once; not on replay."""
+        if writes:
+            self.run.also(key, writes)
+
+    def enter(self, kind: OperationKind) -> Id:
+        """An operation is about to begin; gives the id that it will have.
 
         Raises:
             ConversationEndedError: the conversation is over.
@@ -422,17 +518,21 @@ class Conversation:
                 self.services.outbox.press_due(press)
         return branch
 
-    def check_task(self) -> OperationId:
+    def check_task(self) -> Id:
         """Return the id of the current task's next operation; refuse tasks that have none."""
         try:
-            return self.journal.upcoming()
-        except (ConversationEndedError, ForeignTaskError) as error:
-            raise type(error)(f"{calling_line()}: {error}") from None
-
-    @property
-    def listens(self) -> bool:
-        """Return whether what happens now is given to it."""
-        return self._incarnation is not None and not self._incarnation.over
+            return self.run.upcoming()
+        except ForeignTaskError as error:
+            if "inside an effect" in str(error):
+                raise ForeignTaskError(
+                    f"{calling_line()}: a chat operation inside a step; return a value instead"
+                ) from None
+            raise ForeignTaskError(
+                f"{calling_line()}: a chat operation from a task that the conversation doesn't know; "
+                "start it with chat.open_nursery()"
+            ) from None
+        except ConversationEndedError:
+            raise ConversationEndedError(f"{calling_line()}: this conversation is over") from None
 
     @property
     def data(self) -> OwnData:
@@ -441,9 +541,9 @@ class Conversation:
 
     @property
     def texts(self) -> Texts:
-        """Return the runtime's own words, as this chat is to hear them."""
-        kept, there = self.life.kept, self._incarnation
-        return kept.texts if there is None else kept.words(there.data)
+        """The runtime's own words, as this chat is to hear them."""
+        kept = self.life.kept
+        return kept.texts if self._run is None or self._run.task is None else kept.words(self.data.view())
 
     # --- operations
 
@@ -474,10 +574,10 @@ class Conversation:
                 if noted is not None:
                     self.house.when_written(noted.set)
 
-        return await self.journal.effect(
+        return await self.run.effect(
             f"send {operation.path}",
             body,
-            fingerprint(operation),
+            print=fingerprint(operation),
             lane=str(getattr(operation, "chat_id", None)),
             in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
         )
@@ -495,19 +595,26 @@ class Conversation:
         except UnreadableRecordError as error:
             # One that isn't meant to last is better off with its end.
             if self.route.durable:
-                self.journal.give_up(error.what)
+                self.give_up(error.what)
             raise
+
+    def give_up(self, what: str) -> None:
+        """Go no further, and be stuck here because of this."""
+        run = self.run
+        run.get_stuck(run.turn, what, run.tasks.get(""))
 
     def drain(self) -> Sequence[Event]:
         """Take what is queued."""
         self.enter(OperationKind.SCOPE)
 
-        def take() -> tuple[object, Sequence[Consume]]:
-            taken = self.life.drain(self)
-            moves = [Consume(tuple(delivery.seq for delivery in taken))] if taken else []
-            return [delivery.event for delivery in taken], moves
+        # What comes after an interrupt is not for what that ends, even before its code has felt it.
+        over = self.replaying or self.ending is not None
+        brought = set[int]() if over else self.life.bring_queued(self)
 
-        return cast("list[Event]", self.journal.note("drain", take))
+        def take(delivery: Delivery) -> object:
+            return delivery.event if delivery.seq in brought else LEFT
+
+        return cast("list[Event]", self.run.drain(take))
 
     def take_press(self, press: Press[object]) -> None:
         """Note that this conversation took a press: the author may answer it until the next operation."""
@@ -526,25 +633,25 @@ class Conversation:
                 return False
             return await self.services.outbox.answer(press, text, alert=alert)
 
-        return await self.journal.effect("answer", body)
+        return await self.run.effect("answer", body)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for a time."""
         self.enter(OperationKind.SLEEP)
         if self.services.advice is not None:
             self.services.advice.sleeps(self, seconds)
-        await self.journal.sleep(seconds)
+        await self.run.sleep(seconds)
 
     async def sleep_until(self, at: int) -> None:
         """Wait until the time of day is `at`; a clock that is set, or stood still, is followed."""
         self.enter(OperationKind.SLEEP)
         if self.services.advice is not None:
-            self.services.advice.sleeps(self, (at - self.journal.now()) / 1000)
-        await self.journal.sleep_until(at)
+            self.services.advice.sleeps(self, (at - self.run.now()) / 1000)
+        await self.run.sleep_until(at)
 
     async def effect(
         self, kind: OperationKind, body: Body[T], *, holds: bool = False, inside: bool = False
     ) -> T:
         """Do this at least once, and never again once its outcome is recorded; it gets its own id."""
         own = self.enter(kind)
-        return await self.journal.effect(kind.value, lambda: body(own), holds=holds, inside=inside)
+        return await self.run.effect(kind.value, lambda: body(own), holds=HELD if holds else 0, inside=inside)

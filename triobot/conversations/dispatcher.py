@@ -86,28 +86,12 @@ class Dispatcher:
         self._cut = False
         self._house = trio.CancelScope(shield=True)
         self._nursery: trio.Nursery | None = None
-        self._handed_over: set[int] = set()
-        self._held: dict[int, ChatId] = {}
         self.elsewhere: Final = Elsewhere(services, table, self)
         self.keeping: Final = Keeping(services.store, self._consumption, self._keeper)
         self.care: Final = Care(services, self)
-        self.claims: Final = Claims(services, table, self, username)
+        self.claims: Final = Claims()
 
     # --- from the inbox
-
-    @property
-    def keeps_up(self) -> bool:
-        """Return whether nothing waits before what comes in now."""
-        return not self._behind and self._busy <= BUSY
-
-    def came_to(self, row: InboxRow) -> ChatLife:
-        """Return the life of this row's chat, where something begins or goes on, durable with the row."""
-        self._outdated.came(row.seq)
-        if (life := self._lives.pop(row.chat_id, None)) is None:
-            return self._new_life(row.chat_id, row.seq)
-        self._lives[row.chat_id] = life
-        life.latest = life.cursor = row.seq
-        return life
 
     def offer(self, row: InboxRow, event: Event) -> None:
         """Take an accepted event, in the order of acceptance; never waits.
@@ -150,9 +134,8 @@ class Dispatcher:
                         self._nursery = nursery
                         self._jumps.begin()
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
-                        await self._or_cut(self.claims.write_out)
+                        await self._or_cut(self._jumps.load)
                         await self._or_cut(self.care.begin)
-                        await self._or_cut(self.claims.open)
                         await self._or_cut(self.tidying.begin)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
                         nursery.start_soon(self._timers.keep_time)
@@ -237,14 +220,7 @@ class Dispatcher:
     def _route(self, row: InboxRow, event: Event | None) -> None:
         if self._stopping or is_the_ledgers(self._services, row.seq, event):
             return
-        if row.seq in self._handed_over:
-            self._handed_over.discard(row.seq)
-            return
-        if self.claims.began(row):
-            return
         life = self._lives.get(row.chat_id)
-        if row.seq in self._held and not (life is not None and life.loading):
-            return
         self.elsewhere.came(row.seq)
         if (event := self.known(event)) is None:
             unreadable(self, self._services, row)
@@ -284,7 +260,6 @@ class Dispatcher:
     def evict(self, life: ChatLife) -> None:
         """Drop a chat from memory; its conversations go on in the store."""
         del self._lives[life.chat_id]
-        self._let_pass(life.chat_id)
         for there in life.places.all():
             there.evict()
             self._timers.wake_at(there, None)
@@ -301,7 +276,7 @@ class Dispatcher:
 
     def recall(self, chat_id: ChatId) -> None:
         """Bring back what is stored of this chat."""
-        if chat_id not in self._lives and not self._stopping and not self.claims.defers(chat_id):
+        if chat_id not in self._lives and not self._stopping:
             self._load(self._new_life(chat_id, 0))
 
     def retry(self, chat_id: ChatId) -> None:
@@ -315,7 +290,7 @@ class Dispatcher:
             await self._less_busy.park()
             if self._lives.get(chat_id) is not life:
                 return  # it is over, or has been brought back
-        if self._stopping or self.claims.defers(chat_id):
+        if self._stopping:
             return
         if life is not None:
             self.evict(life)
@@ -326,7 +301,13 @@ class Dispatcher:
 
     def _jumped(self, by: int) -> None:
         self._routed_at += by
+        for there in self._running:
+            there.shift(by)
         self._jumps.took(by)
+
+    def jumped_since(self, at: int) -> int:
+        """Return by how much the time of day has jumped since it was this late."""
+        return self._jumps.since(at)
 
     def _tell_asked(self) -> None:
         asked, self._asked = self._asked, set()
@@ -369,7 +350,7 @@ class Dispatcher:
 
     async def _run(self, conversation: Conversation) -> None:
         try:
-            await conversation.run(Chat(conversation))
+            await conversation.live(Chat(conversation))
         finally:
             self.given_up(conversation)
 
@@ -390,30 +371,7 @@ class Dispatcher:
         return self._lives.get(chat_id)
 
     def _keeper(self, chat_id: ChatId) -> Keeper | None:
-        return self.claims.of(chat_id) if (life := self.life(chat_id)) is None else life.kept
-
-    def handed_over(self, seq: int) -> None:
-        """Pass this row over: it has its conversation already."""
-        self._handed_over = {other for other in self._handed_over if other > self._cursor} | {seq}
-
-    def hold(self, life: ChatLife, seq: int) -> None:
-        """Hold a row whose event a block has taken, of a conversation that comes back."""
-        self._held[seq] = life.chat_id
-
-    def release(self, seq: int) -> None:
-        """Release a row that its block gave back before the chat was ready."""
-        self._held.pop(seq, None)
-
-    def holds(self, seq: int) -> bool:
-        """Return whether a block has taken this row's event."""
-        return seq in self._held
-
-    def _let_pass(self, chat_id: ChatId) -> None:
-        """Drop what is held for a chat that has left memory, except what the cursor may still come to."""
-        if self._held:
-            self._held = {
-                seq: chat for seq, chat in self._held.items() if chat != chat_id or seq > self._cursor
-            }
+        return None if (life := self.life(chat_id)) is None else life.kept
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
         """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""
@@ -483,7 +441,6 @@ class Dispatcher:
         """Drop a chat from memory, in which nothing goes on any more."""
         if self._lives.get(life.chat_id) is life:
             del self._lives[life.chat_id]
-            self._let_pass(life.chat_id)
 
     async def end_chat(self, chat_id: ChatId) -> None:
         """End what runs in a chat that is to be forgotten; then nothing of it is yet to be written.

@@ -83,6 +83,10 @@ class House(Protocol):
         """Return whether all events accepted before this have been routed; if not, tick it once they have."""
         ...
 
+    def jumped_since(self, at: int) -> int:
+        """Return by how much the time of day has jumped since it was this late."""
+        ...
+
     def retry(self, chat_id: ChatId) -> None:
         """Bring a chat back from the store once more, as soon as nobody is at work in it."""
         ...
@@ -123,18 +127,6 @@ class House(Protocol):
 
     def count(self, what: str) -> None:
         """Count what happened, by word."""
-        ...
-
-    def hold(self, life: ChatLife, seq: int) -> None:
-        """Hold a row whose event a block has taken: the block ends the row, and it isn't routed."""
-        ...
-
-    def release(self, seq: int) -> None:
-        """Release a row that its block gave back before the chat was ready: it is routed in its turn."""
-        ...
-
-    def holds(self, seq: int) -> bool:
-        """Return whether a block has taken this row's event."""
         ...
 
     @property

@@ -18,7 +18,7 @@ import trio
 from ..seams import PutData, Write
 from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
-from .conversation import Conversation, Ending
+from .conversation import Carried, Conversation, Ending
 from .data.keeping import Kept
 from .doors.calls import Halt, Order
 from .doors.signals import is_signal
@@ -108,7 +108,7 @@ class ChatLife:
         self._heirs: dict[SenderId | None, Conversation] = {}
         self._refusals = Refusals(house, chat_id, self.kept, services)
         self._born = services.clock.now()
-        self._passed: set[int] = set()
+        self.passed: set[int] = set()
         self._shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
         self._early: set[int] = set()
         self._typed_until: dict[SenderId | None, int] = {}
@@ -177,8 +177,8 @@ class ChatLife:
         if self._too_late.stopped(delivery):
             self._drop(delivery, "stopped")
             return True
-        if delivery.seq in self._passed:
-            self._passed.discard(delivery.seq)
+        if delivery.seq in self.passed:
+            self.passed.discard(delivery.seq)
             return True
         if self._typed_too_early(delivery):
             self._drop(delivery, "typed_while_parked")
@@ -293,11 +293,8 @@ class ChatLife:
 
     def give(self, wait: Wait, answer: Taken) -> None:
         """Let a wait take an event."""
-        if wait.open:
-            wait.give(answer)
-            self._answered(answer.delivery)
-        else:
-            wait.hints.append(answer)
+        wait.give(answer)
+        self._answered(answer.delivery)
 
     def _end(self, watch: Watch, taken: Taken) -> None:
         watch.take(taken)
@@ -333,7 +330,7 @@ class ChatLife:
         if isinstance(decision, Start) and decision.interrupts:
             conversation.ending = Ending.INTERRUPTED
             self.places.next[conversation.owner] = (decision, delivery)
-            self.house.hold(self, delivery.seq)
+            self.passed.add(delivery.seq)
 
     def _begin(
         self, start: Start, delivery: Delivery, interrupted: str | None, owner: SenderId | None
@@ -350,16 +347,6 @@ class ChatLife:
         self.places.asides.append(aside)
         self.house.start(aside)
         return aside
-
-    def succeed(self, conversation: Conversation, start: Start, delivery: Delivery) -> None:
-        """A conversation goes on as another, unless it has been ended meanwhile."""
-        if self.house.cut:
-            return  # the row is in the inbox, and starts it the next time
-        if conversation.ending is not None:
-            self._drop(delivery, conversation.ending.value)
-            return
-        self.jumped = {seq for seq in self.jumped if seq > self.cursor} | {delivery.seq}
-        conversation.succeed(start, delivery)
 
     def _halt(self, halt: Halt, delivery: Delivery) -> None:
         """Code stops a route: where it runs, and where it waits for its place."""
@@ -480,7 +467,7 @@ class ChatLife:
         if typed and not taken and not beside:
             typed.pop()
         for delivery in typed:
-            self._passed.add(delivery.seq)
+            self.passed.add(delivery.seq)
             self._drop(delivery, "typed_while_parked")
 
     def _obey(self, order: Order, delivery: Delivery) -> None:
@@ -548,7 +535,8 @@ class ChatLife:
             self._opens(conversation, wait)
         if conversation.replaying:
             return  # it took what it took
-        if parking or not _cancelled():
+        self._show(conversation)
+        if not _cancelled():
             self._look_through(conversation, wait, parking=parking)
         if self.behind and parking:
             self.house.room(self)
@@ -558,7 +546,7 @@ class ChatLife:
     def _opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
         self._opened += 1
         taker.opened = conversation.seq, self._opened
-        taker.since = conversation.journal.now()
+        taker.since = conversation.run.now()
 
     def _is_for(self, delivery: Delivery, conversation: Conversation) -> bool:
         """Whether a queued event waits for this conversation; a signal waits for whoever takes it."""
@@ -587,6 +575,7 @@ class ChatLife:
         conversation.watches.append(watch)
         if conversation.replaying:
             return
+        self._show(conversation)
         for delivery in self.mailbox:
             if not self._is_for(delivery, conversation):
                 continue
@@ -599,25 +588,25 @@ class ChatLife:
                 return
 
     def give_up(self, conversation: Conversation, delivery: Delivery) -> None:
-        """A block was over before the event could end it: the event goes where it would have gone."""
-        if self.standing_up and self.house.holds(delivery.seq):
-            self.house.release(delivery.seq)
-            return
+        """Let an event go where it would have gone: the block was over before it could end that."""
         decision = self._jump(delivery)
         if decision is None or self.house.cut or conversation.ending is not None:
             self.give_back(conversation, delivery)
         else:
             self._act(decision, delivery)
 
-    def drain(self, conversation: Conversation) -> Sequence[Delivery]:
-        """Take what is queued, without waiting."""
+    def bring_queued(self, conversation: Conversation) -> set[int]:
+        """Give a run what is queued for it, to be drained; return the rows."""
         if _cancelled():
-            return ()
+            return set()
+        self._show(conversation)
         mine = [queued for queued in self.mailbox if self._is_for(queued, conversation)]
-        taken = [q for q in mine if not is_signal(q.event) and not self.places.kept_for(q)]
-        self.mailbox = [queued for queued in self.mailbox if queued not in taken]
+        brought = [q for q in mine if not is_signal(q.event) and not self.places.kept_for(q)]
+        self.mailbox = [queued for queued in self.mailbox if queued not in brought]
+        for queued in brought:
+            conversation.bring(queued)
         self._made_room()
-        return taken
+        return {queued.seq for queued in brought}
 
     def give_back(self, conversation: Conversation, delivery: Delivery) -> None:
         """A wait ended before it looked at what it was given: the event is next for whoever waits."""
@@ -635,36 +624,38 @@ class ChatLife:
     # --- the mailbox of a conversation that comes back
 
     def shows(self, conversation: Conversation, waiting: Sequence[tuple[Delivery, bool]]) -> None:
-        """Keep what waited for a conversation when the last process ended, for the turn that was cut off.
-
-        That turn runs again before anything is routed.
+        """Let the turn that was cut off, which runs again before anything is routed, find what waited for it.
 
         Args:
             waiting: what waits for the chat, in its order; each with whether that was a group.
         """
         self._shown = conversation, waiting
 
-    def comes_to(self, conversation: Conversation, turn: int) -> None:
-        """Queue what came before the turn that a conversation begins, and would have been queued then."""
-        if self._shown is None or self._shown[0] is not conversation:
+    def _show(self, conversation: Conversation) -> None:
+        """Queue what came before the turn that a conversation is in, and would have been queued."""
+        if self._shown is None or self._shown[0] is not conversation or conversation.replaying:
             return
+        turn = conversation.run.now()
         for delivery, group in self._shown[1]:
-            known = delivery.seq in self._early or self.house.holds(delivery.seq)
+            known = delivery.seq in self._early or delivery.seq in self.passed
             if known or delivery.at >= turn or isinstance(delivery.event, Leave):
                 continue
             self._group = self._group or group
             with self.house.care.looking(delivery.seq):
-                queues = self._is_for(delivery, conversation) and self.decide_on(delivery) == Queue()
+                queues = self._is_for(delivery, conversation) and isinstance(
+                    self.decide_on(delivery), Queue | Give | Tell | Break | End
+                )
             if queues and len(self.mailbox) < MAILBOX:
                 self._act(Queue(), delivery)
                 self._early.add(delivery.seq)
 
     def shows_no_more(self) -> None:
-        """Give what `comes_to` queued back to the routing, but for what has been taken meanwhile."""
+        """Route all that waits from now on, but for what was taken out of the mailbox meanwhile."""
         self._shown, early, self._early = None, self._early, set[int]()
-        for seq in early.difference(queued.seq for queued in self.mailbox):
-            self.house.hold(self, seq)
+        self.passed |= early.difference(queued.seq for queued in self.mailbox)
         self.mailbox = [queued for queued in self.mailbox if queued.seq not in early]
+
+    # --- room
 
     def _made_room(self) -> None:
         if self.behind and self._has_room():
@@ -680,11 +671,7 @@ class ChatLife:
         Else the next process would not know what it had ended.
         """
         owner = conversation.owner
-        if (
-            conversation is self.places.live.get(owner)
-            and (due := self.places.next.get(owner)) is not None
-            and self.kept.known
-        ):
+        if conversation is self.places.live.get(owner) and (due := self.places.next.get(owner)) is not None:
             heir = Conversation(self._services, self, *due, conversation.route.name, owner)
             written = heir.begin_within(lambda more: self.house.write([*writes, *more], writer))
             if written is not None:
@@ -721,7 +708,9 @@ class ChatLife:
             self._let_go_typed(kept)
             self._route_again([queued for queued in kept if queued in self.mailbox])
             if successor is not None and conversation.ending is Ending.CONTINUED:
-                self.begin_aside(*successor)
+                aside = self._successor(conversation)
+                self.places.asides.append(aside)
+                self.house.start(aside)
             elif self.places.asides_due:
                 self.begin_aside(*self.places.asides_due.popleft())
         elif conversation is self.places.live.get(owner):
@@ -730,20 +719,35 @@ class ChatLife:
             del self.places.live[owner]
             name = conversation.route.name
             if owner in self.places.next:
-                if successor is not None:
-                    self._drop(successor[1], "interrupted")
                 due, heir = self.places.next.pop(owner), self._heirs.pop(owner, None)
                 if heir is None:
                     self._begin(*due, name, owner)
                 else:
                     self._run(heir)
             elif successor is not None and conversation.ending is Ending.CONTINUED:
-                self._begin(*successor, conversation.interrupted, owner)
+                self._run(self._successor(conversation))
             else:
                 self._route_again(queued)
         self._made_room()
         if self.idle:
             self.house.over(self)
+
+    def _successor(self, conversation: Conversation) -> Conversation:
+        """Return what goes on in the place of a conversation; its beginning is written."""
+        assert conversation.successor is not None
+        assert conversation.next_first is not None
+        assert conversation.writer is not None
+        start, delivery = conversation.successor
+        carried = Carried(conversation.next_first, *conversation.writer.carries)
+        return Conversation(
+            self._services,
+            self,
+            start,
+            delivery,
+            conversation.interrupted,
+            conversation.owner,
+            carried=carried,
+        )
 
     def _route_again(self, queued: Sequence[Delivery]) -> None:
         self.mailbox = [other for other in self.mailbox if other not in queued]

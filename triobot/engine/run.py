@@ -292,12 +292,16 @@ class Run(Core):
             (op := self.operation) is not None
             and op.due is not None
             and not self.dry
-            and op.due <= self.host.now()
+            and self.host.now() >= op.due
         ):
             self._complete(op, None, None)
 
-    def shift(self, by: int) -> None:
-        """Move deadlines that were asked for as a length of time: the clock was set forward by `by`."""
+    def shift(self, by: int, *, look: bool = True) -> None:
+        """Move deadlines that were asked for as a length of time: the clock was set forward by `by`.
+
+        Args:
+            look: at the clock, too; without it this may be called from within `Host.now`, and `tick` is due.
+        """
         operations = [] if self.operation is None else [self.operation]
         if self.machine is not None:
             operations = list(self.machine.parked.values())
@@ -307,6 +311,8 @@ class Run(Core):
         for op in operations:
             if op.steady and op.due is not None:
                 op.due += by
+        if not look:
+            return
         self.tick()
         if self.machine is None and self.operation is not None and not self.dying:
             self.host.rests(self.operation.due)
@@ -547,7 +553,8 @@ class Run(Core):
         return self.count
 
     def _check_task(self) -> None:
-        if current_task() is self.task and self._doing is None:
+        # An effect that an eviction cut may leave cleanup behind, whose operations are refused as all others.
+        if current_task() is self.task and (self._doing is None or self.dying):
             return
         if self.over:
             raise ConversationEndedError("this run is over")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from math import inf
-from typing import TypeVar, cast
+from typing import TypeVar
 
-from ...journal.between import ChatChannel, ChatEvent
+from ...engine import Channel as ChatChannel
+from ...engine import Event as ChatEvent
 from ..routes.filters import Filter
 from .nursery import ChatNursery, open_nursery
 from .replayed import Replayed
@@ -89,12 +90,12 @@ class Blocks(Replayed):
         self._conversation.check_task()
         return self._conversation.journal.open_event()
 
-    def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]:
-        """Return a channel from one child to another, for values in order; when it is full, `send` waits.
+    def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel:
+        """How one child gives values to another, in order; when it is full, `send` waits.
 
         Args:
             kind: of the values, for type checkers.
             capacity: how many values may wait to be received.
         """
         self._conversation.check_task()
-        return cast("ChatChannel[T]", self._conversation.journal.open_channel(capacity))
+        return self._conversation.journal.open_channel(capacity)

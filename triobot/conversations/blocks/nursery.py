@@ -9,7 +9,7 @@ from typing import final
 import trio
 from typing_extensions import TypeVarTuple
 
-from ...journal.nursery import Nursery
+from ...engine import Nursery
 from ..conversation import Branch, Conversation, OperationKind
 from ..running.branches import enter_branch, leave_branch
 from ..running.leash import held
@@ -49,7 +49,7 @@ async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery
     conversation.enter(OperationKind.NURSERY)
     conversation.nurseries += 1
     try:
-        async with conversation.journal.open_nursery() as nursery:
+        async with conversation.run.open_nursery() as nursery:
             yield ChatNursery(conversation, nursery)
     finally:
         conversation.nurseries -= 1

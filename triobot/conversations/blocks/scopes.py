@@ -10,12 +10,12 @@ from typing import Generic, Self, cast, final
 import trio
 from typing_extensions import TypeVar
 
+from ...engine.operations import is_cut
 from ...errors import LocalProtocolError
-from ...seams import Consume
 from ...wire.events import Event, Press
 from ..conversation import Conversation, OperationKind
 from ..routes.filters import Filter, check_filter
-from ..running.waits import Delivery, Taken, Watch
+from ..running.waits import Watch
 
 E_co = TypeVar("E_co", covariant=True, default=object)
 
@@ -66,11 +66,17 @@ class Scope(Generic[E_co]):
         if until is not None:
             check_filter(until, "move_on_when()")
         self._conversation = conversation
-        journal = conversation.journal
-        told = None if until is None else self._replayed
-        self._scope = journal.scope(seconds=check_seconds(seconds), at=at, shield=shield, told=told)
         self._watch = (
-            None if until is None else Watch(until.look, until.name, self._take, cut=lambda: self._scope.cut)
+            None
+            if until is None
+            else Watch(until.look, until.name, conversation.bring, cut=lambda: is_cut(self._scope.around))
+        )
+        length = check_seconds(seconds)
+        self._scope = conversation.run.scope(
+            None if math.isinf(length) and length > 0 else length,
+            at=at,
+            takes=None if self._watch is None else self._watch.takes,
+            shield=shield,
         )
         self._event: E_co | None = None
 
@@ -89,13 +95,13 @@ class Scope(Generic[E_co]):
         self._scope.cancel()
 
     def __enter__(self) -> Self:
-        there = self._conversation
+        there, scope = self._conversation, self._scope
         there.enter(OperationKind.SCOPE)
-        self._scope.__enter__()
+        scope.__enter__()
         # By id: a charge that was paid in the last second takes the deadlines around it away.
-        there.scopes[self._scope.id] = self._scope
+        there.scopes[scope.id] = scope
         if self._watch is not None:
-            self._watch.scope = self._scope.id
+            self._watch.scope = scope.id
             there.life.open_watch(there, self._watch)
         return self
 
@@ -109,65 +115,25 @@ class Scope(Generic[E_co]):
         try:
             return bool(self._scope.__exit__(kind, error, traceback))
         finally:
-            self._close_watch(failed=_is_failure(error))
+            self._close_watch()
 
-    def _take(self, taken: Taken) -> None:
-        """End the block when the turn comes of an event that was routed to it.
-
-        Its row stays in the inbox until the block is left: only then is it known who has the event.
-        """
-        there, delivery = self._conversation, taken.delivery
-        value = (delivery.event, delivery.seq, delivery.at, (taken.value,))
-        there.stirred()
-        there.journal.end_scope(
-            self._scope.id, value, stamp=delivery.at, event=delivery.seq, withdraw=self._give_up_taken
-        )
-
-    def _replayed(self, seq: int) -> None:
-        """Hold the row of the event that ended the block in the journal, while that is replayed."""
-        if not self._conversation.journal.live:
-            self._conversation.life.house.hold(self._conversation.life, seq)
-
-    def _give_up_taken(self) -> None:
-        """Give back the event that was to end the block, and came too late for that."""
-        watch = self._watch
-        if watch is not None and watch.taken is not None:
-            taken, watch.taken = watch.taken, None
-            self._conversation.life.give_up(self._conversation, taken.delivery)
-
-    def _close_watch(self, *, failed: bool) -> None:
-        """Take the event that ended the block, or give it back if the block was over anyway."""
+    def _close_watch(self) -> None:
+        """Give back an event that was to end the block and came too late for that."""
         there, watch = self._conversation, self._watch
         if watch is None:
             return
         there.watches.remove(watch)
-        if there.journal.over:
-            return  # the conversation isn't: whatever the block had taken is in the inbox
-        if self._scope.value is None:
-            self._give_up_taken()
+        if there.dead:
+            return  # the conversation isn't over: whatever the block was to have is in the inbox
+        if self._scope.event is None:
+            taken, watch.taken = watch.taken, None
+            if taken is not None and there.run.withdraw(taken.delivery.seq):
+                there.life.give_up(there, taken.delivery)
             return
-        event, seq, at, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.value)
-        ended = self._scope.cancelled_caught
-        if not (ended or failed):
-            if there.replaying:
-                # It was given back then, too: whoever took it since will say so, or it is still to be routed.
-                there.life.house.release(seq)
-            else:
-                there.life.give_up(there, Delivery(seq, event, at))
-            return
-        if ended:
-            self._event = cast("E_co", value)
-        there.journal.also([Consume((seq,))])
+        event, _, _, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.event)
+        self._event = cast("E_co", value)
         if isinstance(event, Press):
             there.take_press(event)
-
-
-def _is_failure(error: BaseException | None) -> bool:
-    """Return whether a block ended with an error, and not only with a cancellation."""
-    if isinstance(error, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", error)
-        return any(_is_failure(one) for one in group.exceptions)
-    return error is not None and not isinstance(error, trio.Cancelled)
 
 
 @final

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
-from ...journal import stimuli
-from ...journal.records import OperationId
+from ...engine.records import Id
 from ..running.branches import OperationKind
 
 if TYPE_CHECKING:
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-HELD: Final = stimuli.HELD / 1000
+HELD: Final = 5.0
 """Seconds that a timeout is held."""
 
 
 async def hold(
-    conversation: Conversation, work: Callable[[OperationId], Awaitable[T]], decided: Callable[[T], bool]
+    conversation: Conversation, work: Callable[[Id], Awaitable[T]], decided: Callable[[T], bool]
 ) -> T:
     """Await ``work(id)`` as one operation, of this id.
 

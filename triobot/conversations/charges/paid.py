@@ -224,7 +224,7 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
 
 def moves(there: Conversation, of: Callable[[Payments], Sequence[Write]]) -> Sequence[Write]:
     """What is to become durable with what a conversation does now; nothing on replay, and once it is over."""
-    if there.dry is not None or there.replaying or there.journal.over:
+    if there.dry is not None or there.replaying or there.dead:
         return ()
     return of(payments_of(there))
 
@@ -299,21 +299,21 @@ class Debts:
     async def _settle(self, id_: RefId, *, late: bool) -> None:
         there = self._conversation
         try:
-            there.journal.current()
+            there.run.upcoming()
         except (ConversationEndedError, ForeignTaskError):
             # In a step, or after the conversation: there is no record that it could go with.
             settled = payments_of(there).ended(id_, "settled", late=late)
             return await there.services.store.commit(settled)
         # No more than that: others would go on in the middle of this turn, which is not durable yet.
         await trio.lowlevel.checkpoint_if_cancelled()
-        there.journal.also(moves(there, lambda ledger: [ledger.ended(id_, "settled", late=late)]))
+        there.also("settled", moves(there, lambda ledger: [ledger.ended(id_, "settled", late=late)]))
         self._owed.pop(id_, None)
         return None
 
     def conclude(self, *, well: bool) -> None:
         """The conversation is over: in that transaction settle what it had, or give it up to the aside."""
-        if self._owed and not self._conversation.journal.over:
-            self._conversation.journal.also(self.ends(well=well))
+        if self._owed and not self._conversation.dead:
+            self._conversation.also("ends", self.ends(well=well))
 
     def ends(self, *, well: bool) -> Sequence[Write]:
         """What becomes of all that it has when it ends."""

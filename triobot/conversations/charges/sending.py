@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal, final
 
 import trio
 
+from ...engine.records import Id
 from ...errors import DeliveryUnknownError, LocalProtocolError, NotDeliveredError, RefusedError
-from ...journal.faults import record_error, record_value
-from ...journal.records import OperationId
 from ...money import MovePayment, Ticket
 from ...seams import OnUnknown, Urgency
 from ...wire.operations import CreateInvoice, EditMessage, SendMessage
 from ...wire.results import Sent
+from ..journal_writer import outcome_of
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
@@ -35,7 +35,7 @@ class Sending:
         conversation: Conversation,
         ticket: Ticket,
         operation: SendMessage | CreateInvoice | EditMessage,
-        own: OperationId,
+        own: Id,
     ) -> None:
         self._conversation = conversation
         self._ticket = ticket
@@ -106,9 +106,9 @@ class Sending:
         return [*doubted, self._ticket.not_sent(why)]
 
     def _keep(self, moved: list[MovePayment]) -> None:
-        world, error = self._conversation.world, self._error
+        world, error = self._conversation.writer, self._error
         if world is None or world.over:
             self._conversation.house.write(moved)
         else:
-            outcome = record_value(self._message) if error is None else record_error(error)
-            world.write([*moved, *world.result_of(self._own)(outcome)])
+            outcome = outcome_of(self._message if error is None else error)
+            world.write([*moved, *world.result_of(self._own, "charge")(*outcome)])

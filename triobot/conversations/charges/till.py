@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 import attrs
 import trio
 
+from ...engine.records import Id
 from ...errors import (
     AmountMismatchError,
     DeliveryUnknownError,
@@ -25,8 +26,6 @@ from ...errors import (
     PaymentHandedOverError,
     StoreError,
 )
-from ...journal.faults import record_value
-from ...journal.records import OperationId
 from ...journals import KeepResult
 from ...money import Captured, Charge, PaymentNotice, Payments, Ticket
 from ...seams import Write
@@ -35,10 +34,11 @@ from ...wire.events import Event
 from ...wire.ids import ChatId, RefId
 from ...wire.operations import CreateInvoice, EditMessage, SendMessage
 from ...wire.results import Sent
+from ..journal_writer import outcome_of
 from ..questions.asking import answered
 from ..running import taking
 from ..running.branches import OperationKind
-from ..running.waits import Answer, Delivery, Taken, Wait
+from ..running.waits import Delivery, Taken, Wait
 from .holding import hold
 from .paid import Paid, moves, payments_of
 from .sending import Sending
@@ -108,7 +108,7 @@ class Till:
         # On replay it was: and may have moved since.
         if conversation.journal.live:
             ticket, write = payments_of(conversation).opened(self.id, self._asked)
-            conversation.journal.also([write])
+            conversation.also("opened", [write])
             self._hold(ticket)
 
     async def _number(self) -> RefId:
@@ -121,7 +121,7 @@ class Till:
         self._forget_news()
         # When the program stops, the conversation isn't over, only its process.
         if not self._taken:
-            self._conversation.journal.also(moves(self._conversation, self._given_up))
+            self._conversation.also("given up", moves(self._conversation, self._given_up))
 
     def _given_up(self, ledger: Payments) -> Sequence[Write]:
         """Return the writes that give up every payment this charge has opened."""
@@ -171,22 +171,17 @@ class Till:
     def _tell(self) -> None:
         """Wake the wait with the payment's news, between the user's own presses."""
         conversation = self._conversation
-        if _is_news(self._wait.answer) or any(map(_is_news, self._wait.hints)):
+        if 0 in self._wait.ready:
             return
         event = cast("Event", PaymentNews(self._asked.chat_id))
-        news = Taken(Delivery(0, event, conversation.services.clock.now()), None)
-        if self._wait.open:
-            self._wait.give(news)
-        else:
-            self._wait.hints.append(news)
+        self._wait.give(Taken(Delivery(0, event, conversation.services.clock.now()), None))
 
     def _forget_news(self) -> None:
         self._wait.parking = None
         if self._ticket is not None:
             self._ticket.listen(None)
-        self._wait.hints.clear()
-        if _is_news(self._wait.answer):
-            self._wait.answer = None
+        if self._wait.ready.pop(0, None) is not None and not self._conversation.dead:
+            self._conversation.run.withdraw(0)
 
     # --- sending
 
@@ -204,9 +199,7 @@ class Till:
         body = partial(self._send, operation)
         return await self._conversation.effect(OperationKind.CHARGE, body)
 
-    async def _send(
-        self, operation: SendMessage | CreateInvoice | EditMessage, own: OperationId
-    ) -> Sent | None:
+    async def _send(self, operation: SendMessage | CreateInvoice | EditMessage, own: Id) -> Sent | None:
         ticket = await self._ticket_now()
         if not ticket.to_send:  # it was sent before
             return None if ticket.message_id is None else Sent(self._asked.chat_id, ticket.message_id)
@@ -230,7 +223,7 @@ class Till:
         if ticket is not None:
             ticket.listen(None)
         conversation = self._conversation
-        conversation.journal.also(moves(conversation, lambda ledger: [ledger.ended(before, "replaced")]))
+        conversation.also("replaced", moves(conversation, lambda ledger: [ledger.ended(before, "replaced")]))
         self._opened.remove(before)
         self._heard = 0
 
@@ -258,8 +251,8 @@ class Till:
                     return conversation.money.owe(captured)
                 await self._deal_with(notice)
 
-    async def _look(self, own: OperationId) -> Seen:
-        """Return what is known by now, up to what ends the charge; wait until a callback is decided."""
+    async def _look(self, own: Id) -> Seen:
+        """What is known by now, up to what ends the charge; a callback is looked at to its end."""
         ticket, found = await self._ticket_now(), list[PaymentNotice]()
         while ticket.has_news and not _ends(found):
             notice = await ticket.wait_notice()
@@ -273,17 +266,17 @@ class Till:
             return await self._take(own, ticket, found)
         return found, None
 
-    async def _take(self, own: OperationId, ticket: Ticket, found: list[PaymentNotice]) -> Seen:
+    async def _take(self, own: Id, ticket: Ticket, found: list[PaymentNotice]) -> Seen:
         """Have the money, if nobody else has it: decided in the transaction that records the answer."""
         conversation = self._conversation
-        world = conversation.world
+        world = conversation.writer
         assert world is not None
-        kept = world.result_of(own)
+        kept = world.result_of(own, "verify")
         answers: list[Seen] = []
 
         def keep(captured: Captured | None) -> Sequence[KeepResult]:
             answers[:] = [(found, captured)]
-            return kept(record_value(answers[0]))
+            return kept(*outcome_of(answers[0]))
 
         await conversation.house.wait_written(world.write([ticket.take(keep)]))
         return answers[0]
@@ -318,7 +311,3 @@ def _is_decided(seen: Seen) -> bool:
 def _ends(found: Sequence[PaymentNotice]) -> bool:
     """Return whether one of these ends the charge; after "retry" the user may press again."""
     return any(notice.outcome != "retry" for notice in found)
-
-
-def _is_news(answer: Answer | None) -> bool:
-    return isinstance(answer, Taken) and isinstance(cast("object", answer.delivery.event), PaymentNews)

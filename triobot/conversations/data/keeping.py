@@ -18,8 +18,8 @@ from ..texts import Texts
 from .slots import OURS, any_declared
 
 if TYPE_CHECKING:
-    from ..conversation import Conversation
     from ..house import House
+    from ..journal_writer import JournalWriter
     from ..places import Places
 
 PAGE: Final = 256
@@ -77,31 +77,18 @@ class Kept:
         for key, value in self._put_early.items():
             self.put(key, value)
 
-    def put(self, key: str, value: str | None, *, writer: Conversation | None = None) -> None:
-        """Keep this, or with None nothing, under a key; other conversations are told as a turn of theirs."""
+    def put(self, key: str, value: str | None, writer: JournalWriter | None = None) -> None:
+        """Keep this, or with None nothing, under a key; conversations see it in their next turn."""
         for there in self._places.all():
-            if there is not writer:
-                there.data.told(key, value)
+            # What they have put and not handed to the commit queue comes before it.
+            if there.writer is not None and there.writer is not writer:
+                there.writer.flush()
         if self.values is None:
             self._put_early[key] = value
         elif value is None:
             self.values.pop(key, None)
         else:
             self.values[key] = value
-
-    def tell_revived(self, there: Conversation) -> None:
-        """Tell a replayed conversation what others have written that its journal doesn't know.
-
-        They wrote while it was not in memory, or a crash came between their writing and its knowing; so it is
-        with one that was written down before it came to run. It comes before anything else that happens:
-        what it writes next is reckoned from what is kept.
-        """
-        if (there.stored is None and not there.was_written) or self.values is None:
-            return
-        known = there.journal.data
-        for key in sorted(known.keys() | self.values.keys()):
-            if known.get(key) != (value := self.values.get(key)):
-                there.journal.put(key, value, stamp=0)
 
     @property
     def texts(self) -> Texts:

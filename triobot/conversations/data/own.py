@@ -1,15 +1,36 @@
-"""What a chat keeps, as one conversation of it sees it: as of its turn, whatever others do meanwhile."""
+"""What a chat keeps, as one conversation of it sees it: what a turn has read stays so for that turn."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, cast, final
 
 from ...errors import ConfigError
 from ..advice import Copy, is_changed
+from .slots import declared_keys
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
+
+
+@final
+class View(Mapping[str, str]):
+    """What is kept, by key, as text; each read is recorded once a turn."""
+
+    def __init__(self, there: Conversation) -> None:
+        self._there = there
+
+    def __getitem__(self, key: str) -> str:
+        text = cast("str | None", self._there.run.read(key))
+        if text is None:
+            raise KeyError(key)
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([key.name for key in declared_keys() if key.name in self])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 @final
@@ -19,8 +40,12 @@ class OwnData:
     def __init__(self, there: Conversation) -> None:
         self._there = there
 
+    def view(self) -> Mapping[str, str]:
+        """Return what is kept."""
+        return View(self._there)
+
     def all(self) -> Mapping[str, str]:
-        """Return all that is kept.
+        """Return what is kept.
 
         Raises:
             ConfigError: no key was declared before the conversation began.
@@ -29,30 +54,24 @@ class OwnData:
         there.check_task()
         if there.life.kept.values is None:
             raise ConfigError("a Key was declared too late: declare it at the top of its module")
-        return there.journal.data
+        return self.view()
 
     def put(self, key: str, value: str | None) -> None:
-        """Keep a value; it is written down with the turn.
+        """Keep a value; it is durable with the turn.
 
         Raises: as `all`.
         """
         self.all()
-        there, kept = self._there, self._there.life.kept
+        there = self._there
         there.copies = [copy for copy in there.copies if copy.key != key]
         there.money.gave()
-        if there.journal.put_data(key, value, (kept.values or {}).get):
-            kept.put(key, value, writer=there)
-
-    def told(self, key: str, value: str | None) -> None:
-        """Record, as a turn of its own, what another conversation or a program keeps."""
-        there = self._there
-        if there.listens:
-            there.stirred()
-            there.journal.put(key, value, stamp=there.services.clock.now())
-            there.rested()
+        if value is None:
+            there.run.delete(key)
+        else:
+            there.run.write(key, value)
 
     def lent(self, copy: Copy) -> None:
-        """Remember a copy that its reader may change, so that the developer can be warned of that."""
+        """Note that a copy of a value is out, which its reader may change."""
         self._there.copies.append(copy)
 
     def look_at_copies(self) -> None:

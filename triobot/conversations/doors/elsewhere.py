@@ -6,19 +6,18 @@ chat keeps can be read and written from here, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 import trio
 
-from ...errors import StoreError, StoreFullError
-from ...journals import ConversationRow, ParkConversation, RunKind
+from ...errors import StoreFullError
+from ...journals import ConversationRow, ParkConversation
 from ...money import Captured, MovePayment
 from ...seams import (
     Accepted,
     Arrival,
     Beginning,
-    ChatAtArrival,
     InboxRow,
     OverQuota,
     PutData,
@@ -29,13 +28,8 @@ from ...seams import (
 )
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
-from ..data.keeping import of_authors
-from ..inbox.begun import words_of
 from ..inbox.consumption import stored_event
-from ..revival.opening import Opening, open_conversation
 from ..routes.declarations import Table
-from ..routes.routing import Start
-from ..running.waits import Delivery
 from ..services import Services
 from .calls import (
     CALL,
@@ -43,7 +37,6 @@ from .calls import (
     Halt,
     Order,
     Place,
-    as_event,
     asked_of,
     call_arrival,
     order_arrival,
@@ -52,7 +45,6 @@ from .calls import (
 from .signals import SIGNALS, signal_arrival
 
 if TYPE_CHECKING:
-    from ..conversation import Conversation
     from ..life import ChatLife
 
 _QUOTA: Final = Quota(events_per_chat=SIGNALS)
@@ -77,10 +69,6 @@ class Chats(Protocol):
     @property
     def behind(self) -> bool:
         """Return whether events wait in the inbox only."""
-        ...
-
-    def handed_over(self, seq: int) -> None:
-        """Pass this row over: it has its conversation already."""
         ...
 
 
@@ -150,79 +138,6 @@ class Elsewhere:
         )
         life = self._chats.life(halt.chat_id)
         return coming or (life is not None and life.runs(halt))
-
-    async def hand_over(self, conversation: Conversation, name: str, args: tuple[object, ...]) -> None:
-        """Write down what goes on in a conversation's place, with the end of what that had in hand.
-
-        Returns once the conversation has its successor, unless something else ended it meanwhile.
-
-        Raises:
-            UnrecordableError: an argument, or what started the conversation, can't be recorded.
-            StoreFullError: nothing was stored.
-        """
-        call = Call(
-            conversation.life.chat_id,
-            name,
-            args,
-            conversation.given,
-            conversation.event.sender,
-            conversation.key,
-            conversation.life.places.place_of(conversation),
-        )
-        arrival = call_arrival(call, None, self._services.clock.now())
-
-        def succeed(row: InboxRow) -> None:
-            fresh = stored_call(row)
-            route = self.table.named(name)
-            assert isinstance(fresh, Call)
-            assert route is not None
-            self._chats.handed_over(row.seq)
-            start = Start(route, fresh.value, fresh)
-            conversation.life.succeed(conversation, start, Delivery(row.seq, as_event(fresh), row.at))
-
-        now, jumped = self._services.clock.now(), self._services.clock.jumped()
-
-        def begin(chat: ChatAtArrival) -> str | None:
-            # Events that came before it wait for it: after a crash it must be there before they are routed.
-            return self._begun(conversation, call, now, jumped, of_authors(chat.data()))
-
-        settled = conversation.money.ends(well=True)
-        also = [*settled, *conversation.end_with()]
-        answered, answers = trio.Event(), list[StoreError | None]()
-
-        async def store() -> None:
-            try:
-                await self._accept(arrival, succeed, also=also, beginning=begin)
-                answers.append(None)
-            except StoreError as error:
-                answers.append(error)
-            finally:
-                answered.set()
-
-        # The conversation's end is in this write. An interrupt that comes meanwhile writes none of its own,
-        # so it must not call the write off; only a cut of everything does.
-        house = conversation.house
-        house.beside(store)
-        with trio.CancelScope(shield=not house.cut):
-            await answered.wait()
-        if not answers:
-            await trio.sleep_forever()  # it was cut
-        if (refused := answers[0]) is not None:
-            if conversation.world is not None:
-                conversation.world.over = False  # whoever catches this goes on, and it is written down
-            raise refused
-        conversation.money.clear()
-
-    def _begun(
-        self, conversation: Conversation, call: Call, now: int, jumped: int, data: Mapping[str, str]
-    ) -> str | None:
-        """Return what begins with a call that goes on in a conversation's place; see `InboxRow.begun`."""
-        route = self.table.named(call.name)
-        assert route is not None
-        opening = Opening(as_event(call), now, call.value, call.args, conversation.interrupted)
-        opened = open_conversation(route, opening, now=now, jumped=jumped, data=data)
-        kind: RunKind = "aside" if call.place is Place.BESIDE else route.kind.value
-        return words_of(opened, kind, conversation.owner) if opened.durable else None
 
     async def hand_money(self, name: str, captured: Captured, claim: MovePayment) -> None:
         """Have the aside begin that takes this money, unless it runs or is on its way already; durable.

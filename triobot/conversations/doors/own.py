@@ -9,8 +9,8 @@ from typing import TypeVar, final
 
 import attrs
 
+from ...engine.records import Id
 from ...errors import UnrecordableError
-from ...journal.records import OperationId
 from ...seams import OnUnknown
 from ...values import encode_value
 from ...wire.ids import ChatId
@@ -41,7 +41,7 @@ class RecordedDoor:
         """Tell another chat something."""
         elsewhere = self._conversation.house.elsewhere
 
-        async def body(own: OperationId) -> None:
+        async def body(own: Id) -> None:
             await elsewhere.signal(chat_id, value, key or self._once(own, value))
 
         await self._conversation.effect(OperationKind.SIGNAL, body)
@@ -54,7 +54,7 @@ class RecordedDoor:
         route = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()")
         value, sender = recordable(there.value), there.event.sender
 
-        async def body(own: OperationId) -> bool:
+        async def body(own: Id) -> bool:
             once = key or self._once(own, (route.first_name, args))
             return await elsewhere.start(
                 chat_id, route.name, args, key=key, once=once, value=value, sender=sender
@@ -76,7 +76,7 @@ class RecordedDoor:
         """Read what a chat keeps, as an operation of the conversation."""
         house = self._conversation.house
 
-        async def body(own: OperationId) -> dict[str, str]:
+        async def body(own: Id) -> dict[str, str]:
             return dict(await house.keeping.data(chat_id))
 
         return await self._conversation.effect(OperationKind.GET, body)
@@ -90,7 +90,7 @@ class RecordedDoor:
         house = self._conversation.house
         await self._conversation.effect(OperationKind.SET, lambda _: house.keeping.put(chat_id, key, value))
 
-    def _once(self, own: OperationId, stored: object) -> str:
+    def _once(self, own: Id, stored: object) -> str:
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()
         return f"{self._conversation.id}/{own}/{digest}"
 

@@ -102,9 +102,7 @@ class CatchingUp:
         """Bring a chat back from the store; then look at what came for it."""
         # What the last ones of this chat left behind must be there to be read.
         await self._hall.wait_written()
-        life.standing_up = True
         await revive(self._services, self._table, life, await self._waiting(life))
-        life.standing_up = False
         life.shows_no_more()
         await self._look_at_those_that_waited(life)
         life.loading = False
@@ -118,7 +116,7 @@ class CatchingUp:
         found = list[tuple[Delivery, bool]]()
         for row in await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE):
             event = self._hall.known(stored_event(row))
-            if event is not None and not (self._is_the_ledgers(event) or self._hall.holds(row.seq)):
+            if event is not None and not self._is_the_ledgers(event):
                 found.append((Delivery(row.seq, event, row.at), row.group))
         return found
 
@@ -132,7 +130,7 @@ class CatchingUp:
                 event = self._hall.known(stored_event(row))
                 if row.seq > latest:
                     break
-                if self._is_the_ledgers(event) or self._hall.holds(row.seq):
+                if self._is_the_ledgers(event):
                     continue
                 if event is None:
                     if room:
@@ -173,7 +171,7 @@ class CatchingUp:
             life.jumped.discard(row.seq)
             return True
         event = self._hall.known(stored_event(row))
-        if self._is_the_ledgers(event) or self._hall.holds(row.seq):
+        if self._is_the_ledgers(event):
             return True
         if event is None:
             unreadable(self._hall, self._services, row)

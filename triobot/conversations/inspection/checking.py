@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import attrs
 
+from ...engine import Record
+from ...engine.records import ENDS
 from ...errors import TriobotError
-from ...journal.records import Continued, Ended, Record
 from ...journals import ConversationId, ConversationRow, Lease
 from ...seams import Alarm
 from ..revival.stored import Stored
@@ -109,7 +110,7 @@ class Watched:
 
     @property
     def _over(self) -> bool:
-        return bool(self._records) and isinstance(self._records[-1], Ended | Continued)
+        return bool(self._records) and self._records[-1][0] in ENDS
 
     def _look_soon(self) -> None:
         if not self._looking and not self._diverged and len(self._records) >= self._next:
@@ -134,17 +135,17 @@ class Watched:
         there = self._there
         if not self._records or len(self._records) < self._next:
             return None
-        if isinstance(last := self._records[-1], Ended | Continued):
+        if (last := self._records[-1])[0] in ENDS:
             standing = Standing(ending=recorded_ending(last))
         elif there.rests:
-            standing = standing_of(there.journal)
+            standing = standing_of(there.run)
         else:
             return None  # it will rest again
-        stored = Stored(self._row(), tuple(self._records), ())
+        stored = Stored(self._row(), tuple(self._records))
         return Checked(stored, standing, there.life.group)
 
     def _row(self) -> ConversationRow:
-        there, begun = self._there, self._records[0].time
+        there, begun = self._there, self._records[0][1]
         return ConversationRow(
             id=ConversationId(there.seq),
             lease=self._lease,
@@ -154,7 +155,7 @@ class Watched:
             version=str(there.route.version),
             sender_id=there.owner,
             key=there.key,
-            run=1,
+            run=there.run_number,
             unfinished=False,
             wake_at=None,
             parked_because=None,
@@ -163,16 +164,17 @@ class Watched:
             position=len(self._records),
             epoch=0,
             started_at=begun,
-            updated_at=self._records[-1].time,
+            updated_at=self._records[-1][1],
         )
 
 
 async def compare(there: Conversation, checked: Checked) -> Divergence | None:
     """Run a live conversation's journal again in this process; how it parts, if it does."""
     live = there.services
-    dry = dry_services(live.texts, live.resources, checked.stored.records[-1].time, live.charge_hosts)
+    dry = dry_services(live.texts, live.resources, checked.stored.records[-1][1], live.charge_hosts)
     try:
-        async with open_rerun(dry, there.house.elsewhere.table, checked.stored, group=checked.group) as rerun:
+        table, jumped = there.house.elsewhere.table, there.house.jumped_since
+        async with open_rerun(dry, table, checked.stored, group=checked.group, jumped=jumped) as rerun:
             return parting(rerun, checked.standing)
     except TriobotError as error:
         # Its journal can't even be read.

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast, final
 import trio
 
 from ...clock import StoppedClock, Timepiece
-from ...errors import LocalProtocolError
-from ...journal.records import OperationId, Record
-from ...journal.world import Entry, Waiting
+from ...engine import Host, Record
+from ...engine.records import Id
+from ...errors import LocalProtocolError, NondeterminismError
 from ...money import Payments
 from ...resources import Opened
 from ...seams import (
@@ -46,79 +46,50 @@ R = TypeVar("R")
 
 
 @final
-class DryWorld:
-    """The world of an incarnation that ends where its journal does; `triobot.journal.world.World`.
+class DryHost(Host):
+    """The host of a run that ends where its journal does.
 
     Attributes:
         at_end: the journal has been replayed.
-        left: what the code would have recorded beyond its journal.
     """
 
     def __init__(
         self,
         now: int,
-        start_soon: Callable[[Callable[[], Awaitable[None]]], None],
-        stuck: Callable[[OperationId, trio.lowlevel.Task | None], None],
-        reworded: Callable[[OperationId, str], None],
+        stuck: Callable[[NondeterminismError, trio.lowlevel.Task | None], None],
+        reworded: Callable[[Id, str], None],
         swallowed: Callable[[], None],
+        jumped: Callable[[int], int],
     ) -> None:
         self.at_end: Final = trio.Event()
-        self.left: Final[list[Record]] = []
         self._now = now
-        self._start_soon = start_soon
         self._stuck = stuck
         self._reworded = reworded
         self._swallowed = swallowed
+        self._jumped = jumped
 
     def now(self) -> int:
         return self._now
 
-    def jumped(self) -> int:
-        return 0
+    def jumped(self, since: int) -> int:
+        return self._jumped(since)
 
-    def moved(self, by: int) -> None:
-        """Do nothing: no event comes that the order of waits would route."""
-
-    def append(self, entry: Entry) -> None:
-        self.left.extend(entry.records)
-
-    def before_writing(self, look: Callable[[], None]) -> None:
-        """Do nothing: nothing is written."""
+    def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
+        raise AssertionError("a dry run records nothing")
 
     async def commit(self) -> None:
         await trio.lowlevel.checkpoint()
 
-    def live(self) -> None:
+    def rests(self, wake: int | None) -> None:
         self.at_end.set()
 
-    def arm(self, waiting: Waiting) -> None:
-        """Do nothing: no event comes."""
-
-    def disarm(self, waiting: Waiting) -> None:
-        """Do nothing: no event came."""
-
-    def wake_at(self, when: int | None) -> None:
-        """Do nothing: the incarnation isn't there for so long."""
-
-    def all_came(self, before: int) -> bool:
-        return True
-
-    def comes_to(self, turn: int) -> None:
-        """Do nothing: there is no mailbox."""
-
-    def start_soon(self, work: Callable[[], Awaitable[None]]) -> None:
-        self._start_soon(work)
-
-    def repeated(self, kind: str) -> None:
-        """Do nothing: nothing is performed."""
-
-    def reworded(self, id: OperationId, kind: str) -> None:
+    def reworded(self, id: Id, kind: str) -> None:
         self._reworded(id, kind)
 
-    def stuck(self, id: OperationId, task: trio.lowlevel.Task | None) -> None:
-        self._stuck(id, task)
+    def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
+        self._stuck(error, task)
 
-    def swallowed(self, id: OperationId) -> None:
+    def swallowed(self, id: Id) -> None:
         self._swallowed()
 
 
@@ -249,11 +220,6 @@ class DryHouse:
     ) -> None: ...
     def working(self, more: int) -> None: ...
     def count(self, what: str) -> None: ...
-    def hold(self, life: object, seq: int) -> None: ...
-    def release(self, seq: int) -> None: ...
-    def holds(self, seq: int) -> bool:
-        return False
-
     def room(self, life: object) -> None: ...
     def over(self, life: object) -> None: ...
 

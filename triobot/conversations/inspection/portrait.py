@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 import attrs
+import trio
 
+from ...engine.operations import Place
+from ...engine.snapshot import OpenBlock, OpenBranch
 from ...errors import ConversationEndedError
-from ...journal.branches import Place
-from ...journal.outline import BranchOutline, ScopeOutline
 from ...wire.events import Event, Message
 from ...wire.ids import ChatId, SenderId
 from ..conversation import Conversation
@@ -23,6 +24,9 @@ from ..running.lines import Position, positions
 State: TypeAlias = Literal["starts", "replays", "works", "waits", "ends", "stuck"]
 
 
+_PLACES: Final = {Place.HOLDS: "holds", Place.QUEUED: "queued", Place.RESTS: "parked", Place.WORKS: "works"}
+
+
 @final
 @attrs.frozen
 class TaskPortrait:
@@ -30,7 +34,7 @@ class TaskPortrait:
 
     Attributes:
         path: empty for the coroutine itself; a child's begins with the number of its nursery.
-        place: as `triobot.journal.branches.Place` says it.
+        place: holds (it has the turn), queued, parked (in an operation, or waiting for its children), works.
         operation: the number of the chat operation in which it is, and its kind.
         due: when that ends by itself, in wall milliseconds.
         positions: where in the author's code it is, outermost first.
@@ -127,10 +131,10 @@ def _conversation(there: Conversation, wake_at: int | None) -> ConversationPortr
     blocks: tuple[BlockPortrait, ...] = ()
     replaying = False
     with suppress(ConversationEndedError):  # it may not have begun yet
-        seen = there.journal.outline()
-        tasks = tuple(_task(branch) for branch in seen.branches)
-        blocks = tuple(_block(there, scope) for scope in seen.scopes)
-        replaying = seen.replaying
+        seen, running = there.run.describe(), there.run.tasks
+        tasks = tuple(_task(branch, running.get(branch.path)) for branch in seen.branches)
+        blocks = tuple(_block(there, block) for block in seen.blocks)
+        replaying = not seen.live
     return ConversationPortrait(
         there.seq,
         there.route.name,
@@ -156,21 +160,21 @@ def _state(there: Conversation, tasks: tuple[TaskPortrait, ...], *, replaying: b
     return "waits" if there.quiescent else "works"
 
 
-def _task(branch: BranchOutline) -> TaskPortrait:
-    operation, task = branch.operation, branch.task
+def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> TaskPortrait:
+    operation = branch.operation
     return TaskPortrait(
         branch.path,
-        branch.place.value,
-        None if operation is None else operation.id,
+        _PLACES[branch.place],
+        None if operation is None else str(operation.id),
         None if operation is None else operation.kind,
         None if operation is None else operation.due,
         () if task is None or branch.place is Place.QUEUED else positions(task.iter_await_frames()),
     )
 
 
-def _block(there: Conversation, scope: ScopeOutline) -> BlockPortrait:
-    until = next((watch.name for watch in there.watches if watch.scope == scope.id), None)
-    return BlockPortrait(scope.id, scope.due, until, scope.cancelled)
+def _block(there: Conversation, block: OpenBlock) -> BlockPortrait:
+    until = next((watch.name for watch in there.watches if watch.scope == block.id), None)
+    return BlockPortrait(str(block.id), block.due, until, block.ended)
 
 
 def _kind_of(event: Event) -> str:

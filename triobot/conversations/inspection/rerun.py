@@ -6,18 +6,18 @@ is done once more. It has some seconds of time; what doesn't come to rest by the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, final
 
 import attrs
 import trio
 
-from ...errors import StepError
-from ...journal.faults import leaves, record_error, recorded_error
-from ...journal.incarnation import ContinuesAs, Crashed, End, Stuck, WasInterrupted
-from ...journal.records import Continued, Ended, Failed, OperationId
+from ...engine import ContinuesAs, Crashed, End, Record, Stuck, WasInterrupted
+from ...engine.records import CONTINUED, ENDS, Id
+from ...errors import NondeterminismError, StepError
 from ..chat import Chat
+from ..codec import CODEC, leaves
 from ..conversation import Conversation
 from ..life import ChatLife
 from ..revival.stored import Stored, fitting
@@ -25,7 +25,7 @@ from ..routes.declarations import Table
 from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services
-from .dry import DryHouse, DryWorld
+from .dry import DryHost, DryHouse
 from .standing import Standing, standing_of
 
 SECONDS = 10.0
@@ -63,10 +63,10 @@ class Rerun:
         reworded: operations whose arguments were others when they were recorded.
     """
 
-    def __init__(self, now: int, leash: Leash, nursery: trio.Nursery) -> None:
+    def __init__(self, now: int, leash: Leash, jumped: Callable[[int], int]) -> None:
         self.divergence: Divergence | None = None
         self.reworded: list[Divergence] = []
-        self.world = DryWorld(now, nursery.start_soon, self._stuck, self._reworded, self._swallowed)
+        self.world = DryHost(now, self._stuck, self._reworded, self._swallowed, jumped)
         self._leash = leash
         self._stuck_at = "?"
         self._there: Conversation | None = None
@@ -76,19 +76,19 @@ class Rerun:
 
     @property
     def task(self) -> trio.lowlevel.Task | None:
-        """Return the coroutine's own task, while it stands where the journal ends; None once it is over."""
-        return None if self._there is None or self._over.is_set() else self._there.journal.tasks.get("")
+        """The coroutine's own task, while it stands where the journal ends; None once it is over."""
+        return None if self._there is None or self._over.is_set() else self._there.run.tasks.get("")
 
     @property
     def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
-        """Return the tasks that stand there, by branch."""
-        return {} if self.task is None or self._there is None else self._there.journal.tasks
+        """What stands there, by branch."""
+        return {} if self.task is None or self._there is None else self._there.run.tasks
 
     def standing(self) -> Standing:
         """Return where it stands: where the journal ends, or where it could go no further."""
         if self._over.is_set() or self._there is None:
             return Standing(ending="it is over" if self._end is None else _words(self._end))
-        return standing_of(self._there.journal)
+        return standing_of(self._there.run)
 
     @property
     def failed_at(self) -> str | None:
@@ -101,10 +101,8 @@ class Rerun:
         """Say what the code notes and the journal doesn't have, or the reverse."""
         if self._there is None:
             return None
-        if unasked := self._there.journal.unasked:
-            return f"something was noted at operation {unasked[0]}, and isn't asked for now"
-        left = [record for record in self.world.left if not isinstance(record, Ended | Continued)]
-        return f"now there is a {type(left[0]).__name__}, which wasn't there before" if left else None
+        left = [record for record in self._there.run.beyond if record[0] not in ENDS]
+        return f"now there is a record {left[0][0]}, which wasn't there before" if left else None
 
     # --- the run itself
 
@@ -114,7 +112,7 @@ class Rerun:
             return  # before it began
         self._there = there
         try:
-            self._end = await self._leash.run(there.run_over(Chat(there), there.incarnate()))
+            self._end = await self._leash.run(there.run_over(Chat(there)))
         except BaseException as error:
             if not self._leash.cut or not _is_left(error):
                 raise
@@ -159,13 +157,11 @@ class Rerun:
         what = "what ended before doesn't end now: it waits for something that isn't the chat's, or runs on"
         self.divergence = Divergence("0", what, line)
 
-    def _stuck(self, id: OperationId, task: trio.lowlevel.Task | None) -> None:
-        self._stuck_at = parting_line(id, task)
+    def _stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
+        self._stuck_at = parting_line(error.id, task)
 
-    def _reworded(self, id: OperationId, kind: str) -> None:
-        assert self._there is not None
-        line = line_in(self._there.journal.task_in(id))
-        self.reworded.append(Divergence(id, f"a {kind} has other arguments than before", line))
+    def _reworded(self, id: Id, kind: str) -> None:
+        self.reworded.append(Divergence(str(id), f"a {kind} has other arguments than before", line_in(None)))
 
     def _swallowed(self) -> None:
         self._leash.cut = True
@@ -173,8 +169,8 @@ class Rerun:
 
 def _words(end: End) -> str:
     match end:
-        case Crashed(error) | WasInterrupted(_, BaseExceptionGroup() as error):
-            return recorded_ending(Ended(0, record_error(ExceptionGroup("", list(leaves(error)))).text))
+        case Crashed(error) | WasInterrupted(_, Exception() as error):
+            return recorded_ending(["Z", 0, CODEC.node_of_error(error)])
         case ContinuesAs(fn):
             return f"it goes on as {fn}"
         case Stuck():
@@ -183,16 +179,15 @@ def _words(end: End) -> str:
             return ending_words([])
 
 
-def recorded_ending(record: Ended | Continued) -> str:
-    """Say how a conversation ended, in words without content."""
-    if isinstance(record, Continued):
-        return f"it goes on as {record.fn}"
-    if record.failure is None:
+def recorded_ending(record: Record) -> str:
+    """How a conversation ended, in words without content."""
+    if record[0] == CONTINUED:
+        return f"it goes on as {record[2]}"
+    if record[2] is None:
         return ending_words([])
-    error = recorded_error(Failed(record.failure))
-    group = error if isinstance(error, BaseExceptionGroup) else ExceptionGroup("", [error])
+    error = CODEC.error_of(record[2])
     return ending_words(
-        [one.kind if isinstance(one, StepError) else type(one).__name__ for one in leaves(group)]
+        [one.kind if isinstance(one, StepError) else type(one).__name__ for one in leaves(error)]
     )
 
 
@@ -215,12 +210,14 @@ async def open_rerun(
     *,
     group: bool = False,
     seconds: float | None = None,
+    jumped: Callable[[int], int] = lambda since: 0,
 ) -> AsyncGenerator[Rerun]:
     """Run a journal again while the block runs: it stands where the journal ends, or diverges.
 
     Args:
         services: dry ones.
         group: two people were seen in its chat.
+        jumped: by how much the time of day has jumped since it was this late.
         seconds: what it may take; `SECONDS` by default.
 
     Raises:
@@ -233,7 +230,7 @@ async def open_rerun(
     limit = SECONDS if seconds is None else seconds
     async with trio.open_nursery() as nursery:
         leash = Leash(limit)
-        rerun = Rerun(stored.records[-1].time, leash, nursery)
+        rerun = Rerun(stored.records[-1][1], leash, jumped)
         there = Conversation(
             services,
             life,

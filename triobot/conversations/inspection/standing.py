@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from types import FrameType
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import Final, final
 
 import attrs
 import trio
 
+from ...engine import Run
+from ...engine.records import differs
 from ...errors import TriobotError
-from ...journal.applying import differs
-from ...journal.incarnation import Incarnation
 from ...values import encode_value
 from ..running.leash import frames_of
 from ..running.lines import is_authors, is_ours
-
-if TYPE_CHECKING:
-    pass
 
 _LARGEST: Final = 10_000
 """Members of a collection that is compared; what is larger would cost more than it tells."""
@@ -87,18 +84,21 @@ class Standing:
         return self.spots[branch].line if branch in self.spots else "?"
 
 
-def standing_of(incarnation: Incarnation) -> Standing:
-    """Return where an incarnation stands that rests."""
-    operations, blocks, data = cast(
-        "tuple[list[tuple[str, str, str]], list[tuple[str, int | None, bool]], list[tuple[str, str]]]",
-        incarnation.standing(),
-    )
+def standing_of(run: Run) -> Standing:
+    """Return where a run stands that rests."""
+    seen = run.describe()
+    open_now = [branch.operation for branch in seen.branches if branch.operation is not None]
     return Standing(
-        tuple(operations),
-        tuple(blocks),
-        {key: _digest(text) for key, text in data},
-        {path: spot_of(task) for path, task in sorted(incarnation.tasks.items())},
+        tuple(sorted((str(one.id), one.kind, one.print or _until(one.due)) for one in open_now)),
+        tuple(sorted((str(block.id), block.due, block.ended) for block in seen.blocks)),
+        {},
+        {path: spot_of(task) for path, task in sorted(run.tasks.items())},
     )
+
+
+def _until(due: int | None) -> str:
+    """Return what tells a sleep from one of another length, as a fingerprint."""
+    return "" if due is None else f" {due}"
 
 
 def spot_of(task: trio.lowlevel.Task) -> Spot:

@@ -223,7 +223,7 @@ async def fill(
             operation = SendMessage(conversation.life.chat_id, text, form=shape.form(prefill, typed))
             own = conversation.check_task()
             shown = (await conversation.perform(operation)).id
-            if conversation.journal.was_in_doubt(own):
+            if conversation.run.note(f"doubt {own}", lambda own=own: own in conversation.repeated):
                 # There may be two of them on the screen, and nobody was told the first one's id.
                 shown = None
             # What came meanwhile was judged by its fields alone.
@@ -254,17 +254,14 @@ def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Genera
 
 def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     """Leave a message as its last text without buttons, beside the conversation."""
-    journal, house, stored = conversation.journal, conversation.house, conversation.stored
+    house = conversation.house
     # Who leaves memory asks still, and its buttons are pressed to bring it back.
-    if house.cut or conversation.ending is Ending.LEFT or conversation.replaying or journal.over:
-        return
-    # The last turn of the journal is run again: what it owed is kept, unless it died before it came to rest.
-    if not journal.live and stored is not None and not stored.row.unfinished:
+    if house.cut or conversation.ending is Ending.LEFT or conversation.replaying or conversation.dead:
         return
     if sent.id is None:
         house.count("left_untidy")
         return
-    journal.also(house.tidying.owe(conversation.life.chat_id, sent.id, text))
+    conversation.also(f"tidy {sent.id}", house.tidying.owe(conversation.life.chat_id, sent.id, text))
 
 
 def check_by(by: object) -> None:

@@ -169,7 +169,7 @@ class Tidying:
         chat_id = conversation.life.chat_id
         owed = self._owed.get(chat_id, {}).get(message_id)
         # Unless it did so long ago, and what is owed came after it.
-        if owed is not None and not conversation.journal.is_done(conversation.check_task()):
+        if owed is not None and not conversation.run.is_recorded(conversation.check_task()):
             self._settle(chat_id, message_id, owed)
 
     async def begin(self) -> None:

@@ -35,7 +35,6 @@ from ..speaking import words_for
 from . import build
 
 if TYPE_CHECKING:
-    from ...journal.incarnation import Incarnation
     from ..conversation import Conversation
     from ..house import House
 
@@ -211,12 +210,11 @@ class Care(trio.abc.Instrument):
     def _put_early(self) -> PutSetting:
         return PutSetting(_EARLY, " ".join(f"{seq}:{count}" for seq, count in self._early.items()))
 
-    async def begins(self, there: Conversation, made: Incarnation) -> None:
-        """Write down first, with its count, what killed the program before it was written down."""
+    async def begins(self, there: Conversation) -> None:
+        """What killed the program before it was written down is written down first, with its count."""
         count = self._early.pop(there.seq, 0)
-        if count and there.stored is None and there.world is not None and not self._house.cut:
-            made.write_beginning()
-            self._house.write([*there.world.counted(count), self._put_early()])
+        if count and there.stored is None and there.writer is not None and not self._house.cut:
+            self._house.write([*there.writer.counted(count), self._put_early()])
             await self._house.wait_written()
 
     # --- who is parked

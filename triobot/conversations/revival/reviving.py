@@ -120,8 +120,8 @@ async def _heal(store: Store, life: ChatLife, there: Conversation) -> None:
         life.heals(there, await _waiting(store, life.chat_id))
     row = there.stored.row
     there.stored = attrs.evolve(there.stored, row=attrs.evolve(row, parked_because=None))
-    if there.world is not None:
-        life.house.write(there.world.freed(row.in_hand))
+    if there.writer is not None:
+        life.house.write(there.writer.freed(row.in_hand))
 
 
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
@@ -155,18 +155,17 @@ async def _stand(there: Conversation) -> None:
     while True:
         with trio.move_on_after(seconds):
             await there.settled.wait()
-        if there.world is None:
+        if not there.begun:
             await there.settled.wait()  # it hasn't begun: the store is slow
         if there.settled.is_set():
             return
         if not there.replaying:
-            there.journal.lasts()
             return
-        if given == there.journal.given:
+        if given == there.run.cursor:
             break  # in a whole minute; a machine that is slow would have come further
-        seconds, given = HANGS, there.journal.given
+        seconds, given = HANGS, there.run.cursor
     # A replay that doesn't come to its end: whoever has the turn waits, and not for the chat.
-    there.journal.give_up("it went on here, and now waits for something that isn't the chat's")
+    there.give_up("it went on here, and now waits for something that isn't the chat's")
     with trio.move_on_after(PROMPT):
         await there.settled.wait()
 
@@ -211,7 +210,7 @@ def _readable(journal: Journal) -> Stored:
     try:
         return read_stored(journal)
     except UnreadableRecordError:
-        return Stored(journal.row, (), ())
+        return Stored(journal.row, ())
 
 
 def park(there: Conversation, because: str, *, error: str | None = None) -> None:
@@ -220,7 +219,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     life.house.count("parked")
     log.error("conversation %s of chat %s is parked: %s", there.route.name, life.chat_id, because)
     todo = "deploy code that can go on with it, or end it"
-    if there.world is not None and there.world.lost:
+    if there.writer is not None and there.writer.lost:
         todo = "start the bot again, and it goes on with what is stored"
     life.house.care.tell_parked(there, because, todo)
     key = there.key if stored is None else stored.row.key
@@ -231,7 +230,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
         if (row.parked_because, row.error) == (because, error):
             return  # it was before, and since then
         writes.append(ParkConversation(row.lease, row.id, now, because, error))
-    elif there.world is None or not there.world.park(because, error):
+    elif there.writer is None or not there.writer.park(because, error):
         return
     new = stored is None or stored.row.parked_because is None
     if (said := life.kept.texts.parked) and new and not there.beside:

@@ -7,20 +7,21 @@ from typing import Final, cast, final
 
 import attrs
 
+from ...engine import Record
+from ...engine.records import DONE, FAILED, INTERRUPTED, KNOWN, OUTCOMES, Id, drawn
 from ...errors import NondeterminismError, UnreadableRecordError
-from ...journal.records import Done, Interrupted, OperationId, Record, Row, Value, drawn, place_of
-from ...journal.records import Start as StartRecord
 from ...journals import ConversationRow, Journal
-from ...values import decode_value
-from ...wire.events import Event, Press, Submission
+from ...wire.events import Press, Submission
 from ...wire.ids import MessageId
 from ...wire.results import Sent
-from ..doors.calls import Call, asked_of
+from ..codec import CODEC
+from ..doors.calls import Call, Place, asked_of
+from ..journal_writer import read_journal
 from ..questions.keys import TOKEN_BYTES, question_token
 from ..routes.declarations import Route, Table
 from ..routes.routing import Start, token_of
 from ..running.waits import Delivery
-from .journaling import read_journal
+from ..starting import opening_of as read_opening
 
 RECEIVE: Final = "receive"
 """As what a wait is recorded."""
@@ -33,30 +34,35 @@ class Stored:
 
     row: ConversationRow
     records: Sequence[Record] = attrs.field(repr=False)
-    rows: Sequence[Row] = attrs.field(repr=False)
 
     @property
     def interrupted_by(self) -> int | None:
-        """Return the row of the interrupt that was ending it, if one was."""
-        return next((one.event for one in self.records if isinstance(one, Interrupted)), None)
+        """The row of the interrupt that was ending it."""
+        return next((one[2] for one in self.records if one[0] == INTERRUPTED), None)
 
     def may_want(self, event: Press[object] | Submission) -> bool:
         """Return whether it may wait for this press or form: that of a message of its own, not answered yet.
 
         For a conversation whose code can't be asked. In doubt it may: what is kept in vain expires later.
         """
-        if self.row.unfinished or not self.records or not isinstance(first := self.records[0], StartRecord):
+        if self.row.unfinished or not self.records:
             return True
-        done = [record for record in self.records if isinstance(record, Done)]
+        done = [record for record in self.records if record[0] in OUTCOMES or record[0] == KNOWN]
         token = token_of(event)
         if token is not None:
-            sent = _drawn_for(first.seed, token, done)
+            sent = _drawn_for(self.records[0][4], token, done)
         else:
-            sent = next((one.id for one in done if _made(one, event.message_id)), None)
+            sent = next((one[2] for one in done if _made(one, event.message_id)), None)
         if sent is None:
             return False
         lasts = token is None and isinstance(event, Press)
         return lasts or not _answered(sent, done)
+
+
+def place_of(id: Id) -> tuple[str, int]:
+    """Return the branch of an operation, and its number there."""
+    branch, dot, n = str(id).rpartition(".")
+    return branch + dot, int(n)
 
 
 @final
@@ -69,48 +75,52 @@ class Opening:
     interrupted: str | None
 
 
-def _drawn_for(seed: str, token: str, done: Sequence[Done]) -> OperationId | None:
+def _drawn_for(seed: str, token: str, done: Sequence[Record]) -> Id | None:
     """Return the question of this token: the operation after the one that drew it."""
-    last: dict[str, int] = {}
+    last: dict[str, int] = {"": 0}
     for record in done:
-        branch, n = place_of(record.id)
+        branch, n = place_of(record[2])
         last[branch] = max(last.get(branch, 0), n)
     for branch, n in last.items():
         # It may be the very last, whose sending is not in the journal yet.
         for by in range(1, n + 3):
-            if question_token(drawn(seed, OperationId(f"{branch}{by}"), TOKEN_BYTES)) == token:
-                return OperationId(f"{branch}{by + 1}")
+            if question_token(drawn(seed, _id(branch, by), TOKEN_BYTES)) == token:
+                return _id(branch, by + 1)
     return None
 
 
-def _made(record: Done, message_id: MessageId) -> bool:
+def _id(branch: str, n: int) -> Id:
+    return f"{branch}{n}" if branch else n
+
+
+def _made(record: Record, message_id: MessageId) -> bool:
     """Return whether an operation sent this message."""
-    if not record.kind.startswith("send ") or not isinstance(record.outcome, Value):
+    if record[0] != DONE or not record[3].startswith("send "):
         return False
     try:
-        sent = decode_value(record.outcome.text)
+        sent = CODEC.value_of(record[5])
     except UnreadableRecordError:
         return False
     return isinstance(sent, Sent) and sent.id == message_id
 
 
-def _answered(question: OperationId, done: Sequence[Done]) -> bool:
-    """Return whether a question is over: its branch has received what fits, or has gone on."""
+def _answered(question: Id, done: Sequence[Record]) -> bool:
+    """Return whether a question is over: its branch has received what fits, or does something else now."""
     branch, asked = place_of(question)
     for record in done:
-        where, n = place_of(record.id)
+        where, n = place_of(record[2])
         if where != branch or n <= asked:
             continue
-        if record.kind == RECEIVE:
-            if not isinstance(record.outcome, Value):
+        if record[3] == RECEIVE:
+            if record[0] == FAILED:
                 return True
             try:
-                taken = decode_value(record.outcome.text)
+                taken = CODEC.value_of(record[5])
             except UnreadableRecordError:
                 return True
-            if not isinstance(taken, tuple) or cast("tuple[object, ...]", taken)[-1] is not None:
+            if not isinstance(taken, tuple) or cast("tuple[object, ...]", taken)[3] is not None:
                 return True
-        elif not record.kind.startswith("send "):
+        elif not record[3].startswith("send "):
             return True
     return False
 
@@ -156,8 +166,7 @@ def read_stored(journal: Journal) -> Stored:
     Raises:
         UnreadableRecordError: this program can't.
     """
-    records, rows = read_journal(journal)
-    return Stored(journal.row, records, rows)
+    return Stored(journal.row, read_journal(journal))
 
 
 def opening_of(stored: Stored, route: Route) -> Opening | None:
@@ -166,18 +175,16 @@ def opening_of(stored: Stored, route: Route) -> Opening | None:
     Raises:
         UnreadableRecordError: this program can't read it.
     """
-    if not stored.records or not isinstance(first := stored.records[0], StartRecord):
+    if not stored.records:
         return None
-    told = decode_value(first.event)
+    told = read_opening(stored.records[0])
     if told is None:
         return None
-    told = cast("dict[str, object]", told) if isinstance(told, dict) else {}
-    at = told.get("at")
-    if not isinstance(at, int) or "event" not in told:
-        raise UnreadableRecordError("this is no beginning of a conversation")
-    event = cast("Event", told["event"])
-    call = asked_of(event)
-    # An event that was taken as it is isn't written twice.
-    value = told.get("value", event)
-    start = Start(route, value, call if isinstance(call, Call) else None)
-    return Opening(start, Delivery(stored.row.id, event, at), cast("str | None", told.get("interrupted")))
+    call = asked_of(told.event)
+    row = stored.row
+    if row.run > 1:  # it goes on in the place of another function
+        place = Place.LIVE if row.sender_id is None else Place.SENDER
+        place = Place.BESIDE if row.kind == "aside" else place
+        call = Call(row.chat_id, route.name, told.args, told.value, told.event.sender, row.key, place)
+    start = Start(route, told.value, call if isinstance(call, Call) else None)
+    return Opening(start, Delivery(stored.row.id, told.event, told.at), told.interrupted)

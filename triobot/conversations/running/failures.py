@@ -29,10 +29,10 @@ from ...errors import (
     RecordError,
     TriobotError,
 )
-from ...journal.faults import leaves
 from ...seams import Alarm
 from ...wire.ids import ChatId
 from ...wire.operations import Operation, SendMessage
+from ..codec import leaves
 from .endings import Ending
 from .lines import failing_line
 
@@ -52,8 +52,8 @@ _UNPAID: Final = {
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
 
 
-def parting(error: NondeterminismError, failure: BaseExceptionGroup[Exception] | None, line: str) -> str:
-    """Say how code and journal part, and where: where the code failed, if it did so instead of going on."""
+def parting(error: NondeterminismError, failure: Exception | None, line: str) -> str:
+    """How code and journal part, and where: where the code failed, if it did so instead of going on."""
     words = str(error)
     if failure is not None and line == "?":
         first = next(iter(leaves(failure)))
@@ -79,7 +79,7 @@ def _verdict(conversation: Conversation, errors: Sequence[Exception]) -> tuple[s
     return _CRASHED, texts.apology
 
 
-def report(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> str:
+def report(conversation: Conversation, failure: Exception) -> str:
     """Log and count a failure, and return what the user hears of it; empty for nothing.
 
     Nobody is to blame if the user has left or blocked the bot, or did not pay.

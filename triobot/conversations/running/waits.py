@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TypeAlias, final
 
 import attrs
+import trio
 
-from ...journal.records import OperationId
+from ...engine import LEFT
+from ...engine.operations import is_cut
+from ...engine.records import Id
 from ...wire.events import Event, InvoiceCallback, PayCallback
 from ...wire.ids import SenderId
+from ..codec import CODEC
 from ..routes.filters import Setting
 
 
@@ -46,13 +50,11 @@ class Delivery:
     """An event on its way to a conversation, with its place in the inbox and the time of its arrival.
 
     Attributes:
-        turn: the time of the turn in which it is taken, if that was stored with it.
     """
 
     seq: int
     event: Event
     at: int = 0
-    turn: int | None = None
 
 
 @final
@@ -99,11 +101,12 @@ class Wait:
         opened: its conversation's number, and one that grows with each opening in the chat; of those of one
             time that of the youngest conversation goes first, and of these the last, after a restart, too.
         owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
-        parked_as: the operation in which its task waits for nothing else; None before.
-        given: told when it is given something while it is parked.
+        rests: its task waits for nothing else.
+        around: the scopes around it then.
         parking: told each time that it is parked.
-        answer: what came; a wait takes one event, then is closed until it is opened again.
-        hints: payment callbacks that came while it was closed; they are looked at one by one.
+        bring: gives an event to the run, which takes it once the wait is parked.
+        ready: what it was given and has not taken, by row; a wait takes one event, then is closed until it is
+            opened again. A payment's news has row 0.
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
@@ -114,12 +117,11 @@ class Wait:
     opened: tuple[int, int] = (0, 0)
     since: int = attrs.field(default=0, kw_only=True)
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
-    parked_as: OperationId | None = attrs.field(default=None, init=False)
-    given: Callable[[Wait], None] | None = attrs.field(default=None, init=False, repr=False)
+    rests: bool = attrs.field(default=False, init=False)
+    around: Sequence[trio.CancelScope] = attrs.field(default=(), init=False, repr=False)
     parking: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
-    answer: Answer | None = attrs.field(default=None, init=False)
-    # Not a deque: an empty one takes 760 bytes, and each conversation that waits has one.
-    hints: list[Taken] = attrs.field(factory=lambda: list[Taken](), init=False)
+    bring: Callable[[Delivery], None] = attrs.field(default=lambda _: None, kw_only=True, repr=False)
+    ready: dict[int, Answer] = attrs.field(factory=lambda: dict[int, Answer](), init=False)
 
     @property
     def hint(self) -> str:
@@ -128,19 +130,32 @@ class Wait:
 
     @property
     def open(self) -> bool:
-        """Return whether it can still take an event."""
-        return self.answer is None
+        """Whether it can still take an event."""
+        return not self.ready
 
     @property
     def parked(self) -> bool:
-        """Return whether its task waits for nothing else, and nothing has come yet."""
-        return self.parked_as is not None and self.answer is None
+        """Whether its task waits for nothing else, and nothing has come, nor cut it short."""
+        return self.rests and not self.ready and not is_cut(self.around)
 
     def give(self, answer: Answer) -> None:
         """Close the wait with this; the conversation takes it when its turn comes."""
-        self.answer = answer
-        if self.given is not None:
-            self.given(self)
+        self.ready[answer.delivery.seq] = answer
+        self.bring(answer.delivery)
+
+    def takes(self, delivery: Delivery) -> object:
+        """Return what is recorded of an event that it was given; `LEFT` for any other."""
+        answer = self.ready.get(delivery.seq)
+        if answer is None:
+            return LEFT
+        told = (delivery.event, delivery.seq, delivery.at)
+        match answer:
+            case Taken(_, value):
+                return (*told, (value,))
+            case Unfit():
+                return (*told, None)
+            case Broken(_, error):
+                return (*told, None, CODEC.node_of_error(error))
 
 
 @final
@@ -151,7 +166,7 @@ class Watch:
     Attributes:
         look: what ends it, and as what.
         name: the filter's, for the log.
-        end: ends the block with this.
+        bring: gives an event to the run.
         since, opened: as a wait's.
         owner: as a wait's.
         scope: the block's own number.
@@ -161,11 +176,11 @@ class Watch:
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
     name: str
-    end: Callable[[Taken], None] = attrs.field(repr=False)
+    bring: Callable[[Delivery], None] = attrs.field(repr=False)
     opened: tuple[int, int] = (0, 0)
     since: int = attrs.field(default=0, kw_only=True)
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
-    scope: OperationId = attrs.field(default=OperationId(""), init=False)
+    scope: Id = attrs.field(default="", init=False)
     cut: Callable[[], bool] = attrs.field(default=lambda: False, kw_only=True, repr=False)
     taken: Taken | None = attrs.field(default=None, init=False)
 
@@ -177,7 +192,13 @@ class Watch:
     def take(self, taken: Taken) -> None:
         """End the block with this."""
         self.taken = taken
-        self.end(taken)
+        self.bring(taken.delivery)
+
+    def takes(self, delivery: Delivery) -> object:
+        """Return what is recorded of the event that is to end it; `LEFT` for any other."""
+        if self.taken is None or self.taken.delivery.seq != delivery.seq:
+            return LEFT
+        return (delivery.event, delivery.seq, delivery.at, (self.taken.value,))
 
 
 def is_payment(event: Event) -> bool:

@@ -1,0 +1,409 @@
+"""The host of a conversation's run: its records become writes of the store.
+
+What a run appends in one step of its task is one unit of the commit queue: the records, the end of the events
+that they take, what the chat keeps and where the conversation stands are durable together, or not at all, and
+never before an earlier unit. A conversation of which nothing was durable before its normal end leaves only
+the end of its event.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast, final
+
+import trio
+
+from ..engine import ABSENT, Host, Put, Record, decode_record, encode_record
+from ..engine.records import (
+    CONTINUED,
+    DONE,
+    ENDED,
+    FAILED,
+    INTERRUPTED,
+    KNOWN,
+    OUTCOMES,
+    Absent,
+    Id,
+    Node,
+)
+from ..errors import LocalProtocolError, NondeterminismError
+from ..journals import (
+    AppendRecords,
+    BeginConversation,
+    ContinueConversation,
+    ConversationId,
+    ConversationRow,
+    EndConversation,
+    Journal,
+    KeepResult,
+    ParkConversation,
+    PutStanding,
+    TakeInHand,
+)
+from ..seams import Consume, PutData, Write
+from .codec import CODEC
+from .running.leash import line_in, parting_line
+from .running.lines import calling_line
+
+if TYPE_CHECKING:
+    from .conversation import Carried, Conversation
+    from .inspection.checking import Watched
+
+log: Final = logging.getLogger("triobot.conversations")
+
+
+@final
+class JournalWriter(Host):
+    """The host of one conversation's run.
+
+    Attributes:
+        durable: its records are kept; otherwise only that it exists.
+        over: nothing is written for it any more.
+        lost: the store refused something that it wrote.
+        repeated_ids: effects that this incarnation began, and that may have happened before.
+
+    Args:
+        row: where the store has it; None if it begins now.
+        first: the record with which it begins then.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_first",
+        "_house",
+        "_id",
+        "_kept",
+        "_lease",
+        "_position",
+        "_records",
+        "_rests",
+        "_scheduled",
+        "_stood",
+        "_there",
+        "_wake",
+        "_watched",
+        "_writes",
+        "_written",
+        "durable",
+        "lost",
+        "over",
+        "repeated_ids",
+        "run_number",
+    )
+
+    def __init__(
+        self,
+        there: Conversation,
+        row: ConversationRow | None,
+        *,
+        durable: bool,
+        first: Record | None = None,
+        carried: Carried | None = None,
+    ) -> None:
+        lease = there.services.store.lease(there.life.chat_id)
+        if lease is None:
+            raise LocalProtocolError("chat_id", "is another process's")
+        self.durable = durable
+        self.over = self.lost = False
+        self.repeated_ids: set[Id] = set()
+        self._there = there
+        self._house = there.house
+        self._lease = lease if row is None else row.lease
+        self._id = ConversationId(there.seq)
+        self.run_number = 1 if row is None else row.run
+        self._begun = row is not None
+        self._first = first
+        self._position = 0 if row is None else row.position
+        self._written = 0
+        # What was appended and is not in the commit queue yet.
+        self._records: list[Record] = []
+        self._writes: list[Write] = []
+        self._scheduled = False
+        # Where it stands: whether it rests, until when; and what the store was told of that.
+        self._rests, self._wake = False, None if row is None else row.wake_at
+        self._stood = (True, None) if row is None else (row.unfinished, row.wake_at)
+        self._watched: Watched | None = None
+        if there.services.replays and durable:
+            stored = there.stored
+            known = [first if carried is None else carried.first] if stored is None else stored.records
+            self._watched = there.services.replays.watch(there, self._lease, cast("Sequence[Record]", known))
+        if carried is not None:
+            self._begun, self.run_number, self._position = True, carried.run, carried.position
+
+    # --- what the run asks for
+
+    def now(self) -> int:
+        return self._there.services.clock.now()
+
+    def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
+        if self.over:
+            return
+        self._there.lives_on()
+        tag, self._rests = record[0], False
+        self._records.append(record)
+        if self._watched is not None:
+            self._watched.add([record])
+        # The row of an interrupt goes with the beginning of what it starts.
+        if tag != INTERRUPTED and (taken := tuple(row for row in rows if row)):
+            self._writes.append(Consume(taken))
+        if write is not None:
+            self._also(write)
+        if tag in (ENDED, CONTINUED):
+            self._end(record)
+        else:
+            self._schedule()
+
+    def _also(self, write: object) -> None:
+        """Have what goes with a record written."""
+        if isinstance(write, Put):
+            kept = self._there.life.kept
+            text = None if isinstance(write.node, Absent) else cast("str", write.node)
+            kept.put(write.key, text, self)
+            self._writes.append(PutData(self._there.life.chat_id, write.key, text))
+        else:
+            self._writes += self._house.tidying.going(cast("Sequence[Write]", write))
+
+    async def commit(self) -> None:
+        self._there.lives_on()
+        self.flush(begin=True)
+        # Not for what others have written since: they would wait for one another's company.
+        await self._house.wait_written(self._written)
+
+    def rests(self, wake: int | None) -> None:
+        self._there.lives_on()
+        self._rests = self._there.run.quiescent
+        if wake != self._wake:
+            self._wake = wake
+        self._house.wake_at(self._there, wake)
+        self._there.rested()
+        if self._watched is not None:
+            self._watched.rests()
+        if (not self._rests, self._wake) != self._stood:
+            self._schedule()
+
+    def read(self, key: str) -> Node | Absent:
+        text = (self._there.life.kept.values or {}).get(key)
+        return ABSENT if text is None else text
+
+    def jumped(self, since: int) -> int:
+        return self._house.jumped_since(since)
+
+    def repeated(self, id: Id, kind: str) -> None:
+        self.repeated_ids.add(id)
+        self._house.count("possible_repeat")
+
+    def reworded(self, id: Id, kind: str) -> None:
+        self._house.count("reworded")
+        log.warning(
+            "%s: conversation %s of chat %s: %s %s has other arguments than when it was recorded; "
+            "what was recorded counts. Either its words were changed since, or they depend on something that "
+            "differs between two runs, such as the order of a set",
+            line_in(None),
+            self._there.route.name,
+            self._there.life.chat_id,
+            kind,
+            id,
+        )
+
+    def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
+        self._there.stuck_at = parting_line(error.id, task)
+
+    def swallowed(self, id: Id) -> None:
+        self._house.count("swallowed_cancellation")
+        log.error(
+            "conversation %s of chat %s catches every cancellation (BaseException) near operation %s, "
+            "and can't be put to rest: it is given up at %s",
+            self._there.route.name,
+            self._there.life.chat_id,
+            id,
+            calling_line(),
+        )
+        self._house.let_go(self._there)
+
+    # --- units
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._house.before_writing(self.flush)
+
+    def flush(self, *, begin: bool = False) -> None:
+        """Hand what was appended to the commit queue, as one unit.
+
+        Args:
+            begin: write that it began, even if it has done nothing yet that must be known.
+        """
+        self._scheduled = False
+        if self.over or not (begin or self._begun or self._records or self._writes or self._rests):
+            return
+        stands = (not self._rests, self._wake)
+        if self._begun and not self._records and not self._writes and stands == self._stood:
+            return
+        writes = self._begin()
+        writes += self._appended()
+        self._stood = stands
+        writes.append(PutStanding(self._lease, self._id, self.now(), stands[0], stands[1]))
+        self._written = self._house.write(writes, self)
+
+    def _appended(self) -> list[Write]:
+        """Return the writes of what was appended since the last unit."""
+        records, self._records = self._records, []
+        writes, self._writes = self._writes, []
+        kept = records if self.durable else ()
+        if not kept:
+            return writes
+        return [self._records_at(kept), *writes]
+
+    def _records_at(self, records: Sequence[Record]) -> AppendRecords:
+        position, self._position = self._position, self._position + len(records)
+        return AppendRecords(self._lease, self._id, position, tuple(map(encode_record, records)))
+
+    def _begin(self) -> list[Write]:
+        """Return what writes down that it began, unless that is done."""
+        if self._begun:
+            return []
+        self._begun = True
+        there, first = self._there, self._first
+        assert first is not None
+        begin = BeginConversation(
+            self._lease,
+            self._id,
+            there.life.chat_id,
+            there.route.name,
+            str(there.route.version),
+            first[1],
+            "aside" if there.beside else there.route.kind.value,
+            there.owner,
+            there.key,
+        )
+        return [begin, self._records_at([first]), Consume((there.seq,))]
+
+    def _end(self, record: Record) -> None:
+        """Write that it ended; one that ends well leaves nothing."""
+        failed = record[0] == ENDED and record[2] is not None
+        goes_on = record[0] == CONTINUED and self._there.goes_on
+        writes: list[Write] = []
+        if not (failed or goes_on):
+            self._records.clear()
+        if self._begun or failed or goes_on:
+            writes += [*self._begin(), *self._appended()]
+            if goes_on:
+                writes.append(self._continued())
+            else:
+                writes.append(
+                    EndConversation(self._lease, self._id, self.now(), "failed" if failed else None)
+                )
+        else:
+            writes += [*self._appended(), Consume((self._there.seq,))]
+            self._begun = True
+        self.over = True
+        self._written = self._there.life.write_end(self._there, writes, self)
+
+    @property
+    def carries(self) -> tuple[int, int]:
+        """The number of the run that goes on in its place, and where that one's next record goes."""
+        return self.run_number + 1, self._position
+
+    def _continued(self) -> Write:
+        """Return what replaces the journal by the beginning of what goes on in its place."""
+        there, first = self._there, self._there.next_first
+        assert first is not None
+        assert there.successor is not None
+        route = there.successor[0].route
+        self._position += 1
+        return ContinueConversation(
+            self._lease,
+            self._id,
+            self._position - 1,
+            (encode_record(first),),
+            route.name,
+            str(route.version),
+            self.now(),
+            "aside" if there.beside else route.kind.value,
+        )
+
+    # --- what others write for it
+
+    def write(self, writes: Sequence[Write]) -> int:
+        """Make this durable behind what was appended, and before what will be; see `House.write`."""
+        self.flush(begin=True)
+        self._written = self._house.write(writes, self)
+        return self._written
+
+    def result_of(self, operation: Id, kind: str) -> Callable[[str, Node], Sequence[KeepResult]]:
+        """Return what keeps an effect's outcome in a transaction of something else, once that is known.
+
+        What it returns may be called in another thread.
+        """
+        lease, id_, run, now, durable = self._lease, self._id, self.run_number, self.now(), self.durable
+
+        def keep(tag: str, node: Node) -> Sequence[KeepResult]:
+            text = encode_record([KNOWN, now, operation, kind, "", tag, node])
+            return [KeepResult(lease, id_, run, str(operation), now, text)] if durable else []
+
+        return keep
+
+    def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int:
+        """Let this write the first record, together with whatever else."""
+        self._written = write(self._begin())
+        return self._written
+
+    def write_beginning(self) -> None:
+        """Write that it began, before anything runs."""
+        self.flush()
+
+    def end_with(self) -> Sequence[Write]:
+        """Return what ends it in a transaction of something else; nothing more is written for it then."""
+        if self.over:
+            return []
+        self.over = True
+        if not self._begun:
+            return [*self._writes, Consume((self._there.seq,))]
+        return [*self._writes, EndConversation(self._lease, self._id, self.now())]
+
+    def refused(self, error: Exception) -> None:
+        """Stop it: something that it did can't be stored, and the next start goes on before that."""
+        if not self.over:
+            self.over = True
+            self._there.run.get_stuck(0, f"what it did here can't be stored: {type(error).__name__}")
+
+    def park(self, because: str, error: str | None) -> bool:
+        """Write down that it can't go on, and that it began; False if nothing more is written for it."""
+        if self.over or self.lost or not self.durable:
+            return False
+        self.write([ParkConversation(self._lease, self._id, self.now(), because, error)])
+        return True
+
+    def counted(self, kills: int) -> Sequence[Write]:
+        """Return what counts so many kills at which its code was at work."""
+        return [] if self.over else [*self._begin(), *(self._in_hand() for _ in range(kills))]
+
+    def freed(self, kills: int) -> Sequence[Write]:
+        """Return what says that it is parked no more; its kills count on until it comes to rest."""
+        free = ParkConversation(self._lease, self._id, self.now(), None)
+        return [] if self.over or not self._begun else [free, *(self._in_hand() for _ in range(kills))]
+
+    def _in_hand(self) -> TakeInHand:
+        return TakeInHand(self._lease, self._id, self.now())
+
+
+def read_journal(journal: Journal) -> list[Record]:
+    """Return the records of a stored conversation, with the results that were kept beside them.
+
+    Raises:
+        UnreadableRecordError: another version of the program wrote them.
+    """
+    records = [decode_record(line) for line in journal.records]
+    done = {record[2] for record in records if record[0] in OUTCOMES}
+    for effect in journal.effects.values():
+        if effect.result is not None and (known := decode_record(effect.result))[2] not in done:
+            records.append(known)
+    return records
+
+
+def outcome_of(value: object) -> tuple[str, Any]:
+    """Return the outcome of an effect that returned a value, or raised this error."""
+    if isinstance(value, Exception):
+        return FAILED, CODEC.node_of_error(value)
+    return DONE, CODEC.node_of(value)

@@ -1,0 +1,73 @@
+"""How a conversation begins: its first record, of what it was started with, and how that is read."""
+
+from __future__ import annotations
+
+import secrets
+from typing import cast, final
+
+import attrs
+
+from ..engine import Record, begun
+from ..engine.records import START, Node
+from ..errors import UnreadableRecordError, UnrecordableError
+from ..wire.events import Event, Join
+from .codec import CODEC
+from .routes.declarations import Route
+
+
+@final
+@attrs.frozen
+class Opening:
+    """What a conversation is started with.
+
+    Attributes:
+        at: when the event arrived.
+        value: as what its route's filter took the event.
+        args: what its function gets besides the chat.
+        interrupted: the name of what it ended.
+    """
+
+    event: Event
+    at: int
+    value: object = attrs.field(repr=False)
+    args: tuple[object, ...] = attrs.field(default=(), repr=False)
+    interrupted: str | None = None
+
+
+def open_run(route: Route, opening: Opening, *, now: int) -> tuple[Record, object, bool]:
+    """Return the first record, the value as the code sees it, and whether the record holds all that.
+
+    What can't be recorded lives as long as the process; its record only says that it was there.
+    """
+    value, seed = opening.value, secrets.token_hex(16)
+    # The wire's own events are the same when they come back, and there is no need to say them twice.
+    same = value is opening.event and type(value).__module__ == Join.__module__
+    told: list[object] = [opening.event, opening.at, opening.interrupted]
+    try:
+        if not same or opening.args:
+            told += [value, list(opening.args)]
+        record = begun(route.name, *told, time=now, seed=seed, codec=CODEC)
+        if not same:
+            value = CODEC.value_of(record[3][3])
+    except UnrecordableError:
+        return begun(route.name, time=now, seed=seed, codec=CODEC), value, False
+    return record, value, route.durable
+
+
+def opening_of(start: Record) -> Opening | None:
+    """Read a first record; None if it doesn't hold what the conversation was started with.
+
+    Raises:
+        UnreadableRecordError: this program can't read it.
+    """
+    if not start or start[0] != START:
+        raise UnreadableRecordError("this is no beginning of a conversation")
+    nodes: list[Node] = start[3]
+    if not nodes:
+        return None
+    told = [CODEC.value_of(node) for node in nodes]
+    if len(told) not in (3, 5) or not isinstance(told[1], int):
+        raise UnreadableRecordError("this is no beginning of a conversation")
+    event = cast("Event", told[0])
+    value, args = (told[3], tuple(cast("list[object]", told[4]))) if len(told) == 5 else (event, ())
+    return Opening(event, told[1], value, args, cast("str | None", told[2]))
