@@ -15,9 +15,7 @@ MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
 SEAMS = (
-    WIRE
-    | {"alarm_kinds", "arrivals", "money", "values", "resources", "jobs", "journals", "seams", "secrets"}
-    | {"clock"}
+    WIRE | {"alarm_kinds", "money", "values", "resources", "jobs", "journals", "seams", "secrets"} | {"clock"}
 )
 HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
@@ -35,8 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "journals": WIRE,
     "alarm_kinds": set(),
     "money": WIRE | {"alarm_kinds", "journals"},
-    "arrivals": WIRE | {"journals"},
-    "seams": WIRE | {"alarm_kinds", "arrivals", "jobs", "journals", "money"},
+    "seams": WIRE | {"alarm_kinds", "jobs", "journals", "money"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets", "webhook"},
     "http": {"errors"},
@@ -47,16 +44,15 @@ ALLOWED: dict[str, set[str]] = {
     "engine": {"errors"},
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
     "journal": SEAMS,
-    "conversations": SEAMS | {"journal"},
+    "conversations": SEAMS | {"engine", "journal"},
     "emulator": SEAMS,
     "filters": {"conversations"},
     "runtime": BOT,
     "watchdog": BOT,
-    "address": BOT,
     "broadcast": BOT,
     "fronts": BOT,
-    "bot": BOT | {"address", "broadcast", "fronts", "watchdog"},
-    "__init__": BOT | {"address", "broadcast", "bot", "filters"},
+    "bot": BOT | {"broadcast", "fronts", "watchdog"},
+    "__init__": BOT | {"broadcast", "bot", "filters"},
     "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "__init__"},
     "__main__": {"cli"},
     "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},

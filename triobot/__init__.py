@@ -6,7 +6,7 @@ platform's client alone; `triobot.wire` is its interface as values.
 
 from __future__ import annotations
 
-from .address import Address as Address
+from .bot import Address as Address
 from .bot import Bot as Bot
 from .broadcast import Broadcast as Broadcast
 from .clock import SystemClock as SystemClock

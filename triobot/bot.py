@@ -2,6 +2,10 @@
 
 The only module besides `triobot.runtime` that knows all the others. The nesting of its blocks is the order in
 which a bot stops.
+
+`Address` is the door from outside: a chat, for tasks that are none of its conversations. What is sent there
+takes its place in the chat's lane like everything else, but no conversation records it. So a conversation's
+own code is refused at each call, except in a step.
 """
 
 from __future__ import annotations
@@ -11,8 +15,14 @@ import logging
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -24,17 +34,18 @@ import httpx
 import trio
 from quart_trio import QuartTrio
 
-from .address import INSTEAD, Address, OutsideDoor
 from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
 from .conversations.data.keeping import Keeping
 from .conversations.data.slots import Key
+from .conversations.doors.address import Address as Address
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.closed import closed_resources
 from .conversations.inspection.dry import dry_services
 from .conversations.routes.declarations import check_async
 from .conversations.routes.router import Router, table_of
 from .conversations.running.branches import refuse_conversations
+from .conversations.running.lines import calling_line
 from .conversations.services import Services
 from .conversations.speaking import Speech
 from .conversations.texts import Texts
@@ -45,7 +56,7 @@ from .http.listener import allow_descriptors
 from .outbox import OutboxRules
 from .resources import Provided, Resource, declare_resource, find, open_resources
 from .runtime import Intake, Runtime, Statistics, Surroundings, open_intake, open_work, own_hosts
-from .seams import OnAlarm, WallClock
+from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
 from .watchdog import watched_loop
@@ -55,7 +66,58 @@ from .webhook.serving import serve
 from .webhook.traffic import TrafficCounters
 from .wire.content import Media
 from .wire.ids import ChatId, as_recipient
-from .wire.operations import Upload
+from .wire.operations import Operation, Upload
+
+INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
+
+
+@final
+@attrs.frozen
+class OutsideDoor:
+    """The door of `Bot.chat`."""
+
+    _work: Runtime = attrs.field(repr=False)
+
+    async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
+        """Send something."""
+        refuse_conversations("bot.chat()", INSTEAD)
+        return await self._work.outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
+
+    async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
+        """Tell the chat something."""
+        refuse_conversations("bot.chat()", INSTEAD)
+        await self._work.dispatcher.elsewhere.signal(chat_id, value, key)
+
+    async def start(
+        self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
+    ) -> bool:
+        """Start a route."""
+        refuse_conversations("bot.chat()", INSTEAD)
+        elsewhere = self._work.dispatcher.elsewhere
+        name = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()").name
+        return await elsewhere.start(chat_id, name, args, key=key, once=key)
+
+    async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
+        """Stop a route."""
+        refuse_conversations("bot.chat()", INSTEAD)
+        elsewhere = self._work.dispatcher.elsewhere
+        name = elsewhere.table.route_of(fn, None, f"{calling_line()}: stop()").name
+        return await elsewhere.stop(chat_id, name, key)
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """Return what the chat keeps."""
+        refuse_conversations("bot.chat()", INSTEAD)
+        return await self._work.dispatcher.keeping.data(chat_id)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Enter before something that is kept is read; there is nothing to guard here."""
+        return nullcontext()
+
+    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
+        """Keep something for the chat."""
+        refuse_conversations("bot.chat()", INSTEAD)
+        await self._work.dispatcher.keeping.put(chat_id, key, value)
+
 
 log: Final = logging.getLogger("triobot")
 

@@ -30,9 +30,9 @@ from triobot.emulator.person import AppError, Person
 from triobot.errors import ConfigError, StoreFullError
 from triobot.seams import Acceptance, Accepted, Arrival, Write
 from triobot.testing import drive, run
-from triobot.testing.crashable import Crashable, CrashableStore
-from triobot.testing.determinism import seeded
 from triobot.testing.driving import DrivenWorld
+from triobot.testing.process import Crashable, CrashableStore
+from triobot.testing.simulating import seeded
 
 from .talks import Ping, make_bot
 

@@ -37,8 +37,8 @@ from triobot.emulator.person import Person
 from triobot.filters import command, message, text, when
 from triobot.journal import stimuli
 from triobot.testing import drive, run
-from triobot.testing.determinism import seeded
 from triobot.testing.driving import DrivenWorld
+from triobot.testing.simulating import seeded
 
 from .fuzz import Act, Deaths, Kill, _do, _said
 from .talks import Body, Node, begins_with

@@ -16,8 +16,8 @@ import trio.testing
 from test_cli_dev import Dev, developing
 
 from tests.loopback import PATIENCE
+from triobot.cli.dev import keep_skipped, read_skipped
 from triobot.cli.dev_bot import HurriedClock, HurriedWallClock
-from triobot.cli.persistence import keep_skipped, read_skipped
 from triobot.emulator.control import SHORTEST, STRIDES, strides
 from triobot.emulator.person import AppError
 from triobot.errors import ConfigError

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from triobot.cli.persistence import SavedPlatform
+from triobot.cli.dev import SavedPlatform
 from triobot.emulator.exchange import Exchange
 from triobot.emulator.server import make_exchange
 from triobot.errors import ConfigError

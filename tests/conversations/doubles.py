@@ -32,7 +32,7 @@ from triobot.seams import (
 from triobot.store import MemoryRows
 from triobot.store.journal_tables import JournalTables
 from triobot.store.payment_rows import MoneyTables
-from triobot.store.reading import ReadAlarms, ReadPayments
+from triobot.store.sqlite import ReadAlarms, ReadPayments
 from triobot.store.statements import Tables
 from triobot.wire.events import Press
 from triobot.wire.ids import ChatId, InvoiceId

@@ -12,11 +12,10 @@ import pytest
 import trio
 from emulated import BASE, CONTROL, Emulated, emulated
 
-from triobot.emulator import acts, paying
+from triobot.emulator import acts
 from triobot.emulator.bot_process import BotProcess
 from triobot.emulator.faults import EventFault, Fault
-from triobot.emulator.page.follower import NEWEST, NEWEST_CALLS, Follower
-from triobot.emulator.page.stream import events
+from triobot.emulator.page.follower import NEWEST, NEWEST_CALLS, Follower, events
 from triobot.emulator.people import User
 from triobot.emulator.world import LOG
 from triobot.wire.ids import ChatId
@@ -220,7 +219,7 @@ async def test_money_brings_the_wallets_and_the_bills(tmp_path: Path) -> None:
         follower = Follower(exchange)
         follower.everything()
 
-        exchange.act(partial(paying.pay, exchange.world, sara, sent.id, PAY))
+        exchange.act(partial(acts.pay, exchange.world, sara, sent.id, PAY))
         told = news(follower)
         assert [user["wallet"]["IRR"] for user in told["users"]] == [300]
         assert [bill["state"] for bill in told["bills"]] == ["paid"]
@@ -440,7 +439,7 @@ async def test_money_that_was_verified_is_told(tmp_path: Path) -> None:
         exchange, sara = platform.exchange, joined(platform, irr=1_000)
         sent = exchange.perform(SendMessage(sara.chat_id, "?", None, InlineKeyboard(((PAY,),))))
         assert isinstance(sent, Sent)
-        exchange.act(partial(paying.pay, exchange.world, sara, sent.id, PAY))
+        exchange.act(partial(acts.pay, exchange.world, sara, sent.id, PAY))
         follower = Follower(exchange)
         follower.everything()
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triobot.emulator import acts, paying
+from triobot.emulator import acts
 from triobot.emulator.chats import ChatMessage
 from triobot.emulator.performing import perform
 from triobot.emulator.remembering import VERSION, UnreadableWorldError, dump_world, load_world
@@ -67,7 +67,7 @@ def test_everything_that_people_see_is_there_again() -> None:
     perform(world, CreateInvoice(sara.chat_id, 50, "Tea"), NOW)
     acts.submit(world, sara, {"city": "Rasht"}, NOW)
     [asked] = [entry for entry in world.chat(sara.chat_id).in_sight() if entry.form]
-    paying.pay(world, sara, asked.id, PAY, NOW)
+    acts.pay(world, sara, asked.id, PAY, NOW)
 
     other, pending = again(world)
 
@@ -90,7 +90,7 @@ def test_what_was_under_way_goes_on() -> None:
     message = world.last_message
     [press] = acts.press(world, sara, MessageId(message), CallbackButton("Yes", "y"), NOW)
     for button in (PAY, other_button):
-        paying.pay(world, sara, MessageId(message), button, NOW)
+        acts.pay(world, sara, MessageId(message), button, NOW)
 
     other, _ = again(world)
 

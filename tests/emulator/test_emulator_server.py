@@ -19,7 +19,7 @@ from hypercorn.trio import serve
 
 from tests.loopback import PATIENCE
 from triobot.client import PlatformClient
-from triobot.emulator import acts, paying
+from triobot.emulator import acts
 from triobot.emulator.person import connect
 from triobot.emulator.pusher import PushSettings
 from triobot.emulator.server import Emulator, serve_emulator
@@ -135,14 +135,14 @@ async def test_client_and_emulator_agree_on_every_operation() -> None:
         assert reply is not None and (reply.text, reply.alert) == ("noted", True)
 
         assert await client.perform(VerifyPayment(ali.chat_id, PAY.ref_id)) == PaymentState(False, 700)
-        paying.pay(world, ali, sent.id, PAY, now)
+        acts.pay(world, ali, sent.id, PAY, now)
         assert await client.perform(InquirePayment(ali.chat_id, PAY.ref_id)) == PaymentState(False, 700)
         assert await client.perform(VerifyPayment(ali.chat_id, PAY.ref_id)) == PaymentState(True, 700)
         assert await client.perform(InquirePayment(ali.chat_id, PAY.ref_id)) == PaymentState(True, 700)
         invoice = await client.perform(
             CreateInvoice(ali.chat_id, 500, "Tea", currency="IRR", expire_time=300)
         )
-        paying.pay_invoice(world, ali, invoice.id, now)
+        acts.pay_invoice(world, ali, invoice.id, now)
         assert await client.perform(VerifyInvoice(ali.chat_id, invoice.id)) == PaymentState(True, 500)
         assert await client.perform(InquireInvoice(ali.chat_id, invoice.id)) == PaymentState(True, 500)
 
@@ -312,9 +312,9 @@ async def test_every_event_is_decoded_to_itself(as_json: bool, lower_case: bool,
             posted += exchange.act(partial(acts.say, world, ali, content))
         posted += exchange.act(partial(acts.press, world, ali, sent.id, YES))
         posted += exchange.act(partial(acts.submit, world, ali, {"name": "a=b&c ب", "agree": "1"}))
-        posted += exchange.act(partial(paying.pay, world, ali, sent.id, PAY))
-        posted += exchange.act(partial(paying.pay, world, ali, sent.id, PAY, code=1000))
-        posted += exchange.act(partial(paying.pay_invoice, world, ali, invoice.id))
+        posted += exchange.act(partial(acts.pay, world, ali, sent.id, PAY))
+        posted += exchange.act(partial(acts.pay, world, ali, sent.id, PAY, code=1000))
+        posted += exchange.act(partial(acts.pay_invoice, world, ali, invoice.id))
         posted += exchange.act(partial(acts.leave, world, ali))
 
         with trio.fail_after(PATIENCE):

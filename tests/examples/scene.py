@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from triobot import Bot
-from triobot.cli.stage import open_stage
+from triobot.cli.transcript import open_stage
 from triobot.emulator.person import App, connect
 
 

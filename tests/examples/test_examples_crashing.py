@@ -22,8 +22,8 @@ from triobot.emulator.person import Person, Seen
 from triobot.errors import ConfigError, StoreFullError
 from triobot.seams import Acceptance, Arrival, Write
 from triobot.testing import drive, provide
-from triobot.testing.crashable import Crashable, CrashableStore
 from triobot.testing.driving import DrivenWorld
+from triobot.testing.process import Crashable, CrashableStore
 
 Example: TypeAlias = Callable[[str], ModuleType]
 Said: TypeAlias = tuple[str, str]

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triobot.http.malformed import MalformedError
-from triobot.http.request import Incoming, RequestReader
+from triobot.http.request import Incoming, MalformedError, RequestReader
 
 HEAD_BYTES = 4096
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triobot.http.malformed import MalformedError
+from triobot.http.request import MalformedError
 from triobot.http.response import LARGEST_HEAD, ResponseReader
 
 BODY = bytes(range(256)) * 3

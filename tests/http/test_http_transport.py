@@ -261,7 +261,7 @@ class TestExpect:
         assert (response.status_code, len(seen)) == (417, 1)
 
     async def test_goes_anyway_after_a_while(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("triobot.http.client_connection._CONTINUE_SECONDS", 0.01)
+        monkeypatch.setattr("triobot.http.connections._CONTINUE_SECONDS", 0.01)
         response, seen = await self.asked(b"")
         assert (response.status_code, seen[1]) == (200, b"body")
 

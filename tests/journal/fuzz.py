@@ -27,7 +27,7 @@ from trio.testing import MockClock
 from triobot.journal.doubts import PLAIN_PAST, Past
 from triobot.journal.incarnation import Evicted, Incarnation, Stuck
 from triobot.journal.records import CutShort, Done, Start
-from triobot.testing.determinism import seeded
+from triobot.testing.simulating import seeded
 
 from .listworld import Dead, Disk, ListWorld, People, wall
 from .programs import Maker, Node, Runner

@@ -18,7 +18,7 @@ from triobot.errors import StoreFullError
 from triobot.jobs import AddReceivers, AdvanceBroadcast, BroadcastStatus, OpenBroadcast, TurnBroadcast
 from triobot.outbox import Announcement, OutboxRules
 from triobot.outbox.broadcasts import AT_ONCE
-from triobot.outbox.window import WindowRules
+from triobot.outbox.course import WindowRules
 from triobot.seams import Store, Urgency
 from triobot.store import open_memory
 from triobot.wire.content import Descriptor, Image

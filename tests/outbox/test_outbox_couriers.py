@@ -10,9 +10,9 @@ from scripted_platform import Alarms, ScriptedPlatform
 
 from triobot.errors import DeliveryUnknownError
 from triobot.outbox import OutboxRules, open_outbox
-from triobot.outbox.couriers import Couriers
 from triobot.outbox.delivery import Address, Call, Delivery
 from triobot.outbox.lanes import Place
+from triobot.outbox.sender import Couriers
 from triobot.seams import OnUnknown, Urgency
 from triobot.wire.content import Image
 from triobot.wire.operations import Operation, SendMessage, Upload

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triobot.jobs import AdvanceBroadcast, BroadcastJob, BroadcastStatus, Outcome, Receiver, TurnBroadcast
-from triobot.outbox.course import PAGE, Course
-from triobot.outbox.window import WindowRules
+from triobot.outbox.course import PAGE, Course, WindowRules
 from triobot.wire.ids import ChatId
 
 RULES = WindowRules(width=4, extra=2)

@@ -13,7 +13,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from triobot.clock import Timepiece
-from triobot.emulator import acts, paying
+from triobot.emulator import acts
 from triobot.emulator.people import User
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.switches import Switches
@@ -167,15 +167,15 @@ class Till:
 
     def pays(self, **how: Any) -> PayCallback:
         """Press the newest payment button; the callback is posted by `posts`."""
-        message_id, button = paying.newest_pay_button(self.world, self.user)
-        (event,) = paying.pay(self.world, self.user, message_id, button, self.clock.now(), **how)
+        message_id, button = acts.newest_pay_button(self.world, self.user)
+        (event,) = acts.pay(self.world, self.user, message_id, button, self.clock.now(), **how)
         assert isinstance(event, PayCallback)
         return event
 
     def pays_invoice(self, **how: Any) -> InvoiceCallback:
         """Pay the newest invoice."""
-        number = paying.newest_invoice(self.world, self.user, self.clock.now())
-        (event,) = paying.pay_invoice(self.world, self.user, number, self.clock.now(), **how)
+        number = acts.newest_invoice(self.world, self.user, self.clock.now())
+        (event,) = acts.pay_invoice(self.world, self.user, number, self.clock.now(), **how)
         assert isinstance(event, InvoiceCallback)
         return event
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tests.payments.simulated_time import Pause, Simulator
-from triobot.emulator import acts, paying
+from triobot.emulator import acts
 from triobot.emulator.people import ImpossibleActError, User
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.switches import Switches
@@ -174,19 +174,19 @@ class Platform:
             self._empty(user)
         if chance.random() < 0.5:
             try:
-                message_id, button = paying.newest_pay_button(world, user)
+                message_id, button = acts.newest_pay_button(world, user)
             except ImpossibleActError:
                 pass
             else:
-                post = paying.pay(world, user, message_id, button, now, code=code, taken=taken, amount=amount)
+                post = acts.pay(world, user, message_id, button, now, code=code, taken=taken, amount=amount)
                 return self._post_all(post)
         try:
-            invoice = paying.newest_invoice(world, user, now)
+            invoice = acts.newest_invoice(world, user, now)
         except ImpossibleActError:
-            message_id, button = paying.newest_pay_button(world, user)
-            post = paying.pay(world, user, message_id, button, now, code=code, taken=taken, amount=amount)
+            message_id, button = acts.newest_pay_button(world, user)
+            post = acts.pay(world, user, message_id, button, now, code=code, taken=taken, amount=amount)
         else:
-            post = paying.pay_invoice(world, user, invoice, now, code=code, taken=taken, amount=amount)
+            post = acts.pay_invoice(world, user, invoice, now, code=code, taken=taken, amount=amount)
         return self._post_all(post)
 
     def _empty(self, user: User) -> None:

@@ -14,8 +14,8 @@ from tests.payments.simulated_platform import Callback
 from tests.payments.simulated_time import Pause, Simulator
 from triobot.money import PutPayment, RaiseAlarm
 from triobot.seams import Consume
-from triobot.store.reading import ReadAlarms, ReadPayments
 from triobot.store.rules import tell_moved
+from triobot.store.sqlite import ReadAlarms, ReadPayments
 from triobot.wire.ids import ChatId, RefId
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes.announcement import announce
-from triobot.outbox.window import WindowRules
+from triobot.outbox.course import WindowRules
 
 pytestmark = pytest.mark.processes
 

@@ -15,7 +15,7 @@ from triobot.errors import DeliveryUnknownError, PaymentDeclinedError
 from triobot.filters import command, text
 from triobot.seams import Write
 from triobot.testing import DrivenWorld, drive
-from triobot.testing.crashable import CrashableStore, CrashableTransport
+from triobot.testing.process import CrashableStore, CrashableTransport
 
 PRICE = 200_000
 

@@ -14,7 +14,7 @@ from triobot import Bot, Chat, Key
 from triobot.errors import DeliveryUnknownError
 from triobot.filters import command, text
 from triobot.testing import DrivenWorld, drive
-from triobot.testing.crashable import CrashableStore
+from triobot.testing.process import CrashableStore
 
 COUNT = Key("begun_crashes_count", int, default=0)
 

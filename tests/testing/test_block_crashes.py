@@ -12,8 +12,8 @@ from triobot import Bot, Chat, Otherwise
 from triobot.filters import command, text
 from triobot.seams import InboxRow
 from triobot.testing import drive
-from triobot.testing.crashable import CrashableStore
 from triobot.testing.driving import DrivenWorld
+from triobot.testing.process import CrashableStore
 from triobot.wire.ids import ChatId
 
 LONG = 100

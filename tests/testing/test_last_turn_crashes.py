@@ -9,7 +9,7 @@ from crash_scenes import Killer
 from triobot import Bot, Chat, Key
 from triobot.seams import Write
 from triobot.testing import drive
-from triobot.testing.crashable import CrashableStore
+from triobot.testing.process import CrashableStore
 from triobot.wire.ids import ChatId
 
 APOLOGY = "Something went wrong here. Please start again."

@@ -16,7 +16,7 @@ from triobot import Bot, Chat, Key
 from triobot.filters import command
 from triobot.seams import Write
 from triobot.testing import DrivenWorld, Person, drive
-from triobot.testing.crashable import CrashableStore
+from triobot.testing.process import CrashableStore
 
 DONE = Key("done", int, default=0)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triobot.wire.envelope import MOST_FIELDS, read_pairs
+from triobot.wire.decode import MOST_FIELDS, read_pairs
 
 TEXTS = st.lists(
     st.one_of(

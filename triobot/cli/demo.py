@@ -65,8 +65,7 @@ async def _demo(port: int, quiet: bool) -> None:
 
     from ..emulator.person import connect
     from .demo_bot import bot
-    from .stage import open_stage
-    from .transcript import Transcript
+    from .transcript import Transcript, open_stage
 
     def write(line: str) -> None:
         if not quiet:

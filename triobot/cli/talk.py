@@ -70,8 +70,7 @@ async def _talk(bot: Bot) -> None:
     import trio
 
     from ..emulator.person import AppError, connect
-    from .stage import open_stage
-    from .transcript import Transcript
+    from .transcript import Transcript, open_stage
 
     async with open_stage(bot, store="memory:") as stage:
         platform = stage.platform

@@ -1,16 +1,27 @@
-"""The demo's conversation as the app shows it, line by line."""
+"""A conversation in the terminal, line by line as the app shows it, and the platform under it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
+import attrs
+import trio
+
+from ..emulator.server import Emulator, serve_emulator
+from ..secrets import Secret
+from ..settings import Settings
 from ..wire.content import Contact, Content, Location, Media
 from ..wire.forms import Checkbox, Form, Submit
 from ..wire.markup import InlineKeyboard, PayButton
 from .terminal import harmless
 
 if TYPE_CHECKING:
+    from ..bot import Bot
     from ..emulator.chats import ChatMessage
     from ..emulator.server import Emulator
 
@@ -128,3 +139,54 @@ def _fields(form: Form) -> list[str]:
             case _:
                 rows.append(f"{field.label}: ________")
     return rows
+
+
+@final
+@attrs.frozen
+class Stage:
+    """What is running.
+
+    Attributes:
+        platform: the emulator.
+        address: where the bot listens, without the secret.
+    """
+
+    platform: Emulator
+    address: str
+
+
+@asynccontextmanager
+async def open_stage(bot: Bot, *, store: str, port: int = 0) -> AsyncGenerator[Stage]:
+    """Run a platform and a bot on it while the block runs. No setting of the environment is read.
+
+    Args:
+        store: the bot's.
+        port: the platform's; 0 takes a free one.
+    """
+    token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    # Each needs the other's address at its start, so the bot's port is opened before either.
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        async with trio.open_nursery() as platforms:
+            platform: Emulator = await platforms.start(
+                partial(
+                    serve_emulator,
+                    port=port,
+                    bot_url=f"{address}/{secret}",
+                    token=token,
+                    control_token=secrets.token_urlsafe(24),
+                )
+            )
+            settings = Settings(
+                token=Secret(token),
+                base_url=platform.base_url,
+                webhook_secret=Secret(secret),
+                store=store,
+                development=True,
+                fd=listening.detach(),
+            )
+            async with trio.open_nursery() as bots:
+                await bots.start(partial(bot.serve, settings=settings))
+                yield Stage(platform, address)
+                bot.stop()
+            platforms.cancel_scope.cancel()

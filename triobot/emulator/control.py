@@ -68,7 +68,7 @@ from ..wire.events import Event, Press
 from ..wire.ids import ChatId, InvoiceId, MessageId, SenderId
 from ..wire.markup import InlineButton, Key, PayButton
 from ..wire.rules import JsonValue, compact_json
-from . import acts, paying
+from . import acts
 from .blobs import FileTooLargeError
 from .bot_process import BotProcess
 from .chats import HISTORY, ChatMessage, PlatformChat
@@ -583,10 +583,10 @@ class PersonControl:
         def pay(now: int) -> tuple[Event, ...]:
             world, chat = self._world, _chat_of(asked)
             if invoice is not None or asked.flag("newest_invoice"):
-                bill = InvoiceId(invoice) if invoice is not None else paying.newest_invoice(world, user, now)
-                return paying.pay_invoice(world, user, bill, now, code=code, taken=taken, amount=amount)
+                bill = InvoiceId(invoice) if invoice is not None else acts.newest_invoice(world, user, now)
+                return acts.pay_invoice(world, user, bill, now, code=code, taken=taken, amount=amount)
             message, button = self._pay_button(user, asked)
-            return paying.pay(
+            return acts.pay(
                 world, user, message, button, now, chat=chat, code=code, taken=taken, amount=amount
             )
 
@@ -595,7 +595,7 @@ class PersonControl:
     def _pay_button(self, user: User, asked: Asked) -> tuple[MessageId, PayButton]:
         chat, label = _chat_of(asked), asked.optional_text("label")
         if label is None:
-            return paying.newest_pay_button(self._world, user, chat=chat, message_id=_message_of(asked))
+            return acts.newest_pay_button(self._world, user, chat=chat, message_id=_message_of(asked))
         in_chat = acts.chat_of(self._world, user, chat)
         found = _button(in_chat, asked)
         if found is None:

@@ -16,12 +16,12 @@ import attrs
 from ..errors import LocalProtocolError, TriobotError
 from ..wire.content import Descriptor
 from ..wire.content_text import decode_content, encode_content
+from ..wire.decode import decode_event
 from ..wire.encode import FORM_TYPE, encode_event
 from ..wire.events import Event
 from ..wire.ids import CallbackId, ChatId, GroupName, MessageId, PhoneNumber, SenderId
-from ..wire.inbound import decode_event
-from ..wire.markup import Currency
-from ..wire.markup_text import (
+from ..wire.markup import (
+    Currency,
     decode_form_fields,
     decode_inline_keyboard,
     decode_reply_keyboard,

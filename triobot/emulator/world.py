@@ -1,7 +1,7 @@
 """The platform's world: people, chats, money, and a log of what changed.
 
 Pure: the moment comes in as `now` (wall milliseconds), chance as a `random.Random`; nothing here waits or
-opens a file. Three doors lead in: `performing` for the bot, `acts` and `paying` for people.
+opens a file. Two doors lead in: `performing` for the bot, `acts` for people.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ..wire.undocumented import (
     SendGameEvent,
 )
 from .bills import Bills
+from .blobs import UploadedFiles
 from .chats import PlatformChat
 from .consequences import Change, Consequence, MoneyMoved
 from .people import ImpossibleActError, People, User
 from .switches import Switches
-from .uploads import UploadedFiles
 
 _FIRST_CHAT: Final = 13_601
 _FIRST_GROUP: Final = 700_001

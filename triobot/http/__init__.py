@@ -1,10 +1,8 @@
 """HTTP/1.1 on Trio, client and server; nothing in it knows of bots.
 
-Read it in this order. Shared: `links` (bytes over a connection) and `malformed`. The client's side:
-`outgoing` and `response` (pure), `pool` (pure), `client_connection`, `connections`,
-`transport`. The server's side: `request` (pure), `talk` (one request),
-`server_connection`, `limits`, `binding`, `certificates`, `listener`; and for applications `forwarded` (pure)
-and `asgi`.
+Read it in this order. Shared: `links` (bytes over a connection). The client's side: `outgoing` and `response`
+(pure), `pool` (pure), `connections`, `transport`. The server's side: `request` (pure), `talk` (one request),
+`server_connection`, `binding`, `listener`; and for applications `forwarded` (pure) and `asgi`.
 """
 
 from __future__ import annotations
@@ -13,14 +11,14 @@ from .asgi import AsgiApp as AsgiApp
 from .asgi import serve_asgi as serve_asgi
 from .binding import Bind as Bind
 from .binding import FdBind as FdBind
+from .binding import RenewedCertificate as RenewedCertificate
 from .binding import TcpBind as TcpBind
 from .binding import UnixBind as UnixBind
 from .binding import parse_bind as parse_bind
-from .certificates import RenewedCertificate as RenewedCertificate
-from .certificates import server_context as server_context
+from .binding import server_context as server_context
 from .forwarded import Proxies as Proxies
-from .limits import ServingLimits as ServingLimits
 from .pool import Origin as Origin
+from .server_connection import ServingLimits as ServingLimits
 from .transport import Attempt as Attempt
 from .transport import Reply as Reply
 from .transport import TrioTransport as TrioTransport

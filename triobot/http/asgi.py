@@ -15,11 +15,10 @@ from urllib.parse import unquote_to_bytes
 import trio
 
 from ..errors import ConfigError
-from .binding import Bind, address_of, open_listeners
-from .certificates import Tls
+from .binding import Bind, Tls, address_of, open_listeners
 from .forwarded import Proxies
-from .limits import ServingLimits
 from .listener import serve_listeners
+from .server_connection import ServingLimits
 from .talk import Handler, SenderLeftError, Talk
 
 # The shapes that ASGI itself gives: the messages are open dictionaries.

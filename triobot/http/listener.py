@@ -23,11 +23,10 @@ from typing import Final, cast, final
 import attrs
 import trio
 
-from .certificates import Tls
+from .binding import Tls
 from .forwarded import Proxies
-from .limits import ServingLimits
 from .links import ByteLink, PlainLink, TlsLink, detached
-from .server_connection import Noted, ServerConnection
+from .server_connection import Noted, ServerConnection, ServingLimits
 from .talk import Handler
 
 _log: Final = logging.getLogger("triobot.http")

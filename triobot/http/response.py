@@ -11,7 +11,7 @@ from typing import Final, final
 
 import httptools
 
-from .malformed import MalformedError
+from .request import MalformedError
 
 # Of all that is no body. h11 and nginx take 100 and 32 KiB of a response's head; no server needs more.
 LARGEST_HEAD: Final = 64 * 1024

@@ -14,9 +14,8 @@ from typing import Final, TypeAlias, final
 import trio
 
 from .links import ByteLink
-from .malformed import MalformedError
 from .outgoing import LAST_CHUNK, UnsendableError, encode_chunk
-from .request import Incoming, RequestReader
+from .request import Incoming, MalformedError, RequestReader
 
 _TOKEN: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(rb"[^\x00\r\n]*")

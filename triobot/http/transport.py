@@ -14,8 +14,7 @@ import attrs
 import httpx
 import trio
 
-from .client_connection import ClientConnection, NothingSentError, within
-from .connections import Connections, Report
+from .connections import ClientConnection, Connections, NothingSentError, Report, within
 from .outgoing import LAST_CHUNK, Framing, UnsendableError, encode_chunk, encode_head, framing_of
 from .pool import Origin
 

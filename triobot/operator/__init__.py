@@ -12,7 +12,7 @@ from .api import Health as Health
 from .api import OperatorApi as OperatorApi
 from .api import RaisedAlarm as RaisedAlarm
 from .calling import ask as ask
-from .place import socket_path as socket_path
+from .calling import socket_path as socket_path
 from .requests import AboutBroadcasts as AboutBroadcasts
 from .requests import AboutPayments as AboutPayments
 from .requests import Backup as Backup

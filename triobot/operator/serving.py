@@ -23,7 +23,7 @@ import trio
 
 from ..errors import RemoteProtocolError, TriobotError
 from .api import OperatorApi
-from .place import short_name
+from .calling import short_name
 from .requests import END, LONGEST_REQUEST, Told, decode_request, encode_line, failure
 
 log: Final = logging.getLogger("triobot.operator")

@@ -5,7 +5,7 @@ fault a refusal is), `delivery` (what waits in a lane), `uploads`, `typing`, `an
 `outbox`, the only ones with tasks. Everything is in memory: what must survive the process is written down by
 the callers of `perform`, before and after.
 
-Broadcasts are such a caller: `window` and `course` decide, `broadcasts` has the tasks.
+Broadcasts are such a caller: `course` decides, `broadcasts` has the tasks.
 """
 
 from .broadcasts import Announcement, Broadcasts, open_broadcasts

@@ -49,8 +49,7 @@ from ..wire.content import Content, Descriptor, Media
 from ..wire.ids import ChatId
 from ..wire.markup import InlineKeyboard
 from ..wire.operations import SendMessage, Upload
-from .course import PAGE, Course
-from .window import WindowRules
+from .course import PAGE, Course, WindowRules
 
 OnDoubt: TypeAlias = Literal["count", "resend"]
 """What becomes of a receiver whom the message may have reached: counted as unknown, or told again."""

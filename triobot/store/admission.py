@@ -50,10 +50,23 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId
-from ..wire.rules import LARGEST_INTEGER, check_integer, check_word
+from ..wire.rules import LARGEST_INTEGER, check_integer, check_text, check_word
 from .broadcasts import admit_broadcast, size_of_broadcast
-from .columns import LARGEST_CHAT, check_chat, check_column
 from .rules import as_kept
+
+LARGEST_CHAT: Final = 10**18 - 1
+
+
+def check_chat(chat_id: ChatId) -> None:
+    """Refuse a chat id that is none."""
+    check_integer("chat_id", chat_id, least=-LARGEST_CHAT, most=LARGEST_CHAT)
+
+
+def check_column(field: str, value: str, *, empty: bool = False) -> None:
+    """Refuse text that some engine can't hold."""
+    if "\0" in check_text(field, value, empty=empty):
+        raise LocalProtocolError(field, "must not hold U+0000")
+
 
 LARGEST_BODY: Final = 32 * 1024 * 1024
 """One request's bytes; the webhook's own limit is far lower."""

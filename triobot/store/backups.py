@@ -20,12 +20,21 @@ from typing import Final
 
 from ..errors import ConfigError, StoreCorruptError
 from .broadcasts import stop_after_restore
-from .faults import for_the_opener
-from .identity import BACKUP, check_identity, stored_stamp
 from .lock import lock_path, take_lock
 from .private_files import COMPANIONS, check_kind, checked_path, make_new, remove_leftover, sync_folder
-from .schema import MIGRATIONS, drop_meta, due_migrations, get_meta, put_meta, read_version
+from .schema import (
+    BACKUP,
+    MIGRATIONS,
+    check_identity,
+    drop_meta,
+    due_migrations,
+    get_meta,
+    put_meta,
+    read_version,
+    stored_stamp,
+)
 from .stamp import Stamp, check_stamp
+from .transactions import for_the_opener
 
 STEP: Final = 64
 """Pages copied at a time, with others' turns between: a quarter of a megabyte."""

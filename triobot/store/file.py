@@ -24,8 +24,6 @@ from ..errors import ConfigError
 from ..journals import Lease, Opening
 from ..seams import Acknowledge
 from .backups import copy_store
-from .faults import for_the_opener
-from .identity import check_identity, check_original, put_stamp, stored_stamp
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .notes import AnyAtWork, AnyNotes
 from .private_files import checked_path, make_private, remove_leftover
@@ -33,16 +31,20 @@ from .rules import RETENTION, Retention
 from .schema import (
     Migration,
     SchemaVersion,
+    check_identity,
+    check_original,
     drop_meta,
     due_migrations,
     get_meta,
     put_meta,
+    put_stamp,
     read_version,
     run_migration,
+    stored_stamp,
 )
 from .stamp import Stamp, check_stamp
 from .statements import Tables
-from .transactions import Transactions, Work
+from .transactions import Transactions, Work, for_the_opener
 
 _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 

@@ -14,13 +14,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Final, TypeVar, final
+from typing import Final, Protocol, TypeVar, final
 
 import trio
 
 from ..errors import ConfigError, StoreError, StoreFullError
 from ..jobs import BroadcastJob, Receiver, check_key
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
+from ..money import AlarmRow, PaymentMove, PaymentRow, PaymentTotal
 from ..seams import (
     Acceptance,
     Accepted,
@@ -37,7 +38,7 @@ from ..seams import (
     WallClock,
     Write,
 )
-from ..wire.ids import ChatId
+from ..wire.ids import ChatId, InvoiceId, RefId
 from ..wire.rules import check_integer
 from .admission import (
     admit_arrival,
@@ -47,19 +48,85 @@ from .admission import (
     admit_page,
     admit_receivers,
     admit_writes,
+    check_chat,
     size_of,
 )
 from .backups import back_up_file, examine_file, restore_file
-from .columns import check_chat
 from .file import StoreFile, open_file
 from .notes import AnyAtWork, AnyNotes
 from .payment_rows import MoneyTables
-from .reading import ReadAlarms, ReadPayments
 from .rules import RETENTION, Retention, names_chat, tell_moved
 from .schema import MIGRATIONS, Migration
 from .stamp import Stamp
 from .statements import Tables
 from .writer import AnyWriter, Writer
+
+
+class Ask(Protocol):
+    """Has a function run on the rows, and returns its result."""
+
+    def __call__(self, work: Callable[[MoneyTables], R], /) -> Awaitable[R]: ...
+
+
+@final
+class ReadPayments:
+    """`triobot.money.PaymentRows` over the tables."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    async def get(self, id: RefId) -> PaymentRow | None:
+        return await self._ask(lambda money: money.get(id))
+
+    async def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
+        return await self._ask(lambda money: money.of_invoice(invoice_id))
+
+    async def due(self, now: int, *, limit: int) -> Sequence[PaymentRow]:
+        check_integer("limit", limit, least=0)
+        return await self._ask(lambda money: money.due(now, limit))
+
+    async def next_due(self) -> int | None:
+        return await self._ask(lambda money: money.next_due())
+
+    async def find(
+        self,
+        *,
+        states: Sequence[str] = (),
+        chat_id: ChatId | None = None,
+        before: int | None = None,
+        after: RefId | None = None,
+        limit: int,
+    ) -> Sequence[PaymentRow]:
+        check_integer("limit", limit, least=0)
+        if chat_id is not None:
+            check_chat(chat_id)
+        return await self._ask(lambda money: money.find(states, chat_id, before, after, limit))
+
+    async def counts(self) -> Mapping[str, int]:
+        return await self._ask(lambda money: money.counts())
+
+    async def history(self, id: RefId) -> Sequence[PaymentMove]:
+        return await self._ask(lambda money: money.history(id))
+
+    async def totals(self, *, since: int, until: int) -> Sequence[PaymentTotal]:
+        return await self._ask(lambda money: money.totals(since, until))
+
+
+@final
+class ReadAlarms:
+    """`triobot.money.AlarmRows` over the tables."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    async def open(self, *, told_before: int | None = None, limit: int) -> Sequence[AlarmRow]:
+        check_integer("limit", limit, least=0)
+        return await self._ask(lambda money: money.open_alarms(told_before, limit))
+
+    async def all(self, *, limit: int) -> Sequence[AlarmRow]:
+        check_integer("limit", limit, least=0)
+        return await self._ask(lambda money: money.all_alarms(limit))
+
 
 R = TypeVar("R")
 

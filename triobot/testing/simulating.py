@@ -7,6 +7,9 @@ end, when everything has been well for an hour:
 * each press has been answered, so that no button shows its waiting mark for ever;
 * no alarm was rung but those that the platform's own failures, or what people do, explain;
 * no money was captured more than once.
+
+Chance repeats itself: what a seed decides must not be decided again by Trio's scheduler, nor by how fast a
+thread is.
 """
 
 from __future__ import annotations
@@ -14,14 +17,17 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
-from typing import Final, assert_never, final
+from importlib import import_module
+from typing import Final, TypeVar, assert_never, final
+from unittest.mock import patch
 
 import attrs
 import trio
 from quart_trio import QuartTrio
+from typing_extensions import TypeVarTuple, Unpack
 
 from ..bot import Bot
 from ..conversations.routes.router import table_of
@@ -35,7 +41,6 @@ from ..errors import PaymentDeclinedError
 from ..resources import Provided
 from ..seams import Alarm, AlarmKind
 from ..wire.ids import ChatId
-from .determinism import seeded, without_threads
 from .driving import DrivenWorld, drive
 from .random_user import Fill, Impulse, LeaveChat, Pay, PressLabel, Say, impulse
 
@@ -368,3 +373,54 @@ def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
     """Return whether a form was sent: it has an id, too, but no bot answers it (interface section 4.1)."""
     entry = chat.entries.get(pressed.message_id)
     return entry is not None and entry.form is not None
+
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+@contextmanager
+def seeded(seed: int | str) -> Generator[None]:
+    """Seed Trio's scheduler and the global `random` while the block runs; then both go on as before.
+
+    May be entered around `trio.run`, or within it.
+    """
+    # Outbox pauses draw from the global generator; Trio shuffles what is ready by one of its own, which it
+    # keeps for exactly this use (pytest-trio and hypothesis do the same) but has no public name for.
+    run = vars(import_module("trio._core._run"))
+    shuffler: random.Random = run["_r"]
+    before, shuffling, allowed = (
+        random.getstate(),
+        shuffler.getstate(),
+        run["_ALLOW_DETERMINISTIC_SCHEDULING"],
+    )
+    random.seed(seed)
+    run["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
+    shuffler.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        shuffler.setstate(shuffling)
+        run["_ALLOW_DETERMINISTIC_SCHEDULING"] = allowed
+
+
+@contextmanager
+def without_threads() -> Generator[None]:
+    """Do at once what would be done in a thread, while the block runs: which of two ends first is chance.
+
+    Virtual time stands still for a thread anyway, so nothing is late that wasn't before.
+    """
+    with patch.object(trio.to_thread, "run_sync", _run_here):
+        yield
+
+
+async def _run_here(
+    sync_fn: Callable[[Unpack[Ts]], T],
+    *args: *Ts,
+    thread_name: str | None = None,
+    abandon_on_cancel: bool = False,
+    limiter: object = None,
+) -> T:
+    await trio.lowlevel.checkpoint()
+    return sync_fn(*args)

@@ -14,7 +14,7 @@ import attrs
 
 from ..errors import ConfigError
 from ..http.forwarded import Proxies
-from ..http.limits import PRIVATE, ServingLimits
+from ..http.server_connection import PRIVATE, ServingLimits
 
 _OPTIONAL: Final = frozenset({"connections_per_address", "send_bytes"})
 _WHOLE: Final = re.compile(r"[0-9]{1,15}", re.ASCII)

@@ -9,8 +9,7 @@ from typing import Final
 
 import trio
 
-from ..http.binding import Bind, address_of, open_listeners
-from ..http.certificates import Tls
+from ..http.binding import Bind, Tls, address_of, open_listeners
 from ..http.listener import serve_listeners
 from .endpoint import ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint
 from .limits import Limits

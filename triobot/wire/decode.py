@@ -1,15 +1,487 @@
 """Bytes to values: events and their content, results, and requests as the platform reads them.
 
 Each raises `RemoteProtocolError` for what can't be read, and nothing else, whatever the bytes;
-`decode_result` also raises the platform's refusals; `shape_of` describes what can't be read. The code is in
-`inbound`, `content_text`, `answers` and `requests`.
+`decode_result` also raises the platform's refusals; `shape_of` describes what can't be read. Here is the way
+in: a request's bytes to the four fields of an event, whatever the format (gap 2), and those to an event
+(interface sections 2.2 and 6; gaps 2 to 6 and 17). The content type names the format; where the bytes can't
+be of that format, they decide instead. Text that UTF-8 can't carry passes with lone surrogates in it: the
+reader of a field decides what that costs, so that a broken name doesn't lose an event. A readable event
+becomes the one of its type; any other that names a chat and a type becomes an `UnknownEvent` that says why,
+so that a person can look at it. The rest is in `content_text`, `answers` and `requests`.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from binascii import a2b_qp
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, TypeAlias, cast, final
+from urllib.parse import unquote
+
+import attrs
+
+from ..errors import LocalProtocolError, RemoteProtocolError
 from .answers import decode_result as decode_result
 from .answers import shape_of as shape_of
 from .answers import take_unread as take_unread
 from .content_text import decode_content as decode_content
-from .inbound import decode_event as decode_event
+from .content_text import is_content_type
+from .events import (
+    Event,
+    InvoiceCallback,
+    Join,
+    Leave,
+    Message,
+    PayCallback,
+    Press,
+    Sender,
+    Submission,
+    UnknownEvent,
+)
+from .ids import (
+    CallbackId,
+    ChatId,
+    MessageId,
+    as_callback_id,
+    as_chat_id,
+    as_invoice_id,
+    as_message_id,
+    as_ref_id,
+)
+from .json_text import LONGEST_INTEGER, read_json, read_object
 from .requests import decode_operation as decode_operation
+from .rules import LARGEST_INTEGER, JsonValue, check_text, compact_json, is_digits, their_fault
+
+MOST_FIELDS: Final = 1_000
+LONGEST_BOUNDARY: Final = 70  # RFC 2046, section 5.1.1; searching for a longer one costs seconds
+LONGEST_TYPE: Final = 64  # the platform's longest is 15; longer ones would only fill logs
+
+_BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
+_PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
+_NONE: Final[frozenset[str]] = frozenset()
+_QUOTED: Final = re.compile("[+%]")
+_STRAY_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+# A field that is given twice is kept apart: readers that take the first and readers that take the last
+# would see two different events.
+RawFields: TypeAlias = dict[str, JsonValue]
+
+
+@final
+@attrs.frozen
+class Envelope:
+    """An event's fields before its type is looked at.
+
+    Attributes:
+        chat_id: checked.
+        type: as it came, never empty, with no lone surrogate.
+        data: as it came; None when absent.
+        sender: what ``from`` held; None when absent.
+        repeated: the names that were given more than once.
+    """
+
+    chat_id: ChatId
+    type: str
+    data: JsonValue = attrs.field(repr=False)
+    sender: JsonValue = attrs.field(repr=False)
+    repeated: frozenset[str] = frozenset()
+
+
+def open_envelope(content_type: str, body: bytes) -> Envelope:
+    """Find the chat and the type of an event, and its other fields unread.
+
+    Raises:
+        RemoteProtocolError: there is no chat id or no type that can be used, or two of one of them.
+    """
+    fields, repeated = _read_fields(content_type, body)
+    try:
+        if repeated:
+            for name in ("chat_id", "type"):
+                if name in repeated:
+                    raise RemoteProtocolError(name, "must be given once")
+        return Envelope(
+            _chat_id(fields.get("chat_id")),
+            _type(fields.get("type")),
+            fields.get("data"),
+            fields.get("from"),
+            repeated,
+        )
+    except RemoteProtocolError as error:
+        raise RemoteProtocolError(error.field, error.rule, raw=body) from None
+
+
+def mend(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 can't carry, so that the text can be stored and sent."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def read_loosely(text: str) -> JsonValue:
+    """Decode JSON that `read_json` may refuse, for readers that use only some parts of it.
+
+    Of names that an object has twice, the last counts.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    return _decoded(_LOOSE, text)
+
+
+def _decoded(decoder: json.JSONDecoder, text: str) -> JsonValue:
+    try:
+        return cast("JsonValue", decoder.decode(text))
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def read_pairs(text: str) -> list[tuple[str, str]]:
+    """Return the pairs of a form body or a query string; bytes that are no UTF-8 become lone surrogates.
+
+    Raises:
+        ValueError: it has more than `MOST_FIELDS` pairs.
+    """
+    # As `urllib.parse.parse_qsl`, in a third of its time: each event comes this way.
+    if text.count("&") >= MOST_FIELDS:
+        raise ValueError("has too many fields")
+    pairs: list[tuple[str, str]] = []
+    for field in text.split("&"):
+        if field:
+            name, _, value = field.partition("=")
+            pairs.append((_unquoted(name), _unquoted(value)) if _QUOTED.search(field) else (name, value))
+    return pairs
+
+
+def _unquoted(text: str) -> str:
+    text = text.replace("+", " ")
+    if "%" not in text:
+        return text
+    if not text.isascii() or _STRAY_PERCENT.search(text):
+        return unquote(text, errors="surrogateescape")
+    # The same escapes with another sign in front, which C undoes: `unquote` takes eight times as long.
+    quoted = text.replace("=", "=3D").replace("%", "=")
+    return a2b_qp(quoted).decode("utf-8", "surrogateescape")
+
+
+def _chat_id(value: JsonValue) -> ChatId:
+    if value is None:
+        raise RemoteProtocolError("chat_id", "must be given")
+    try:
+        return as_chat_id(cast("int | str", value))
+    except LocalProtocolError as error:
+        raise RemoteProtocolError("chat_id", error.rule) from None
+
+
+def _type(value: JsonValue) -> str:
+    if not isinstance(value, str) or not value or len(value) > LONGEST_TYPE:
+        raise RemoteProtocolError("type", f"must be text of 1 to {LONGEST_TYPE} characters")
+    return mend(value)
+
+
+# --- formats
+
+
+def _read_fields(content_type: str, body: bytes) -> tuple[RawFields, frozenset[str]]:
+    text = body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    start = text[:64].lstrip()
+    media = content_type.partition(";")[0].strip().lower()
+    if media == "multipart/form-data" or start.startswith("--"):
+        boundary = _BOUNDARY.search(content_type)
+        return _distinct(_read_multipart(text, boundary[1] if boundary else None))
+    if media == "application/json" or media.endswith("+json") or start.startswith("{"):
+        fields = _read_json(text)
+        if fields is not None:
+            return fields
+    try:
+        return _distinct(read_pairs(text))
+    except ValueError:
+        raise RemoteProtocolError("body", f"has more than {MOST_FIELDS} fields", raw=body) from None
+
+
+def _distinct(pairs: Sequence[tuple[str, JsonValue]]) -> tuple[RawFields, frozenset[str]]:
+    fields: RawFields = dict(pairs)
+    if len(fields) == len(pairs):
+        return fields, _NONE
+    fields.clear()
+    repeated: set[str] = set()
+    for name, value in pairs:
+        if name in fields:
+            repeated.add(name)
+        fields[name] = value
+    return fields, frozenset(repeated)
+
+
+class _Repeating(dict[str, JsonValue]):
+    """A JSON object in which some names came twice."""
+
+    repeated: frozenset[str]
+
+
+def _read_json(text: str) -> tuple[RawFields, frozenset[str]] | None:
+    try:
+        value = _decoded(_TELLING, text)
+    except ValueError:
+        return None
+    if not isinstance(value, dict):
+        return None
+    return value, value.repeated if isinstance(value, _Repeating) else frozenset()
+
+
+def _object_of_pairs(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    fields, repeated = _distinct(pairs)
+    if not repeated:
+        return fields
+    repeating = _Repeating(fields)
+    repeating.repeated = repeated
+    return repeating
+
+
+def _integer_or_text(digits: str) -> int | str:
+    return int(digits) if len(digits) <= LONGEST_INTEGER else digits
+
+
+# Made once: `json.loads` with settings of its own makes one for every text.
+_LOOSE: Final = json.JSONDecoder(parse_int=_integer_or_text)
+_TELLING: Final = json.JSONDecoder(parse_int=_integer_or_text, object_pairs_hook=_object_of_pairs)
+
+
+def _read_multipart(text: str, boundary: str | None) -> list[tuple[str, str]]:
+    if boundary is None:
+        boundary = text.lstrip().partition("\n")[0].rstrip().removeprefix("--")
+    if not 0 < len(boundary) <= LONGEST_BOUNDARY:
+        return []
+    pairs: list[tuple[str, str]] = []
+    mark = re.compile(rf"\r?\n--{re.escape(boundary)}(--)?[ \t]*(?=\r?\n|\Z)")
+    # What stands before the first mark belongs to no part; then come, in turn, a mark's end and a part.
+    pieces = mark.split(f"\n{text.lstrip()}", MOST_FIELDS)[1:]
+    for end, part in zip(pieces[::2], pieces[1::2], strict=True):
+        if end:
+            break
+        head, gap, value = part.partition("\r\n\r\n")
+        if not gap:
+            head, gap, value = part.partition("\n\n")
+        name = _PART_NAME.search(_disposition(head))
+        if gap and name is not None:
+            pairs.append((name[1], value))
+    return pairs
+
+
+def _disposition(head: str) -> str:
+    for line in head.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip().lower() == "content-disposition":
+            return value
+    return ""
+
+
+_INVOICE_KEYS: Final = ("invoiceId", "invoice_id", "id")
+
+
+def decode_event(content_type: str, body: bytes) -> Event:
+    """Read one event, whatever the bytes.
+
+    Returns:
+        The event of its type; or an `UnknownEvent`, with a reason when its type is known and its ``data``
+        is not readable as that type.
+
+    Raises:
+        RemoteProtocolError: there is no chat id or no type that can be used; `raw` is the body.
+
+    Platform: interface sections 2.2 and 6.
+    """
+    envelope = open_envelope(content_type, body)
+    sender = _read_sender(envelope)
+    try:
+        event = _read_event(envelope, sender)
+    except RemoteProtocolError as error:
+        return _unknown(envelope, sender, str(error))
+    return _unknown(envelope, sender, "") if event is None else event
+
+
+def _read_event(envelope: Envelope, sender: Sender | None) -> Event | None:
+    chat_id = envelope.chat_id
+    kind = envelope.type.lower()
+    if kind == "join":
+        return Join(chat_id, sender)
+    if kind == "leave":
+        return Leave(chat_id, sender)
+    if "data" in envelope.repeated:
+        raise RemoteProtocolError("data", "must be given once")
+    if is_content_type(kind):
+        return Message(chat_id, decode_content(kind, _data_text(envelope.data)), sender)
+    match kind:
+        case "triggerbutton":
+            fields = _data_fields(envelope.data)
+            return Press(
+                chat_id,
+                _press_value(fields.get("data")),
+                _message_id(fields.get("message_id")),
+                _callback_id(fields.get("callback_id")),
+                sender,
+            )
+        case "submitform":
+            fields = _data_fields(envelope.data)
+            return Submission(
+                chat_id,
+                _filled_values(fields.get("data")),
+                _message_id(fields.get("message_id")),
+                _optional_callback_id(fields.get("callback_id")),
+                sender,
+            )
+        case "invoicecallback":
+            fields = _data_fields(envelope.data)
+            given = [fields[key] for key in _INVOICE_KEYS if fields.get(key) is not None]
+            with their_fault("data.invoiceId"):
+                return InvoiceCallback(chat_id, as_invoice_id(_opaque(given[0] if given else None)), sender)
+        case "paycallback":
+            fields = _data_fields(envelope.data)
+            with their_fault("data.ref_id"):
+                ref_id = as_ref_id(_opaque(fields.get("ref_id")))
+            # A callback is a hint: what else it says is worth having, and never worth losing the hint for.
+            return PayCallback(
+                chat_id,
+                ref_id,
+                _optional_message_id(fields.get("message_id")),
+                _optional_text(fields.get("status")) or "",
+                _optional_integer(fields.get("code")),
+                _optional_text(fields.get("charge_url")),
+                sender,
+            )
+        case _:
+            return None
+
+
+def _unknown(envelope: Envelope, sender: Sender | None, reason: str) -> UnknownEvent:
+    return UnknownEvent(envelope.chat_id, envelope.type, mend(_as_text(envelope.data)), reason, sender)
+
+
+# --- from
+
+
+def _read_sender(envelope: Envelope) -> Sender | None:
+    value = envelope.sender
+    if "from" in envelope.repeated:
+        return None
+    try:
+        if isinstance(value, str):
+            # Not the strict reader: half of a surrogate pair in a name must not cost us who it was.
+            value = read_loosely(value)
+        if not isinstance(value, dict):
+            return None
+        id = value.get("id")
+        if not isinstance(id, int | str):
+            return None
+        return Sender(id, _name(value.get("name")), _name(value.get("user")))
+    except (ValueError, LocalProtocolError):
+        return None
+
+
+def _name(value: JsonValue) -> str:
+    return mend(value) if isinstance(value, str) else ""
+
+
+# --- data
+
+
+def _as_text(value: JsonValue) -> str:
+    """Return ``data`` as text: in a JSON body it may be any value."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _data_text(value: JsonValue) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    try:
+        return compact_json(value)
+    except (ValueError, RecursionError):
+        raise RemoteProtocolError("data", "must be text or plain JSON") from None
+
+
+def _data_fields(value: JsonValue) -> dict[str, JsonValue]:
+    try:
+        return read_object(_data_text(value))
+    except ValueError:
+        raise RemoteProtocolError("data", "must be a JSON object") from None
+
+
+def _press_value(value: JsonValue) -> str:
+    if value is None:
+        raise RemoteProtocolError("data.data", "must be given")
+    return _data_text(value)
+
+
+def _filled_values(value: JsonValue) -> tuple[tuple[str, str], ...]:
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError):  # a query string may begin like that, too
+            value = read_json(value)
+    if isinstance(value, dict):
+        return tuple(
+            (name, _data_text(item))
+            for name, items in value.items()
+            for item in (items if isinstance(items, list) else [items])
+        )
+    if value is None:
+        return ()
+    if not isinstance(value, str):
+        raise RemoteProtocolError("data.data", "must be a query string or an object")
+    prefix, mark, query = value.partition("?")
+    try:
+        pairs = read_pairs(query if mark and "=" not in prefix else value)
+    except ValueError:
+        raise RemoteProtocolError("data.data", "has too many values") from None
+    with their_fault("data.data"):
+        for pair in pairs:
+            for text in pair:
+                check_text("data", text, empty=True)
+    return tuple(pairs)
+
+
+def _message_id(value: JsonValue) -> MessageId:
+    if not isinstance(value, int | str):
+        raise RemoteProtocolError("data.message_id", "must be an integer")
+    with their_fault("data.message_id"):
+        return as_message_id(value)
+
+
+def _optional_message_id(value: JsonValue) -> MessageId | None:
+    try:
+        return _message_id(value)
+    except RemoteProtocolError:
+        return None
+
+
+def _callback_id(value: JsonValue) -> CallbackId:
+    with their_fault("data.callback_id"):
+        return as_callback_id(_opaque(value))
+
+
+def _optional_callback_id(value: JsonValue) -> CallbackId | None:
+    try:
+        return _callback_id(value)
+    except RemoteProtocolError:
+        return None
+
+
+def _opaque(value: JsonValue) -> str:
+    """Return an opaque id, which may come as a number; for other values "", which its check refuses."""
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def _optional_text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _optional_integer(value: JsonValue) -> int | None:
+    if isinstance(value, str) and is_digits(value):
+        return int(value)
+    return value if type(value) is int and abs(value) <= LARGEST_INTEGER else None

@@ -29,7 +29,7 @@ from .events import (
     Submission,
     UnknownEvent,
 )
-from .markup_text import encode_form_fields, encode_inline_keyboard, encode_reply_keyboard
+from .markup import encode_form_fields, encode_inline_keyboard, encode_reply_keyboard
 from .operations import (
     AnswerCallback,
     CreateInvoice,

@@ -1,19 +1,37 @@
-"""Keyboards: the reply keyboard under the text field, the inline keyboard under a message.
+"""Keyboards, under the text field and under a message, and the JSON text that they and forms travel as.
 
 Interface sections 2.9 and 2.10. These are the wire's values; authors build them from
-`triobot.Keyboard` and `triobot.Buttons`.
+`triobot.Keyboard` and `triobot.Buttons`. Keyboards and forms travel as the JSON text of one form field; the
+ways there and back are at the end.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Literal, TypeAlias, final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias, assert_never, cast, final
 
 import attrs
+from typing_extensions import TypeVar
 
-from ..errors import LocalProtocolError
+from ..errors import LocalProtocolError, RemoteProtocolError
+from .forms import Checkbox, Form, FormField, Inbuilt, Option, Radio, Select, Submit, TextArea, TextField
 from .ids import RefId, as_ref_id
-from .rules import check_text, check_tuple, is_a, is_amount, is_one_of, is_optional, is_optional_text, is_text
+from .json_text import read_json
+from .rules import (
+    JsonValue,
+    check_text,
+    check_tuple,
+    compact_json,
+    is_a,
+    is_amount,
+    is_digits,
+    is_one_of,
+    is_optional,
+    is_optional_text,
+    is_text,
+    their_fault,
+)
 
 Currency: TypeAlias = Literal["IRR", "coin"]
 OpenIn: TypeAlias = Literal["browser", "inline_browser", "webview", "webview_full", "webview_with_header"]
@@ -113,3 +131,222 @@ class InlineKeyboard:
     """Rows of buttons under a message."""
 
     rows: tuple[tuple[InlineButton, ...], ...] = attrs.field(validator=_is_button_rows)
+
+
+V = TypeVar("V")
+
+_KINDS: Final = ("cb_data", "url", "amount")
+
+
+# --- to text
+
+
+def encode_reply_keyboard(keyboard: ReplyKeyboard) -> str:
+    """Return the JSON text of ``reply_keyboard``."""
+    rows: JsonValue = [[{key.value: key.label} for key in row] for row in keyboard.rows]
+    return _object({"keyboard": rows, "once": keyboard.once, "selective": keyboard.selective})
+
+
+def encode_inline_keyboard(keyboard: InlineKeyboard) -> str:
+    """Return the JSON text of ``inline_keyboard``."""
+    return compact_json([[_button(button) for button in row] for row in keyboard.rows])
+
+
+def encode_form_fields(form: Form) -> str:
+    """Return the JSON text of ``form``."""
+    return compact_json([_form_field(field) for field in form.fields])
+
+
+def _button(button: InlineButton) -> JsonValue:
+    match button:
+        case CallbackButton():
+            return {"text": button.text, "cb_data": button.data}
+        case LinkButton():
+            return _given({"text": button.text, "url": button.url, "open_in": button.open_in})
+        case PayButton():
+            return _given(
+                {
+                    "text": button.text,
+                    "amount": button.amount,
+                    "currency": button.currency,
+                    "ref_id": button.ref_id,
+                    "desc": button.desc,
+                }
+            )
+        case _:
+            assert_never(button)
+
+
+def _form_field(field: FormField) -> JsonValue:
+    match field:
+        case TextField():
+            return _given({"name": field.name, "type": "text", "label": field.label, "value": field.value})
+        case TextArea():
+            return _given(
+                {"name": field.name, "type": "textarea", "label": field.label, "value": field.value}
+            )
+        case Radio() | Select():
+            kind = "radio" if isinstance(field, Radio) else "select"
+            options: JsonValue = [{value: label} for value, label in field.options]
+            return {"name": field.name, "type": kind, "label": field.label, "options": options}
+        case Checkbox():
+            return {"name": field.name, "type": "checkbox", "label": field.label}
+        case Inbuilt():
+            return {"name": field.name, "type": "inbuilt", "label": field.label, "value": field.reader}
+        case Submit():
+            return {"type": "submit", "label": field.label}
+        case _:
+            assert_never(field)
+
+
+def _given(fields: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _object(fields: Mapping[str, JsonValue]) -> str:
+    return compact_json(_given(fields))
+
+
+# --- from text
+
+
+def decode_reply_keyboard(text: str) -> ReplyKeyboard:
+    """Read ``reply_keyboard``.
+
+    Raises:
+        RemoteProtocolError: with ``reply_keyboard`` as its field.
+    """
+    return _read("reply_keyboard", text, _reply_keyboard)
+
+
+def decode_inline_keyboard(text: str) -> InlineKeyboard:
+    """Read ``inline_keyboard``.
+
+    Raises:
+        RemoteProtocolError: with ``inline_keyboard`` as its field.
+    """
+    return _read("inline_keyboard", text, _inline_keyboard)
+
+
+def decode_form_fields(text: str) -> Form:
+    """Read ``form``.
+
+    Raises:
+        RemoteProtocolError: with ``form`` as its field.
+    """
+    return _read("form", text, _form)
+
+
+def _read(field: str, text: str, build: Callable[[JsonValue], V]) -> V:
+    try:
+        value = read_json(text)
+    except ValueError:
+        raise RemoteProtocolError(field, "must be JSON text") from None
+    with their_fault(field):
+        return build(value)
+
+
+def _reply_keyboard(value: JsonValue) -> ReplyKeyboard:
+    if not isinstance(value, dict):
+        raise LocalProtocolError("reply_keyboard", "must be an object with the key 'keyboard'")
+    rows = tuple(
+        tuple(Key(*_pair("keyboard", key)) for key in _list("keyboard", row))
+        for row in _list("keyboard", value.get("keyboard"))
+    )
+    return ReplyKeyboard(rows, _flag(value, "once"), _flag(value, "selective"))
+
+
+def _inline_keyboard(value: JsonValue) -> InlineKeyboard:
+    return InlineKeyboard(
+        tuple(
+            tuple(_read_button(button) for button in _list("inline_keyboard", row))
+            for row in _list("inline_keyboard", value)
+        )
+    )
+
+
+def _read_button(value: JsonValue) -> InlineButton:
+    if not isinstance(value, dict):
+        raise LocalProtocolError("inline_keyboard", "each button must be an object")
+    kinds = [kind for kind in _KINDS if value.get(kind) is not None]
+    if len(kinds) != 1:
+        raise LocalProtocolError("inline_keyboard", "each button needs one of cb_data, url and amount")
+    text = _text(value, "text")
+    if kinds == ["cb_data"]:
+        return CallbackButton(text, _text(value, "cb_data"))
+    if kinds == ["url"]:
+        return LinkButton(text, _text(value, "url"), cast("OpenIn | None", value.get("open_in")))
+    amount = value["amount"]
+    return PayButton(
+        text,
+        # Some clients write the amount as text.
+        int(amount) if isinstance(amount, str) and is_digits(amount) else cast("int", amount),
+        _text(value, "ref_id"),
+        cast("Currency", value.get("currency")),
+        _optional_text(value, "desc"),
+    )
+
+
+def _form(value: JsonValue) -> Form:
+    return Form(tuple(_read_form_field(field) for field in _list("form", value)))
+
+
+def _read_form_field(value: JsonValue) -> FormField:
+    if not isinstance(value, dict):
+        raise LocalProtocolError("form", "each field must be an object")
+    kind = _text(value, "type")
+    label = _text(value, "label")
+    if kind == "submit":
+        return Submit(label)
+    name = _text(value, "name")
+    match kind:
+        case "text":
+            return TextField(name, label, _optional_text(value, "value"))
+        case "textarea":
+            return TextArea(name, label, _optional_text(value, "value"))
+        case "radio":
+            return Radio(name, label, _options(value))
+        case "select":
+            return Select(name, label, _options(value))
+        case "checkbox":
+            return Checkbox(name, label)
+        case "inbuilt":
+            return Inbuilt(name, label, cast('Literal["barcode", "qrcode"]', value.get("value")))
+        case _:
+            raise LocalProtocolError("type", "must be a form field's type")
+
+
+def _options(field: dict[str, JsonValue]) -> tuple[Option, ...]:
+    return tuple(_pair("options", option) for option in _list("options", field.get("options")))
+
+
+def _list(field: str, value: JsonValue) -> list[JsonValue]:
+    if not isinstance(value, list):
+        raise LocalProtocolError(field, "must be a list")
+    return value
+
+
+def _pair(field: str, value: JsonValue) -> tuple[str, str]:
+    if isinstance(value, dict) and len(value) == 1:
+        [(key, label)] = value.items()
+        if isinstance(label, str):
+            return key, label
+    raise LocalProtocolError(field, "each entry must be an object with one key and a text")
+
+
+def _text(fields: dict[str, JsonValue], key: str) -> str:
+    value = fields.get(key)
+    if not isinstance(value, str):
+        raise LocalProtocolError(key, "must be text")
+    return value
+
+
+def _optional_text(fields: dict[str, JsonValue], key: str) -> str | None:
+    return _text(fields, key) or None if fields.get(key) is not None else None
+
+
+def _flag(fields: dict[str, JsonValue], key: str) -> bool | None:
+    value = fields.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise LocalProtocolError(key, "must be true or false")
+    return value

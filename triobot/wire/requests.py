@@ -12,8 +12,7 @@ from ..errors import RemoteProtocolError
 from .content import Image
 from .content_text import decode_content
 from .ids import as_chat_id
-from .markup import Currency
-from .markup_text import decode_form_fields, decode_inline_keyboard, decode_reply_keyboard
+from .markup import Currency, decode_form_fields, decode_inline_keyboard, decode_reply_keyboard
 from .operations import (
     AnswerCallback,
     CreateInvoice,

@@ -2,8 +2,8 @@
 
 Those in memory move their deadlines at once, the others when they are revived (`Jumps.since`). So those must
 come back in time. After a jump forward they are due too early by the clock, come back, and say anew when to
-wake them. After one back they would be due too late: the store lets them all wake earlier. What the jumps come
-to in all is stored before anything that reckons with it, for it is written by the same writer, in order.
+wake them. After one back they would be due too late: the store lets them all wake earlier. What the jumps
+come to in all is stored before anything that reckons with it, for it is written by the same writer, in order.
 """
 
 from __future__ import annotations
