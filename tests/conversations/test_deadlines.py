@@ -1,0 +1,67 @@
+"""The deadlines of conversations: what has ended waits for none of them."""
+
+from __future__ import annotations
+
+import gc
+
+import trio
+from town import CHAT, open_town
+from trio.testing import MockClock
+
+from triobot.conversations.chat import Chat
+from triobot.conversations.conversation import Conversation
+from triobot.conversations.routes.filters import text
+from triobot.conversations.routes.router import Router
+
+DAY = 24 * 3600.0
+
+
+def in_memory() -> int:
+    gc.collect()
+    return sum(type(there) is Conversation for there in gc.get_objects())
+
+
+async def test_a_conversation_that_ended_is_not_kept_until_its_deadline(autojump_clock: MockClock) -> None:
+    """Hundreds of questions with a month for their answer, and each is answered at once."""
+    bot = Router()
+
+    @bot.conversation(text())
+    async def pair(chat: Chat) -> None:
+        with chat.move_on_after(30 * DAY):
+            await chat.ask("And?")
+
+    before = in_memory()
+    async with open_town(bot) as town:
+        for number in range(600):
+            await town.says("one", chat=CHAT + number % 3)
+        assert [town.sent(chat) for chat in range(CHAT, CHAT + 3)] == [["And?"] * 100] * 3
+        assert in_memory() - before < 100
+
+
+async def test_deadlines_that_hold_strike_among_those_that_were_withdrawn(autojump_clock: MockClock) -> None:
+    """A near deadline ends each slow chat, while the quick ones put off a far deadline again and again."""
+    bot = Router()
+
+    @bot.conversation(text("slow"))
+    async def slow(chat: Chat) -> None:
+        with chat.move_on_after(float(chat.id)):
+            await chat.ask("And?")
+        await chat.send(f"{chat.id}: {trio.current_time() - begun:.0f} s")
+
+    @bot.conversation(text("quick"))
+    async def quick(chat: Chat) -> None:
+        with chat.move_on_after(30 * DAY):
+            while True:
+                await chat.ask("Next?")
+
+    chats = range(100, 400, 10)
+    async with open_town(bot) as town:
+        begun = trio.current_time()
+        for number, chat in enumerate(chats):
+            await town.says("slow", chat=chat)
+            await town.says("quick", chat=1000 + number)
+        for _ in range(20):
+            for number in range(len(chats)):
+                await town.says("more", chat=1000 + number)
+        await trio.sleep(1000)
+        assert [town.sent(chat)[-1] for chat in chats] == [f"{chat}: {chat} s" for chat in chats]
