@@ -124,8 +124,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Look at the platform; sending goes on by itself.",
     ),
     "answer_unreadable": About(
-        "The platform answered 200 in a shape that its interface doesn't have, or the answer broke off; the "
-        "text says which.",
+        "The platform took a request, and its answer has a shape that its interface doesn't have, or broke "
+        "off; the text says which.",
         "A message counts as taken and is not sent again, but can't be edited or deleted. A payment is asked "
         "about again; an invoice's number is lost; an uploaded file can't be sent.",
         "Compare the shape with the platform's interface, and report it: this version can't read it. Of what "

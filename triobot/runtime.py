@@ -314,7 +314,7 @@ def _jumped(bell: AlarmBell, by: int) -> None:
 
 
 def _unreadable(bell: AlarmBell, operation: str, shape: str) -> None:
-    text = f"{operation} was answered 200, and its body is {shape}: {text_of('answer_unreadable', '')}"
+    text = f"{operation} was answered, and the answer's body is {shape}: {text_of('answer_unreadable', '')}"
     bell.ring(Alarm("answer_unreadable", operation, text))
 
 

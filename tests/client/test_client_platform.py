@@ -237,9 +237,24 @@ async def a_broken_chunk(peer: Peer) -> None:
     await peer.stream.send_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
 
 
+async def half_a_status(peer: Peer) -> None:
+    await peer.read_request()
+    await peer.stream.send_all(b"HTTP/1.1 200")
+
+
 async def half_a_head(peer: Peer) -> None:
     await peer.read_request()
     await peer.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-")
+
+
+async def a_broken_head(peer: Peer) -> None:
+    await peer.read_request()
+    await peer.stream.send_all(b"HTTP/1.1 200 OK\r\nContent Length 2\r\n\r\n{}")
+
+
+async def half_a_refusal(peer: Peer) -> None:
+    await peer.read_request()
+    await peer.stream.send_all(b"HTTP/1.1 403 Forbidden\r\nContent-")
 
 
 async def not_http(peer: Peer) -> None:
@@ -268,7 +283,7 @@ async def compressed(peer: Peer) -> None:
         close_at_once,
         close_after_the_head,
         close_after_the_request,
-        half_a_head,
+        half_a_status,
         not_http,
     ],
     ids=lambda behave: behave.__name__,
@@ -314,10 +329,68 @@ async def test_what_was_answered_200_was_taken(
         assert told == [("sendMessage", shape)]
 
 
+@pytest.mark.parametrize("status", [201, 202, 204])
+@pytest.mark.parametrize("own", [True, False])
+async def test_any_2xx_says_that_a_request_was_taken(status: int, own: bool) -> None:
+    """An answer without a body: what it would say of money, or of a file, is not assumed."""
+    told: list[tuple[str, str]] = []
+
+    async def behave(peer: Peer) -> None:
+        await peer.read_request()
+        length = "" if status == 204 else "Content-Length: 0\r\n"
+        head = f"HTTP/1.1 {status} Fine\r\n{length}Connection: close\r\n\r\n"
+        await peer.stream.send_all(head.encode())
+
+    transport = None if own else httpx.AsyncHTTPTransport()
+    async with (
+        serving(behave) as server,
+        client(server, transport=transport, on_unreadable=lambda *what: told.append(what)) as platform,
+    ):
+        assert await platform.perform(HELLO) == Sent(7)
+        for operation in _NO_RESULT:
+            await platform.perform(operation)
+        assert told == [("sendMessage", f"empty, with status {status}")]
+        for needed in _RESULT:
+            with pytest.raises(DeliveryUnknownError, match="may have taken effect"):
+                await platform.perform(needed)
+        assert len(told) == 1 + len(_RESULT)
+
+
+@pytest.mark.parametrize("status", [201, 202])
+async def test_any_2xx_is_read_as_a_200_is(status: int) -> None:
+    answers = {
+        "/sendMessage": {"id": 9},
+        "/invoice": {"id": "i1"},
+        "/invoice/verify": {"amount": 5, "status": "verified"},
+        "/upload": {"path": "x"},
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, json=answers[request.url.path])
+
+    async with mock(answer) as platform:
+        assert await platform.perform(HELLO) == Sent(7, 9)
+        assert (await platform.perform(CreateInvoice(7, 10, "x"))).id == "i1"
+        assert await platform.perform(VerifyInvoice(7, InvoiceId("i1"))) == PaymentState(True, 5)
+        await platform.perform(Upload.of(Image(Blob(b"x", "x.jpg"))))
+
+    async with mock(lambda _: httpx.Response(status, json={"error": "no"})) as platform:
+        with pytest.raises(RefusedError, match="no"):
+            await platform.perform(HELLO)
+
+
 _NO_RESULT: Final = [EditMessage(7, 1, "x"), DeleteMessage(7, 1), SendAction(7), AnswerCallback(7, "q1", "x")]
+_RESULT: Final[list[Operation[object]]] = [
+    CreateInvoice(7, 10, "x"),
+    VerifyInvoice(7, InvoiceId("i1")),
+    InquireInvoice(7, InvoiceId("i1")),
+    VerifyPayment(7, "r1"),
+    InquirePayment(7, "r1"),
+    Upload.of(Image(Blob(b"x", "x.jpg"))),
+]
 
 
-@pytest.mark.parametrize("behave", [half_an_answer, half_a_chunk, a_broken_chunk])
+@pytest.mark.parametrize("behave", [half_an_answer, half_a_chunk, a_broken_chunk, half_a_head, a_broken_head])
 async def test_what_was_answered_200_was_taken_though_the_answer_breaks_off(
     behave: Callable[[Peer], Awaitable[None]],
 ) -> None:
@@ -346,24 +419,34 @@ async def test_httpx_own_transport_tells_of_a_200_that_breaks_off_as_well() -> N
         assert await platform.perform(HELLO) == Sent(7)
 
 
+async def test_httpx_own_transport_does_not_tell_the_status_of_half_a_head() -> None:
+    async with (
+        serving(half_a_head) as server,
+        client(server, transport=httpx.AsyncHTTPTransport()) as platform,
+    ):
+        with pytest.raises(DeliveryUnknownError):
+            await platform.perform(HELLO)
+
+
+async def test_a_refusal_is_one_though_its_head_breaks_off() -> None:
+    async with serving(half_a_refusal) as server, client(server) as platform:
+        with pytest.raises(ForbiddenError):
+            await platform.perform(HELLO)
+
+
+async def test_an_upload_needs_the_whole_answer_though_its_status_was_read() -> None:
+    async with serving(half_a_head) as server, client(server) as platform:
+        with pytest.raises(DeliveryUnknownError):
+            await platform.perform(_RESULT[-1])
+
+
 @pytest.mark.parametrize("operation", _NO_RESULT)
 async def test_what_has_no_result_was_done_though_the_answer_breaks_off(operation: Operation[None]) -> None:
     async with serving(half_an_answer) as server, client(server) as platform:
         await platform.perform(operation)
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [
-        CreateInvoice(7, 10, "x"),
-        VerifyInvoice(7, InvoiceId("i1")),
-        InquireInvoice(7, InvoiceId("i1")),
-        VerifyPayment(7, "r1"),
-        InquirePayment(7, "r1"),
-        Upload.of(Image(Blob(b"x", "x.jpg"))),
-    ],
-    ids=lambda operation: type(operation).__name__,
-)
+@pytest.mark.parametrize("operation", _RESULT, ids=lambda operation: type(operation).__name__)
 async def test_what_is_for_its_result_is_unknown_when_the_answer_breaks_off(
     operation: Operation[object],
 ) -> None:

@@ -17,6 +17,7 @@ import trio
 
 from ..errors import DeliveryUnknownError, NotDeliveredError
 from ..http import Attempt, Origin, TrioTransport
+from ..wire.decode import is_taken
 from .delivery import Delivery
 
 LARGEST_ANSWER: Final = 1024 * 1024
@@ -147,7 +148,7 @@ def _broken_off(
     failure.__cause__ = error
     if not status:
         raise failure
-    return Answer(status, b"", broken=failure if status == 200 else None)
+    return Answer(status, b"", broken=failure if is_taken(status) else None)
 
 
 async def send(

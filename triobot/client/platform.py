@@ -21,7 +21,7 @@ from ..http import Origin, TrioTransport
 from ..http.outgoing import encode_head
 from ..secrets import Secret
 from ..wire.content import Media
-from ..wire.decode import decode_result, shape_of, take_unread
+from ..wire.decode import decode_result, is_taken, shape_of, take_unread
 from ..wire.encode import FilePart, Request, encode_form, encode_operation
 from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
@@ -66,7 +66,7 @@ class PlatformClient:
         patience: seconds that a request may take, from its connection to the end of its answer. For
             uploads and downloads: seconds without progress.
         connections: requests at once; further ones wait for their turn, outside the patience.
-        on_unreadable: told of each answer 200 that can't be read as it should: the operation's path, and the
+        on_unreadable: told of each answer 2xx that can't be read as it should: the operation's path, and the
             shape of the answer, without its content. It must be quick, and must not raise.
 
     Raises:
@@ -152,15 +152,16 @@ class PlatformClient:
     async def perform(self, operation: Operation[R], /) -> R:
         """Perform one operation, once.
 
-        A send that was answered 200 was taken, whatever the answer's body, and whether or not that arrives:
-        without an id that can be read, its `Sent` has none. So was any other operation whose result isn't in
-        the body. For those whose result is, a 200 that can't be read counts as unknown: the platform may have
-        done what it was asked.
+        A send that was answered 200, or any other 2xx, was taken, whatever the answer's body, and whether or
+        not that arrives: without an id that can be read, its `Sent` has none. So was any other operation
+        whose result isn't in the body. For those whose result is, a 2xx that can't be read counts as unknown:
+        the platform may have done what it was asked. An answer that breaks off within its head counts by its
+        status if that was read; a transport of your own doesn't tell it, and the outcome is unknown then.
 
         Raises:
             LocalProtocolError: the operation can't be sent, or its file can't be read or changed while it
                 was sent; nothing took effect. Your program's fault.
-            RefusedError: the platform answered, and said no: any other status than 200, redirects included.
+            RefusedError: the platform answered, and said no: any other status than 2xx, redirects included.
                 After 502 and 504 it depends on the machine in between whether it took effect.
             NotDeliveredError: the request never left; safe to repeat.
             DeliveryUnknownError: it may have taken effect.
@@ -272,7 +273,7 @@ class PlatformClient:
                 raise
             if body.failure is not None:
                 raise body.failure
-            if answer.status == 200 and not body.whole:
+            if is_taken(answer.status) and not body.whole:
                 raise DeliveryUnknownError(request.path, "it was answered before the file was sent")
             return answer, (body.digest, reader.size)
 
@@ -291,7 +292,7 @@ class PlatformClient:
         token = self._token.reveal().encode("ascii")
         body = answer.body.replace(token, b"***") if len(token) >= _SHORTEST_TOKEN else answer.body
         try:
-            if answer.status == 200 and (answer.too_large or answer.broken is not None):
+            if is_taken(answer.status) and (answer.too_large or answer.broken is not None):
                 result = take_unread(operation)
             else:
                 result = decode_result(operation, answer.status, body)
@@ -311,6 +312,8 @@ class PlatformClient:
                 shape = "broken off"
             else:
                 shape = f"more than {LARGEST_ANSWER} bytes" if answer.too_large else shape_of(answer.body)
+            if answer.status != 200:
+                shape = f"{shape}, with status {answer.status}"
             self._on_unreadable(operation.path, shape)
 
     def _check_open(self) -> None:

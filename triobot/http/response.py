@@ -27,7 +27,7 @@ class ResponseReader:
     """Reads the responses of one connection. `begin` before each request, then `feed` until `done`.
 
     Attributes:
-        status: of the response; 0 until its head has begun.
+        status: of the response; 0 until it has been read, which may be before its head is complete.
         reason: the words behind the status.
         version: ``1.1`` or ``1.0``.
         headers: names as they came.
@@ -107,8 +107,10 @@ class ResponseReader:
         self.reason = b""
 
     def on_status(self, reason: bytes) -> None:
-        """Add to the words behind the status, which may come in parts."""
+        """Note the status, and add to the words behind it, which may come in parts."""
         if not self.done:
+            status = self._parser.get_status_code()
+            self.status = status if status >= 200 else 0
             self.reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:

@@ -135,7 +135,7 @@ class Attempt:
 
     Attributes:
         may_have_left: a byte of it may have left this machine.
-        status: of its response, once the head is there; else 0.
+        status: of its response, once it was read, even if its head breaks off behind it; else 0.
     """
 
     may_have_left: bool = False

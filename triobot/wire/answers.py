@@ -47,20 +47,25 @@ _FIELDS: Final = 8
 _PHONE: Final = re.compile(r"\+[0-9]{4,15}", re.ASCII)
 
 
+def is_taken(status: int) -> bool:
+    """Return whether a status says that the platform took the request. The interface names 200 alone."""
+    return 200 <= status < 300
+
+
 def decode_result(operation: Operation[R], status: int, body: bytes) -> R:
     """Read the answer to an operation.
 
     Raises:
         BadRequestError: status 400.
         ForbiddenError: status 403.
-        RefusedError: any other status but 200; or a 200 whose body names an error.
-        RemoteProtocolError: a 200 that isn't readable as this operation's result. Whether the operation
-            took effect is then unknown. Never for a send: what was answered 200 was taken, and a message
+        RefusedError: any other status but 2xx; or a 2xx whose body names an error.
+        RemoteProtocolError: a 2xx that isn't readable as this operation's result. Whether the operation
+            took effect is then unknown. Never for a send: what was answered 2xx was taken, and a message
             whose id can't be read has none.
 
     Platform: interface sections 4 and 7; gap 36.
     """
-    if status != 200:
+    if not is_taken(status):
         raise _refusal(operation, status, body)
     if isinstance(operation, SendMessage) and (plain := _PLAIN_ID.fullmatch(body)) is not None:
         # Nearly every answer of all is this one, and there is nothing else to be read in it.
@@ -99,7 +104,7 @@ def _read_result(operation: Operation[object], answer: JsonValue, body: bytes) -
 
 
 def take_unread(operation: Operation[R]) -> R:
-    """Return the result of an operation that got a 200 whose body was not read.
+    """Return the result of an operation that got a 2xx whose body was not read.
 
     Raises:
         RemoteProtocolError: the operation's result is in the body.

@@ -24,6 +24,7 @@ import attrs
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from .answers import decode_result as decode_result
+from .answers import is_taken as is_taken
 from .answers import shape_of as shape_of
 from .answers import take_unread as take_unread
 from .content_text import decode_content as decode_content

@@ -248,9 +248,10 @@ GAPS: Final = (
     ),
     Gap(
         36,
-        "a send's answer 200 without an id",
-        "Section 2.5: every successful send returns id.",
-        "It was taken, and is not sent again; the message has no id, so it can't be edited or deleted.",
+        "a send's answer 200 without an id, and any other 2xx",
+        "Section 2.5: every successful send returns id. Section 7: other statuses are not shown.",
+        "It was taken, and is not sent again; without an id the message can't be edited or deleted. A 2xx is "
+        "read as a 200 is.",
     ),
     Gap(
         37,
