@@ -27,7 +27,6 @@ import trio
 from ..conversations.data.slots import Key, declared_keys
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
-from ..journal.faults import leaves
 from .consulting import gather, open_api
 from .terminal import drawn, harmless
 
@@ -301,7 +300,13 @@ async def look(bot: Bot, settings: Settings, lines: Sequence[Told]) -> Finding:
         spins, rest = group.split(_RunsOnError)
         if rest is not None or spins is None:
             raise
-        return Finding("it runs on and on, without ever waiting", str(next(iter(leaves(spins)))))
+        return Finding("it runs on and on, without ever waiting", str(_first(spins)))
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from ..engine import Codec
 from ..engine.records import Node
 from ..errors import TriobotError
 from ..journals import LARGEST_RECORD
-from ..values import node_of_value, value_of_node
+from ..values import encode_value, node_of_value, value_of_node
 
 
 @final
@@ -32,7 +32,22 @@ _ERRORS: Final = {
     if isinstance(cls, type) and issubclass(cls, TriobotError)
 }
 
-CODEC: Final = ChatCodec(_ERRORS, largest=LARGEST_RECORD - 64 * 1024)
+_ROOM: Final = LARGEST_RECORD - 64 * 1024
+"""What is left for a value, beside whatever else is in its record."""
+
+CODEC: Final = ChatCodec(_ERRORS, largest=_ROOM)
+
+
+def recordable(value: object) -> str:
+    """Return a value's text, which a record can hold, too.
+
+    Raises:
+        UnrecordableError: it is of a type that can't be written down, or takes too much room.
+    """
+    text = encode_value(value)
+    if len(text) > _ROOM:
+        CODEC.node_of(value)  # refuses it
+    return text
 
 
 def leaves(failure: BaseException) -> Iterator[Exception]:

@@ -12,6 +12,7 @@ of a text is up to the person who typed it.
 from __future__ import annotations
 
 import json
+import re
 from typing import Final, TypeAlias, cast
 
 from ..values import TAGS
@@ -20,21 +21,30 @@ from .requests import Told
 Node: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"
 """A recorded value, as JSON."""
 
-# The journal's own records, which tell the order of things and not their content.
-# By their full names: an author's module may be called `journal`, too.
-_RECORDS: Final = frozenset(
-    f"journal.{name}"
-    for name in (
-        *("Value", "Failed", "CutShort", "Start", "Done", "Fired", "Interrupted"),
-        *("Patched", "Noted", "DataPut", "Jumped", "Unended", "Resumed", "Ended", "Continued"),
-        *("Result", "Intended"),
-    )
-)
-# The fields of records, by what they hold. A field that is not among them loses its content.
-_KEPT_WORDS: Final = frozenset({"id", "kind", "scope", "mid", "fn", "patch", "why"})
-_KEPT_NUMBERS: Final = frozenset({"time", "event", "version", "by", "total"})
-_VALUES: Final = frozenset({"text", "args", "event", "value", "failure"})
-"""In the text of `triobot.values`."""
+_PLACES: Final = {
+    "S": ("Start", "time fn args seed format"),
+    "D": ("Done", "time id kind print value event"),
+    "E": ("Failed", "time id kind print error event"),
+    "C": ("CutShort", "time id kind print"),
+    "F": ("Fired", "time id event value"),
+    "I": ("Interrupted", "time event turn why"),
+    "Z": ("Ended", "time error"),
+    "A": ("Continued", "time fn args"),
+    "N": ("Read", "time turn key text"),
+    "P": ("Wrote", "time turn key n"),
+    "R": ("Result", "time id kind print tag outcome"),
+    "Q": ("Intended", "time id kind print"),
+    "O": ("Noted", "time turn about value"),
+    "V": ("Patched", "time patch"),
+}
+"""By tag: the record in a word, and what stands in the places after the tag (`triobot.engine.records`)."""
+
+# What may be kept of a record's places; one that is in none of these loses its content.
+_KEPT_WORDS: Final = frozenset({"fn", "kind", "why", "patch", "about", "tag"})
+_KEPT_NUMBERS: Final = frozenset({"time", "event", "format", "n"})
+_IDS: Final = frozenset({"id", "turn"})
+_ID: Final = re.compile(r"[0-9]+([./][0-9]+)*", re.ASCII)
+_NAME: Final = re.compile(r"[^\W\d]\w*([.](<locals>|[^\W\d]\w*))*")
 # The fields of a row that tell whose it is.
 _ROW_LOSES: Final = frozenset({"chat_id", "sender_id", "key"})
 _CLASSES: Final = frozenset({"class", "enum", "flag"})
@@ -55,11 +65,13 @@ def _redacted_field(name: str, value: object) -> object:
 
 def redacted_text(text: str) -> str:
     """Return a record without content; a text that is no record becomes its length."""
-    match parsed(text):
-        case [int() as values, [int() as journals, record]] if _is_record(record):
-            return json.dumps([values, [journals, _record(record)]], separators=(",", ":"))
-        case _:
-            return _length(text)
+    found = read_record(text)
+    if found is None:
+        return _length(text)
+    tag, *places = cast("list[Node]", parsed(text))
+    names = _PLACES[cast("str", tag)][1].split()
+    kept = [_own(name, part, found[1]) for name, part in zip(names, places, strict=False)]
+    return json.dumps([tag, *kept], separators=(",", ":"))
 
 
 def summary(text: str) -> str:
@@ -68,15 +80,16 @@ def summary(text: str) -> str:
     if found is None:
         return "?"
     name, fields = found
-    words = [fields[key] for key in ("kind", "id", "scope", "fn", "patch", "why") if key in fields]
+    words = [fields[key] for key in ("kind", "id", "fn", "patch", "why") if key in fields]
     return " ".join([name, *(str(word) for word in words if isinstance(word, str | int))])
 
 
 def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
-    """Return the class and the fields of a record: ``[1,[1,{"class":["journal.Done",{...}]}]]``."""
+    """Return a record's word, and what is in its places: ``["D",7,3,"receive","",{"tuple":[...]}]``."""
     match parsed(text):
-        case [int(), [int(), {"class": [str(name), dict(fields)]}]] if name in _RECORDS:
-            return name.removeprefix("journal."), fields
+        case [str(tag), int(), *_] as record if tag in _PLACES:
+            what, places = _PLACES[tag]
+            return what, dict(zip(places.split(), record[1:], strict=False))
         case _:
             return None
 
@@ -89,41 +102,36 @@ def parsed(text: str) -> Node:
         return None
 
 
-# --- a record, whose fields are known
+# --- a record, whose places are known
 
 
-def _is_record(node: Node) -> bool:
+def _own(name: str, part: Node, fields: dict[str, Node]) -> Node:
+    if name in _KEPT_WORDS and isinstance(part, str):
+        return part
+    if name in _KEPT_NUMBERS and isinstance(part, int):
+        return part
+    if name in _IDS and (isinstance(part, int) or (isinstance(part, str) and _ID.fullmatch(part))):
+        return part
+    if name == "args" and isinstance(part, list):
+        return [_value(node) for node in part]
+    if name == "text" and isinstance(part, str):
+        return _value_text(part)
+    if name == "error" or (name == "outcome" and fields.get("tag") == "E"):
+        return _error(part)
+    return _value(part) if name in {"value", "outcome"} else _blank(part)
+
+
+def _error(node: Node) -> Node:
     match node:
-        case {"class": [str(name), dict()]}:
-            return name in _RECORDS
-        case _:
-            return False
-
-
-def _record(node: Node) -> Node:
-    match node:
-        case {"class": [str(name), dict(fields)]} if name in _RECORDS:
-            return {"class": [name, {key: _own(key, part) for key, part in fields.items()}]}
+        case ["group", str(message), [*members]]:
+            return ["group", _length(message), [_error(one) for one in members]]
+        case ["raised", str(name), [*args], {**attributes}] if _NAME.fullmatch(name):
+            kept = {key: _value(part) for key, part in attributes.items()}
+            return ["raised", name, [_value(part) for part in args], cast("Node", kept)]
+        case [str(name), [*args]] if _NAME.fullmatch(name):
+            return [name, [_value(part) for part in args]]
         case _:
             return _blank(node)
-
-
-def _own(key: str, part: Node) -> Node:
-    if isinstance(part, str if key in _KEPT_WORDS else int) and key in _KEPT_WORDS | _KEPT_NUMBERS:
-        return part
-    if key in _VALUES and isinstance(part, str):
-        return _value_text(part)
-    if key == "outcome":
-        return _record(part)
-    match part:
-        case {"dict": [list(keys), list(texts)]} if key == "data":
-            return {"dict": [[_blank(name) for name in keys], [_kept(text) for text in texts]]}
-        case _:
-            return _blank(part)
-
-
-def _kept(text: Node) -> Node:
-    return _value_text(text) if isinstance(text, str) else _blank(text)
 
 
 # --- a value, whose shape its own tags tell

@@ -11,8 +11,6 @@ from .redaction import Node, parsed, read_record
 from .requests import Told
 
 LONGEST: Final = 400
-# A wait's value brings its event, and where that was in the inbox; only as what it was taken is of interest.
-_OF_A_WAIT: Final = 4
 # The sender of an event, and the chat: the same in each record of a conversation.
 _ENVELOPE: Final = frozenset({"chat_id", "sender", "callback_id"})
 
@@ -29,69 +27,73 @@ def worded(told: Told) -> Told:
 
 
 def record_in_words(text: str) -> dict[str, object]:
-    """Return a record's class (``what``), its time (``at``), and its fields that people can read."""
+    """Return a record's word (``what``), its time (``at``), and its fields that people can read."""
     found = read_record(text)
     if found is None:
         return {"what": "?"}
     what, fields = found
-    shown: dict[str, object] = {"what": what, "at": fields.get("time")}
-    names = ("id", "scope", "kind", "event", "why", "by")
-    for ours, theirs in [("id" if name == "scope" else name, name) for name in names]:
-        if isinstance(part := fields.get(theirs), str | int) and (what, theirs) != ("Start", "event"):
-            shown[ours] = part
-    for name in ("fn", "patch", "key"):
+    shown: dict[str, object] = {"what": what, "at": fields["time"]}
+    for name in ("id", "kind", "event", "why"):
+        if isinstance(part := fields.get(name), str | int):
+            shown[name] = part if name == "kind" else str(part) if name == "id" else part
+    for name in ("fn", "patch", "key", "about"):
         if fields.get(name) is not None:
             shown["name"] = fields[name]
     value = _value_of(what, fields)
     if value is not None:
         shown["value"] = value if len(value) <= LONGEST else value[: LONGEST - 1] + "…"
-    if _failed(fields):
+    if fields.get("error") is not None or fields.get("tag") == "E":
         shown["failed"] = True
     return shown
 
 
-def _failed(fields: dict[str, Node]) -> bool:
-    match fields.get("outcome"):
-        case {"class": ["journal.Failed", _]}:
-            return True
-        case _:
-            return fields.get("failure") is not None
-
-
 def _value_of(what: str, fields: dict[str, Node]) -> str | None:
-    match fields.get("outcome"):
-        case {"class": ["journal.Value" | "journal.Failed", {"text": str(text)}]}:
-            return _taken(text) if fields.get("kind") == "receive" else in_python(text)
-        case {"class": ["journal.CutShort", _]}:
-            return None
-        case _:
-            pass
     if what == "Start":
-        return _began_with(str(fields.get("event")))
-    kept = fields.get("value", fields.get("failure"))
-    if not isinstance(kept, str):
+        return _began_with(fields.get("args"))
+    if isinstance(text := fields.get("text"), str):
+        return in_python(text)
+    error = fields.get("outcome") if fields.get("tag") == "E" else fields.get("error")
+    if error is not None:
+        return _error(error)
+    if "value" not in fields and "outcome" not in fields:
         return None
-    return _taken(kept) if what == "Fired" else in_python(kept)
+    node = fields.get("value", fields.get("outcome"))
+    if what == "Fired" and node is None:
+        return None
+    return _taken(node) if what == "Fired" or fields.get("kind") == "receive" else _shown(node)
 
 
-def _began_with(text: str) -> str | None:
-    match parsed(text):
-        case [_, {"dict": [list(keys), list(values)]}] if "value" in keys:
-            return _shown(values[keys.index("value")])
+def _began_with(args: Node) -> str | None:
+    """Return as what the event was taken, or the event."""
+    match args:
+        case [_, _, _, value, *_]:
+            return _shown(value)
+        case [event, *_]:
+            return _shown(event)
         case _:
             return None
 
 
-def _taken(text: str) -> str:
-    match parsed(text):
-        case [_, {"tuple": [*parts]}] if len(parts) == _OF_A_WAIT:
-            match parts[-1]:
-                case {"tuple": [only]}:
-                    return _shown(only)
-                case _:
-                    return _shown(parts[-1])
+def _taken(node: Node) -> str:
+    match node:
+        case {"tuple": [_, _, _, {"tuple": [only]}, *_]}:
+            return _shown(only)
+        case {"tuple": [_, _, _, None, error]}:
+            return _error(error)
+        case {"tuple": [_, _, _, part]}:
+            return _shown(part)
         case _:
-            return in_python(text)
+            return _shown(node)
+
+
+def _error(node: Node) -> str:
+    match node:
+        case ["group", message, [*members]]:
+            return f"ExceptionGroup({message!r}, [{', '.join(map(_error, members))}])"
+        case ["raised", str(name), [*args], _] | [str(name), [*args]]:
+            return f"{_last(name)}({', '.join(map(_shown, args))})"
+        case _:
+            return _shown(node)
 
 
 def in_python(text: str) -> str:

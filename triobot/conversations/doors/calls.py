@@ -12,13 +12,13 @@ from typing import Final, cast, final
 import attrs
 
 from ...errors import LocalProtocolError, RecordError
-from ...journal.records import recordable
 from ...journals import ConversationId
 from ...seams import Arrival, InboxRow
 from ...values import decode_value, encode_value, register
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ...wire.rules import check_text
+from ..codec import recordable
 
 # No header of a request can hold a line feed: nothing from the web passes for a call.
 CALL: Final = "triobot/call\n"

@@ -11,11 +11,11 @@ from typing import Final, TypeVar, cast, final
 import attrs
 
 from ...errors import LocalProtocolError, RecordError
-from ...journal.records import recordable
 from ...seams import Arrival, InboxRow
 from ...values import decode_value
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
+from ..codec import recordable
 from ..data.recorded import register_wire_values
 from .calls import Call, Halt, Order
 

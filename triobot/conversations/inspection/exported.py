@@ -8,12 +8,15 @@ from typing import Any, Final, cast
 
 import attrs
 
+from ...engine.records import FIRED, INTENDED, KNOWN, OUTCOMES, TURNS
 from ...errors import ConfigError
-from ...journal.records import Done, Fired, Interrupted, Noted, Patched, Record, Resumed, Unended
 from ...journals import ConversationId, ConversationRow, Effect, Journal, Lease
 from ..revival.stored import Stored, read_stored
 
 _REDACTED: Final = re.compile(r'"<\d+ characters>"')
+_EFFECTS: Final = frozenset((KNOWN, INTENDED))
+_ABOUT: Final = OUTCOMES | _EFFECTS | {FIRED}
+"""The records that are about one operation, or block."""
 
 
 def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
@@ -59,28 +62,13 @@ def until(stored: Stored, operation: str) -> Stored:
     Raises:
         ConfigError: nothing is recorded of it.
     """
-    found = next((n for n, record in enumerate(stored.records) if _concerns(record, operation)), None)
-    if found is None:
+    records = stored.records
+    found = [n for n, record in enumerate(records) if record[0] in _ABOUT and str(record[2]) == operation]
+    if not found:
         raise ConfigError(f"the journal knows no operation {operation}; `triobot journal show` has them all")
-    while found > 1 and _within_a_turn(stored.records[found]):
-        found -= 1
+    ends = next((n for n in found if records[n][0] in TURNS), len(records))
     # What is known of effects belongs to later records.
-    return Stored(stored.row, stored.records[:found], ())
-
-
-def _concerns(record: Record, operation: str) -> bool:
-    match record:
-        case Done(id=id) | Noted(id=id) | Fired(scope=id):
-            return id == operation
-        case _:
-            return False
-
-
-def _within_a_turn(record: Record) -> bool:
-    """Return whether this came about in the turn of the record before it."""
-    return isinstance(record, Noted | Patched | Unended | Resumed) or (
-        isinstance(record, Fired | Interrupted) and record.mid is not None
-    )
+    return Stored(stored.row, [record for record in records[:ends] if record[0] not in _EFFECTS])
 
 
 def read_exported(lines: Iterable[Mapping[str, object]]) -> Stored:

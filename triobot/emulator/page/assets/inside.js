@@ -206,7 +206,7 @@ export function insidePanel() {
   function record(one) {
     return h(
       "li.record",
-      { class: [one.failed ? "failed" : "", one.what === "Noted" ? "minor" : ""].join(" ") },
+      { class: [one.failed ? "failed" : "", ["Noted", "Read", "Wrote"].includes(one.what) ? "minor" : ""].join(" ") },
       h("span.faint.digits", {}, one.at ? exactClock(one.at) : ""),
       h(
         "div",
