@@ -88,7 +88,7 @@ class Lives(Host):
         written = [write for _, _, write in self._pending if isinstance(write, Put) and write.key == key]
         return written[-1].node if written else self.data.get(key, ABSENT)
 
-    def jumped(self, since: int) -> int:
+    def jumped(self) -> int:
         return self.by
 
     def repeated(self, id: Any, kind: str) -> None:
@@ -104,6 +104,11 @@ class Lives(Host):
         self.told.append(f"swallowed at {id}")
 
     # --- for tests
+
+    def is_set(self, by: int) -> None:
+        """Have the clock set forward by this."""
+        self.offset += by
+        self.by += by
 
     def flush(self) -> None:
         """Make durable what was appended."""

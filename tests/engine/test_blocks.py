@@ -214,8 +214,7 @@ async def test_the_clock_is_set_while_it_is_down(autojump_clock: object, killed:
 
     async with host.living(waits, killed=killed):
         await trio.sleep(20)
-    host.offset += 3_600_000
-    host.by = 3_600_000
+    host.is_set(3_600_000)
     async with host.living(waits):
         await trio.sleep(39)
         assert host.end is None or not isinstance(host.end, Returned)
@@ -244,6 +243,66 @@ async def test_the_clock_is_set_back_and_no_host_saw_it(autojump_clock: object) 
     assert host.end == Returned(True)
 
 
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_time_comes_twice(autojump_clock: object, killed: bool) -> None:
+    """A deadline that was asked for after the clock was set back has not moved with it."""
+    host = Lives()
+
+    async def waits(run: Run) -> list[bool]:
+        ended: list[bool] = []
+        for _ in range(2):
+            with run.scope(60) as limit:
+                await run.wait()
+                await run.wait()
+            ended.append(limit.expired)
+        return ended
+
+    async with host.living(waits) as run:
+        await trio.sleep(30)
+        host.is_set(-40_000)
+        run.shift(-40_000)
+        await trio.sleep(15)
+        await host.give(1)  # it is as late as once before
+        await trio.sleep(16)
+    for _ in range(2):
+        async with host.living(waits, killed=killed):
+            await trio.sleep(20)
+            assert not isinstance(host.end, Returned)
+    async with host.living(waits):
+        await trio.sleep(18)
+        assert not isinstance(host.end, Returned)
+        await trio.sleep(2)
+
+    assert host.end == Returned([True, True])
+    assert [record[1] for record in host.records if isinstance(record[1], list)] == [
+        [EPOCH + 5_000, -40_000, 0]
+    ]
+
+
+async def test_what_no_host_saw_counts_once(autojump_clock: object) -> None:
+    """The run tells its own next life that the clock was set back."""
+    host = Lives()
+
+    async def waits(run: Run) -> bool:
+        await run.wait()
+        with run.scope(60) as limit:
+            await run.wait()
+            await run.wait()
+        return limit.expired
+
+    await host.live(waits, 1)
+    host.offset -= 3_600_000
+    async with host.living(waits):
+        await trio.sleep(20)
+        await host.give(2)
+    async with host.living(waits):
+        await trio.sleep(39)
+        assert not isinstance(host.end, Returned)
+        await trio.sleep(2)
+
+    assert host.end == Returned(True)
+
+
 async def test_the_clock_is_set_while_it_runs(autojump_clock: object) -> None:
     host = Lives()
 
@@ -256,7 +315,7 @@ async def test_the_clock_is_set_while_it_runs(autojump_clock: object) -> None:
     async with host.living(waits) as run:
         for _ in range(2):
             await trio.sleep(30)
-            host.offset += 3_600_000
+            host.is_set(3_600_000)
             run.shift(3_600_000)
             await trio.sleep(29)
             assert not isinstance(host.end, Returned)

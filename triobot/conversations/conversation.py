@@ -223,8 +223,11 @@ class Conversation:
             self.writer = JournalWriter(self, None, durable=True, carried=self.carried)
             self._run = Run(self.writer, [self.carried.first], codec=CODEC, fresh=True)
             return self._run
-        opening = Opening(self.event, self._at, self.value, self.args, self.interrupted)
-        first, value, durable = open_run(self.route, opening, now=self.services.clock.now())
+        opening, clock = (
+            Opening(self.event, self._at, self.value, self.args, self.interrupted),
+            self.services.clock,
+        )
+        first, value, durable = open_run(self.route, opening, now=clock.now(), jumped=clock.jumped())
         self.value = self.given = value
         self.writer = JournalWriter(self, None, durable=durable, first=first)
         self._run = Run(self.writer, [first], codec=CODEC, fresh=True)
@@ -426,7 +429,7 @@ class Conversation:
         place, life = self.life.places.place_of(self), self.life
         call = Call(life.chat_id, route.name, args, self.given, self.event.sender, self.key, place)
         opening = Opening(self.event, self._at, self.given, args, self.interrupted)
-        first, value, _ = open_run(route, opening, now=self.run.now())
+        first, value, _ = open_run(route, opening, now=self.run.since(), jumped=self.services.clock.jumped())
         if not first[3]:
             CODEC.node_of([self.event, self.given, list(args)])  # says what can't be recorded
         self.next_first = first

@@ -134,7 +134,6 @@ class Dispatcher:
                         self._nursery = nursery
                         self._jumps.begin()
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
-                        await self._or_cut(self._jumps.load)
                         await self._or_cut(self.care.begin)
                         await self._or_cut(self.tidying.begin)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
@@ -304,10 +303,6 @@ class Dispatcher:
         for there in self._running:
             there.shift(by)
         self._jumps.took(by)
-
-    def jumped_since(self, at: int) -> int:
-        """Return by how much the time of day has jumped since it was this late."""
-        return self._jumps.since(at)
 
     def _tell_asked(self) -> None:
         asked, self._asked = self._asked, set()

@@ -83,10 +83,6 @@ class House(Protocol):
         """Return whether all events accepted before this have been routed; if not, tick it once they have."""
         ...
 
-    def jumped_since(self, at: int) -> int:
-        """Return by how much the time of day has jumped since it was this late."""
-        ...
-
     def retry(self, chat_id: ChatId) -> None:
         """Bring a chat back from the store once more, as soon as nobody is at work in it."""
         ...

@@ -26,6 +26,7 @@ from ..engine.records import (
     Absent,
     Id,
     Node,
+    time_of,
 )
 from ..errors import LocalProtocolError, NondeterminismError
 from ..journals import (
@@ -186,8 +187,8 @@ class JournalWriter(Host):
         text = (self._there.life.kept.values or {}).get(key)
         return ABSENT if text is None else text
 
-    def jumped(self, since: int) -> int:
-        return self._house.jumped_since(since)
+    def jumped(self) -> int:
+        return self._there.services.clock.jumped()
 
     def repeated(self, id: Id, kind: str) -> None:
         self.repeated_ids.add(id)
@@ -272,7 +273,7 @@ class JournalWriter(Host):
             there.life.chat_id,
             there.route.name,
             str(there.route.version),
-            first[1],
+            time_of(first),
             "aside" if there.beside else there.route.kind.value,
             there.owner,
             there.key,

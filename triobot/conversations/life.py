@@ -546,7 +546,7 @@ class ChatLife:
     def _opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
         self._opened += 1
         taker.opened = conversation.seq, self._opened
-        taker.since = conversation.run.now()
+        taker.since = conversation.run.since()
 
     def _is_for(self, delivery: Delivery, conversation: Conversation) -> bool:
         """Whether a queued event waits for this conversation; a signal waits for whoever takes it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import cast, final
 
 import attrs
@@ -34,23 +35,27 @@ class Opening:
     interrupted: str | None = None
 
 
-def open_run(route: Route, opening: Opening, *, now: int) -> tuple[Record, object, bool]:
+def open_run(route: Route, opening: Opening, *, now: int, jumped: int) -> tuple[Record, object, bool]:
     """Return the first record, the value as the code sees it, and whether the record holds all that.
 
     What can't be recorded lives as long as the process; its record only says that it was there.
+
+    Args:
+        jumped: by how much the time of day has jumped in all, as the clock that says `now` knows.
     """
     value, seed = opening.value, secrets.token_hex(16)
+    begins = partial(begun, route.name, time=now, seed=seed, codec=CODEC, jumped=jumped)
     # The wire's own events are the same when they come back, and there is no need to say them twice.
     same = value is opening.event and type(value).__module__ == Join.__module__
     told: list[object] = [opening.event, opening.at, opening.interrupted]
     try:
         if not same or opening.args:
             told += [value, list(opening.args)]
-        record = begun(route.name, *told, time=now, seed=seed, codec=CODEC)
+        record = begins(*told)
         if not same:
             value = CODEC.value_of(record[3][3])
     except UnrecordableError:
-        return begun(route.name, time=now, seed=seed, codec=CODEC), value, False
+        return begins(), value, False
     return record, value, route.durable
 
 

@@ -34,6 +34,7 @@ from .records import (
     Node,
     Record,
     check_journal,
+    times_of,
 )
 
 BREATH: Final = 64
@@ -61,6 +62,8 @@ class Core:
         rows: effects that began before a crash, and have no outcome among the turns.
         seed: secret; what is random in the run comes of it.
         time: the present turn's, in wall milliseconds.
+        jumped: by how much the clock had been set in all when that turn began.
+        unseen: how much of what it has been set by the host has not seen.
         task, root: those of the main branch.
         mailbox: the events that no record has taken: row, stamp, value; the oldest first.
         stale: a revived run has done nothing new yet.
@@ -75,7 +78,6 @@ class Core:
 
     __slots__ = (
         "_refusals",
-        "_unseen",
         "beyond",
         "codec",
         "cursor",
@@ -84,6 +86,7 @@ class Core:
         "felt",
         "host",
         "interrupted",
+        "jumped",
         "mailbox",
         "many",
         "mid",
@@ -97,6 +100,7 @@ class Core:
         "stuck",
         "task",
         "time",
+        "unseen",
         "why",
     )
 
@@ -107,7 +111,8 @@ class Core:
         start = records[0]
         self.host = host
         self.codec = codec
-        self.time: int = start[1]
+        self.time = self.jumped = self.unseen = 0
+        self.went(start[1])
         self.seed: str = start[4]
         self.records: Sequence[Record] = ()
         self.rows: dict[Id, Record] | None = None
@@ -125,11 +130,11 @@ class Core:
         self.mid: Id | None = None
         self.revived = host.now()
         self._refusals: dict[Task, int] | None = None
-        self._unseen = 0
         if not fresh:
-            last: int = records[-1][1]
-            if self.revived < last + host.jumped(last) - TOLERANCE:
-                self._unseen = self.revived - last  # the clock was set back, and no host saw it
+            last, jumped, self.unseen = times_of(records)
+            since = self.set_by() - jumped
+            if not dry and self.revived < last + since - TOLERANCE:  # it was set back, and no host saw it
+                self.unseen += self.revived - last - since
 
     # --- what the way of running decides
 
@@ -159,6 +164,21 @@ class Core:
 
     # --- time
 
+    def set_by(self) -> int:
+        """Return by how much the clock has been set in all."""
+        return self.host.jumped() + self.unseen
+
+    def went(self, time: int | list[int]) -> None:
+        """Take the time of a turn, as its record has it."""
+        if isinstance(time, int):
+            self.time = time
+        else:
+            self.time, self.jumped, _ = time
+
+    def since(self) -> int:
+        """Return when the present turn began, by the clock as it is set now."""
+        return self.time + self.set_by() - self.jumped
+
     @property
     def live(self) -> bool:
         """Return whether everything recorded has been given."""
@@ -171,16 +191,17 @@ class Core:
 
     def due_after(self, seconds: float) -> int:
         """Return when a length of time is over that begins with the present turn."""
-        due = self.time + math.ceil(seconds * 1000)
-        # The turn may have begun in another process, and the clock may have been set since.
-        return due + (self._unseen or self.host.jumped(self.time)) if self.stale else due
+        return self.since() + math.ceil(seconds * 1000)
 
-    def advance(self) -> int:
+    def advance(self) -> int | list[int]:
         """Return the time of a turn that begins now: it never goes back, unless the clock was set."""
         now = self.host.now()
+        self.stale = False
+        if (jumped := self.set_by()) != self.jumped:
+            self.time, self.jumped = now, jumped
+            return [now, jumped, self.unseen]
         if now > self.time or self.time - now > TOLERANCE:
             self.time = now
-        self.stale = False
         return self.time
 
     def get_stuck(self, id: Id, what: str, task: Task | None = None) -> None:

@@ -27,7 +27,8 @@ class Host:
     def now(self) -> int:
         """Return the time in wall milliseconds.
 
-        It should be steady while the process lives; if it is set all the same, call `Run.shift`.
+        It should be steady while the process lives; if it is set all the same, `jumped` says so from then on;
+        call `Run.shift`.
         """
         raise NotImplementedError
 
@@ -57,10 +58,10 @@ class Host:
         """Return the present value of shared data, with what this host has been told to write."""
         return ABSENT
 
-    def jumped(self, since: int) -> int:
-        """Return by how many milliseconds the time of day was set forward since it was `since`.
+    def jumped(self) -> int:
+        """Return by how many milliseconds the time of day has been set forward in all.
 
-        Asked at a revival, for deadlines that began before it.
+        Since whenever that is counted, over all lives of the program.
         """
         return 0
 

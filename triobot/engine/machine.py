@@ -293,7 +293,7 @@ class Machine:
     def _apply(self, record: Record) -> None:
         """Do what a record says: the same live as on replay."""
         run, tag, about = self._run, record[0], record[2]
-        run.time = record[1]
+        run.went(record[1])
         if tag in OUTCOMES:
             self._apply_outcome(record)
         elif tag == FIRED:

@@ -1,8 +1,10 @@
 """Records: what a journal holds, one JSON array of places each.
 
 Each begins with a tag and the time of its turn in wall milliseconds; `Record` lists the places. The first one
-is the start. An operation's id is an int in the main branch and a text in a child's: ``"3/1.2"`` is the
-second operation of the first child of the nursery that has the id 3.
+is the start. In the first turn after the clock was set the time is a list: the time, by how much the clock
+had been set in all, and how much of that no host saw (`times_of`). An operation's id is an int in the main
+branch and a text in a child's: ``"3/1.2"`` is the second operation of the first child of the nursery that has
+the id 3.
 
 Most records are *turns*: their order is the order in which things happened, and replay repeats it. The others
 stand beside them. They are found by what they are about, and their places in the journal mean nothing.
@@ -148,6 +150,20 @@ def check_journal(records: Sequence[Record]) -> None:
     for record in records:
         if record[0] not in TURNS and record[0] not in _BESIDE and record is not start:
             raise UnreadableRecordError(f"this program knows no record {record[0]!r}")
+
+
+def time_of(record: Record) -> int:
+    """Return the time of a record's turn, in wall milliseconds."""
+    time: int | list[int] = record[1]
+    return time if isinstance(time, int) else time[0]
+
+
+def times_of(records: Sequence[Record]) -> list[int]:
+    """Return of a journal's last turn: its time, by how much the clock had been set, and what no host saw."""
+    turns = [record[1] for record in records if record[0] in TURNS or record[0] == START]
+    last: int | list[int] = turns[-1]
+    set_by = next((time[1:] for time in reversed(turns) if type(time) is list), [0, 0])
+    return [last if isinstance(last, int) else last[0], *set_by]
 
 
 def drawn(seed: str, id: Id, size: int) -> bytes:

@@ -17,7 +17,7 @@ from ..errors import NondeterminismError
 from .codec import JSON, Codec
 from .ends import End, Evicted
 from .host import Host
-from .records import ABSENT, Absent, Id, Node, Record
+from .records import ABSENT, Absent, Id, Node, Record, times_of
 from .run import Run
 from .snapshot import Snapshot
 
@@ -49,16 +49,23 @@ class DryHost(Host):
 
     Args:
         data: reads shared data, which a turn that ran before may ask for anew.
+        jumped: by how much the clock has been set.
     """
 
-    def __init__(self, now: int, data: Callable[[str], Node | Absent] | None = None) -> None:
+    def __init__(
+        self, now: int, data: Callable[[str], Node | Absent] | None = None, *, jumped: int = 0
+    ) -> None:
         self.rested = trio.Event()
         self.reworded_at: list[Id] = []
         self._now = now
+        self._jumped = jumped
         self._data = data
 
     def now(self) -> int:
         return self._now
+
+    def jumped(self) -> int:
+        return self._jumped
 
     def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
         raise AssertionError("a dry run records nothing")
@@ -89,7 +96,8 @@ async def replay(
     Args:
         seconds: after which it is left, if it awaits something else than an operation.
     """
-    host = DryHost(records[-1][1], data)
+    time, jumped, unseen = times_of(records)
+    host = DryHost(time, data, jumped=jumped - unseen)
     run = Run(host, records, codec=codec, dry=True)
     ends: list[End] = []
 

@@ -78,15 +78,17 @@ class _Continue(BaseException):
         self.nodes = args
 
 
-def begun(fn: str, *args: object, time: int, seed: str, codec: Codec = JSON) -> Record:
+def begun(fn: str, *args: object, time: int, seed: str, codec: Codec = JSON, jumped: int = 0) -> Record:
     """Return the first record of a run; append it before the run begins.
 
     Args:
         fn: the name by which the host finds the code again.
         time: in wall milliseconds.
         seed: secret; what is random in the run comes of it.
+        jumped: what the host's `jumped` says then.
     """
-    return [START, time, fn, [codec.node_of(arg) for arg in args], seed, FORMAT]
+    nodes = [codec.node_of(arg) for arg in args]
+    return [START, [time, jumped, 0] if jumped else time, fn, nodes, seed, FORMAT]
 
 
 @final
@@ -578,7 +580,7 @@ class Run(Core):
         if record[4] != print and differs(record[4], print):
             self.host.reworded(id, kind)
         self.cursor += 1
-        self.time = record[1]
+        self.went(record[1])
         self.turn = id
         return record
 

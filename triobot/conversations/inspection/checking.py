@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 import attrs
 
 from ...engine import Record
-from ...engine.records import ENDS
+from ...engine.records import ENDS, time_of
 from ...errors import TriobotError
 from ...journals import ConversationId, ConversationRow, Lease
 from ...seams import Alarm
@@ -43,11 +43,13 @@ class Checked:
 
     Attributes:
         group: two people were seen in its chat.
+        set_by: by how much its clock had been set in all, as its run knew.
     """
 
     stored: Stored
     standing: Standing
     group: bool
+    set_by: int | None
 
 
 Tell: TypeAlias = Callable[[str, Divergence], None]
@@ -136,16 +138,16 @@ class Watched:
         if not self._records or len(self._records) < self._next:
             return None
         if (last := self._records[-1])[0] in ENDS:
-            standing = Standing(ending=recorded_ending(last))
+            standing, set_by = Standing(ending=recorded_ending(last)), None
         elif there.rests:
-            standing = standing_of(there.run)
+            standing, set_by = standing_of(there.run), there.run.set_by()
         else:
             return None  # it will rest again
         stored = Stored(self._row(), tuple(self._records))
-        return Checked(stored, standing, there.life.group)
+        return Checked(stored, standing, there.life.group, set_by)
 
     def _row(self) -> ConversationRow:
-        there, begun = self._there, self._records[0][1]
+        there, begun = self._there, time_of(self._records[0])
         return ConversationRow(
             id=ConversationId(there.seq),
             lease=self._lease,
@@ -164,17 +166,17 @@ class Watched:
             position=len(self._records),
             epoch=0,
             started_at=begun,
-            updated_at=self._records[-1][1],
+            updated_at=time_of(self._records[-1]),
         )
 
 
 async def compare(there: Conversation, checked: Checked) -> Divergence | None:
     """Run a live conversation's journal again in this process; how it parts, if it does."""
     live = there.services
-    dry = dry_services(live.texts, live.resources, checked.stored.records[-1][1], live.charge_hosts)
+    dry = dry_services(live.texts, live.resources, checked.stored.row.updated_at, live.charge_hosts)
     try:
-        table, jumped = there.house.elsewhere.table, there.house.jumped_since
-        async with open_rerun(dry, table, checked.stored, group=checked.group, jumped=jumped) as rerun:
+        table, stored = there.house.elsewhere.table, checked.stored
+        async with open_rerun(dry, table, stored, group=checked.group, set_by=checked.set_by) as rerun:
             return parting(rerun, checked.standing)
     except TriobotError as error:
         # Its journal can't even be read.

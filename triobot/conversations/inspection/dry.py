@@ -59,7 +59,7 @@ class DryHost(Host):
         stuck: Callable[[NondeterminismError, trio.lowlevel.Task | None], None],
         reworded: Callable[[Id, str], None],
         swallowed: Callable[[], None],
-        jumped: Callable[[int], int],
+        jumped: int,
     ) -> None:
         self.at_end: Final = trio.Event()
         self._now = now
@@ -71,8 +71,8 @@ class DryHost(Host):
     def now(self) -> int:
         return self._now
 
-    def jumped(self, since: int) -> int:
-        return self._jumped(since)
+    def jumped(self) -> int:
+        return self._jumped
 
     def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
         raise AssertionError("a dry run records nothing")

@@ -6,7 +6,7 @@ is done once more. It has some seconds of time; what doesn't come to rest by the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, final
 
@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from ...engine import ContinuesAs, Crashed, End, Record, Stuck, WasInterrupted
-from ...engine.records import CONTINUED, ENDS, Id
+from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import NondeterminismError, StepError
 from ..chat import Chat
 from ..codec import CODEC, leaves
@@ -63,7 +63,7 @@ class Rerun:
         reworded: operations whose arguments were others when they were recorded.
     """
 
-    def __init__(self, now: int, leash: Leash, jumped: Callable[[int], int]) -> None:
+    def __init__(self, now: int, leash: Leash, jumped: int) -> None:
         self.divergence: Divergence | None = None
         self.reworded: list[Divergence] = []
         self.world = DryHost(now, self._stuck, self._reworded, self._swallowed, jumped)
@@ -210,14 +210,14 @@ async def open_rerun(
     *,
     group: bool = False,
     seconds: float | None = None,
-    jumped: Callable[[int], int] = lambda since: 0,
+    set_by: int | None = None,
 ) -> AsyncGenerator[Rerun]:
     """Run a journal again while the block runs: it stands where the journal ends, or diverges.
 
     Args:
         services: dry ones.
         group: two people were seen in its chat.
-        jumped: by how much the time of day has jumped since it was this late.
+        set_by: by how much its clock has been set in all; None for not since the journal's last turn.
         seconds: what it may take; `SECONDS` by default.
 
     Raises:
@@ -230,7 +230,8 @@ async def open_rerun(
     limit = SECONDS if seconds is None else seconds
     async with trio.open_nursery() as nursery:
         leash = Leash(limit)
-        rerun = Rerun(stored.records[-1][1], leash, jumped)
+        time, known, unseen = times_of(stored.records)
+        rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen)
         there = Conversation(
             services,
             life,

@@ -1,15 +1,15 @@
 """The time of day jumped: whoever waits for a time is told, and the store learns of it.
 
-Those in memory move their deadlines at once, the others when they are revived (`Jumps.since`). So those must
-come back in time. After a jump forward they are due too early by the clock, come back, and say anew when to
-wake them. After one back they would be due too late: the store lets them all wake earlier. What the jumps
-come to in all is stored before anything that reckons with it, for it is written by the same writer, in order.
+Those in memory move their deadlines at once, the others when they are revived: a journal knows by how much
+the clock had jumped by then (`triobot.engine.records.times_of`). So those must come back in time. After a
+jump forward they are due too early by the clock, come back, and say anew when to wake them. After one back
+they would be due too late: the store lets them all wake earlier. What the jumps come to in all is stored
+before anything that reckons with it, for it is written by the same writer, in order.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Final, cast, final
+from typing import final
 
 from ...clock import JUMPED
 from ...journals import WakeEarlier
@@ -19,10 +19,6 @@ from ..inbox.consumption import Consumption
 from ..services import Services
 from ..timers import Timers
 from .waking import Waking
-
-JUMPS: Final = "clock_jumps"
-"""The setting of a store that has its last jumps: pairs of the time before one, and by how much it was."""
-_REMEMBERED: Final = 64
 
 
 @final
@@ -34,19 +30,6 @@ class Jumps:
         self._consumption = consumption
         self._timers = timers
         self._waking = waking
-        self._jumps: list[tuple[int, int]] = []
-
-    async def load(self) -> None:
-        """Read the jumps of former runs."""
-        told = cast("list[list[int]]", json.loads(await self._services.store.setting(JUMPS) or "[]"))
-        self._jumps = [*((at, by) for at, by in told), *self._jumps]
-
-    def since(self, at: int) -> int:
-        """Return by how much the time of day has jumped since it was this late.
-
-        After a jump back a time comes twice: it is taken for the first.
-        """
-        return sum(by for before, by in self._jumps if before >= at)
 
     def begin(self) -> None:
         """Take up a jump from before conversations run, of which the store doesn't know."""
@@ -59,10 +42,6 @@ class Jumps:
     def took(self, by: int) -> None:
         """Note that the time of day has jumped; the clock is read anywhere, and so nothing runs yet."""
         writes: list[Write] = [self._written()]
-        if by:
-            # What was recorded up to a second ago was so before the jump.
-            self._jumps.append((self._services.clock.now() - by, by))
-            writes.append(PutSetting(JUMPS, json.dumps(self._jumps[-_REMEMBERED:])))
         lease = self._services.store.lease(ChatId(0))
         if by < 0 and lease is not None:
             writes.append(WakeEarlier(lease, -by))
