@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -248,7 +249,7 @@ class Conversation:
                 self.take_press(self.event)
             if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
                 run.interrupt(*self._ended_by, self.ending.value)
-            return await run.run(lambda _, *__: self._concluded(chat))
+            return await run.run(partial(self._concluded, chat))
         finally:
             leave_branch(task)
             self.data.look_at_copies()
@@ -276,7 +277,7 @@ class Conversation:
                     self.end(ending)
         return None
 
-    async def _concluded(self, chat: Chat[Event]) -> None:
+    async def _concluded(self, chat: Chat[Event], *_: object) -> None:
         """Run the coroutine, and settle what it was paid for in the transaction in which it ends."""
         try:
             if isinstance(self.value, Captured):
@@ -371,7 +372,8 @@ class Conversation:
 
     def shift(self, by: int) -> None:
         """Move deadlines that were asked for as lengths of time: the clock was set. It is ticked soon."""
-        for taker in (*self.waits, *self.watches):
+        takers: list[Wait | Watch] = [*self.waits, *self.watches]
+        for taker in takers:
             taker.since += by
         if self._run is not None:
             self._run.shift(by, look=False)
@@ -577,13 +579,14 @@ class Conversation:
                 if noted is not None:
                     self.house.when_written(noted.set)
 
-        return await self.run.effect(
+        done: T = await self.run.effect(
             f"send {operation.path}",
             body,
             print=fingerprint(operation),
             lane=str(getattr(operation, "chat_id", None)),
             in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
         )
+        return done
 
     def typing(self) -> AbstractAsyncContextManager[None]:
         """Show typing while the block runs."""
@@ -636,7 +639,8 @@ class Conversation:
                 return False
             return await self.services.outbox.answer(press, text, alert=alert)
 
-        return await self.run.effect("answer", body)
+        answered: bool = await self.run.effect("answer", body)
+        return answered
 
     async def sleep(self, seconds: float) -> None:
         """Wait for a time."""
@@ -657,4 +661,6 @@ class Conversation:
     ) -> T:
         """Do this at least once, and never again once its outcome is recorded; it gets its own id."""
         own = self.enter(kind)
-        return await self.run.effect(kind.value, lambda: body(own), holds=HELD if holds else 0, inside=inside)
+        hold = HELD if holds else 0
+        done: T = await self.run.effect(kind.value, lambda: body(own), holds=hold, inside=inside)
+        return done

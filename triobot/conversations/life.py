@@ -448,7 +448,7 @@ class ChatLife:
             mine = live is conversation
             if beside:
                 free = not self.places.was_live(delivery) and not self.places.kept_for(delivery)
-                mine = free and delivery.seq not in self._passed
+                mine = free and delivery.seq not in self.passed
                 # A live conversation that began later has asked nothing of this, either.
                 waits = waits if live is None else [*waits, *live.waits]
             if not (mine and isinstance(event, Message | Press | Submission)):

@@ -160,9 +160,11 @@ def time_of(record: Record) -> int:
 
 def times_of(records: Sequence[Record]) -> list[int]:
     """Return of a journal's last turn: its time, by how much the clock had been set, and what no host saw."""
-    turns = [record[1] for record in records if record[0] in TURNS or record[0] == START]
+    turns: list[int | list[int]] = [
+        record[1] for record in records if record[0] in TURNS or record[0] == START
+    ]
     last: int | list[int] = turns[-1]
-    set_by = next((time[1:] for time in reversed(turns) if type(time) is list), [0, 0])
+    set_by: list[int] = next((time[1:] for time in reversed(turns) if isinstance(time, list)), [0, 0])
     return [last if isinstance(last, int) else last[0], *set_by]
 
 

@@ -50,4 +50,5 @@ async def step(
             branch.in_step = False
         raise ConfigError("step() takes an async function; this one returned without being awaited")
 
-    return await there.journal.effect("step", body, print=fingerprint_of_call(fn, args), raises=own)
+    done: T = await there.run.effect("step", body, print=fingerprint_of_call(fn, args), raises=own)
+    return done

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from operator import contains
 from typing import Any, Final, TypeVar, cast
 
 from ...errors import ConfigError, LocalProtocolError
@@ -223,7 +225,7 @@ async def fill(
             operation = SendMessage(conversation.life.chat_id, text, form=shape.form(prefill, typed))
             own = conversation.check_task()
             shown = (await conversation.perform(operation)).id
-            if conversation.run.note(f"doubt {own}", lambda own=own: own in conversation.repeated):
+            if conversation.run.note(f"doubt {own}", partial(contains, conversation.repeated, own)):
                 # There may be two of them on the screen, and nobody was told the first one's id.
                 shown = None
             # What came meanwhile was judged by its fields alone.

@@ -78,16 +78,15 @@ async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:
         if wait.open:
             there.life.offer_queued(there, wait, parking=True)
     try:
-        answer = cast("tuple[object, ...]", await there.run.wait(KIND, wait.takes))
+        event, seq, at, value, *failed = await there.run.wait(KIND, wait.takes)
     finally:
         wait.rests, wait.around = False, ()
-    seq = cast("int", answer[1])
-    delivery = Delivery(seq, cast("Event", answer[0]), cast("int", answer[2]))
-    wait.ready.pop(seq, None)
-    if len(answer) > 4:
-        raise CODEC.error_of(answer[4])
-    if answer[3] is None:
+    delivery = Delivery(cast("int", seq), cast("Event", event), cast("int", at))
+    wait.ready.pop(delivery.seq, None)
+    if failed:
+        raise CODEC.error_of(failed[0])
+    if value is None:
         return Unfit(delivery)
     if isinstance(delivery.event, Press):
         there.take_press(delivery.event)
-    return Taken(delivery, cast("tuple[object]", answer[3])[0])
+    return Taken(delivery, cast("tuple[object]", value)[0])
