@@ -69,6 +69,11 @@ from .wire.ids import ChatId, as_recipient
 from .wire.operations import Operation, Upload
 
 INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
+log: Final = logging.getLogger("triobot")
+_importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
+# Python's 700 new objects are a handful of events. At 10,000 a collection of the youngest is still below a
+# millisecond, and an echo costs a tenth less.
+_THRESHOLDS: Final = (10_000, 20, 20)
 
 
 @final
@@ -119,15 +124,8 @@ class OutsideDoor:
         await self._work.dispatcher.keeping.put(chat_id, key, value)
 
 
-log: Final = logging.getLogger("triobot")
-
 M = TypeVar("M", bound=Media)
 T = TypeVar("T")
-
-_importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
-# Python's 700 new objects are a handful of events. At 10,000 a collection of the youngest is still below a
-# millisecond, and an echo costs a tenth less.
-_THRESHOLDS: Final = (10_000, 20, 20)
 
 
 @contextmanager

@@ -29,6 +29,9 @@ from .wire.events import Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
 
+LARGEST_VALUE: Final = 1024 * 1024
+WORK_SLOTS: Final = 64
+
 
 @final
 @attrs.frozen
@@ -282,7 +285,6 @@ class PutSetting:
     value: str = attrs.field(repr=False)
 
 
-LARGEST_VALUE: Final = 1024 * 1024
 """Characters of one value of a chat: all of a chat's are in memory while it lives."""
 
 
@@ -334,7 +336,6 @@ class Forgotten:
     others: int
 
 
-WORK_SLOTS: Final = 64
 """How many numbers a store can note of what is at work."""
 
 

@@ -64,6 +64,10 @@ _COINS: Final = 100
 _LASTING_TOKEN: Final = "the-development-platform-of-triobot"
 # While the bot is down events wait; when it is up but answers 5xx, it gets many a chance to mend.
 _ATTEMPTS: Final = 100
+# What is lost by a kill -9 of the platform itself; a chat of thousands of messages takes a while to write.
+_EVERY: Final = 2.0
+_SHARE: Final = 20
+_BEFORE: Final = "before_its_store"
 
 
 def declare(commands: Commands) -> None:
@@ -246,12 +250,6 @@ async def _set_at_end(stop: trio.Event) -> None:
         await trio.sleep_forever()
     finally:
         stop.set()
-
-
-# What is lost by a kill -9 of the platform itself; a chat of thousands of messages takes a while to write.
-_EVERY: Final = 2.0
-_SHARE: Final = 20
-_BEFORE: Final = "before_its_store"
 
 
 def path_beside(store: str, suffix: str) -> Path | None:

@@ -33,6 +33,10 @@ from .world import World
 
 HOME = Location("35.6892", "51.3890", "home")
 
+NOT_ENOUGH: Final = 1000
+DUPLICATE: Final = 1003
+CODES: Final = range(1000, 1007)
+
 
 def sender_of(world: World, user: User) -> Sender | None:
     """Return what events say of the person who acts; None while the platform names no senders."""
@@ -239,11 +243,6 @@ def top_up(world: World, user: User, now: int, *, irr: int = 0, coin: int = 0) -
         user.wallet["coin"] += coin
         world.record(now, MoneyMoved(user.chat_id, user.id, "topped_up", "coin", coin))
     return ()
-
-
-NOT_ENOUGH: Final = 1000
-DUPLICATE: Final = 1003
-CODES: Final = range(1000, 1007)
 
 
 def pay(

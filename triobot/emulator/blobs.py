@@ -41,6 +41,9 @@ _PLAYED: Final = (
 
 # About what a large camera makes. A small file can claim to be far larger, and eat the machine's memory.
 _MOST_PIXELS: Final = 60_000_000
+# A name with a line end in it would make an address that no route leads to.
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
+SIZES: Final = (64, 128, 256, 512)
 
 
 @final
@@ -177,11 +180,6 @@ def measure(path: Path, folder: Path) -> Measured | None:
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
         # A broken image is an image all the same: its sender sees it as it came.
         return None
-
-
-# A name with a line end in it would make an address that no route leads to.
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
-SIZES: Final = (64, 128, 256, 512)
 
 
 @final

@@ -29,6 +29,8 @@ from .traffic import LONGEST, Traffic
 from .world import World
 
 _KEPT: Final = 1_000
+# Uploads stream past: their bytes are the files', which can be looked at on their own.
+_UNKEPT: Final = "multipart/form-data"
 
 
 @final
@@ -168,10 +170,6 @@ class Exchange:
         self._news += 1
         self._changed.set()
         self._changed = trio.Event()
-
-
-# Uploads stream past: their bytes are the files', which can be looked at on their own.
-_UNKEPT: Final = "multipart/form-data"
 
 
 @final

@@ -40,6 +40,41 @@ LARGEST_UPLOAD: Final = 500 * 1024 * 1024
 # What is under way when connections are to be refused is cut off after this.
 _GRACE: Final = 0.2
 _POST_SECONDS: Final = 30.0
+_ASSETS: Final = Path(__file__).with_name("page") / "assets"
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+# Scripts and styles are files of ours. A bot's texts become text nodes; should one of our scripts ever try to
+# make markup of text, `require-trusted-types-for` has the browser refuse.
+_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' blob:",
+        "media-src 'self' blob:",
+        "connect-src 'self'",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "microphone=(self), camera=(), geolocation=(self), payment=()",
+    # A page of an older version against a newer emulator would be a riddle.
+    "Cache-Control": "no-store",
+}
 
 
 @final
@@ -279,44 +314,6 @@ def _is_loopback(host: str) -> bool:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-_ASSETS: Final = Path(__file__).with_name("assets")
-_TYPES: Final = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-
-# Scripts and styles are files of ours. A bot's texts become text nodes; should one of our scripts ever try to
-# make markup of text, `require-trusted-types-for` has the browser refuse.
-_POLICY: Final = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' blob:",
-        "media-src 'self' blob:",
-        "connect-src 'self'",
-        "form-action 'none'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
-)
-_HEADERS: Final = {
-    "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "microphone=(self), camera=(), geolocation=(self), payment=()",
-    # A page of an older version against a newer emulator would be a riddle.
-    "Cache-Control": "no-store",
-}
 
 
 def page_blueprint() -> Blueprint:

@@ -27,6 +27,8 @@ from ..errors import ConfigError
 
 # systemd hands its sockets over from this number on (sd_listen_fds).
 _FIRST_INHERITED: Final = 3
+_TCP: Final = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
+_log: Final = logging.getLogger("triobot.http")
 
 
 @final
@@ -71,8 +73,6 @@ class FdBind:
 
 
 Bind: TypeAlias = TcpBind | UnixBind | FdBind
-
-_TCP: Final = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
 
 
 def parse_bind(text: str) -> Bind:
@@ -232,8 +232,6 @@ def _reason(error: OSError | ValueError) -> str:
         return error.strerror or type(error).__name__
     return str(error)
 
-
-_log: Final = logging.getLogger("triobot.http")
 
 Tls: TypeAlias = ssl.SSLContext | Callable[[], ssl.SSLContext]
 """A server's TLS context, or a function that returns it for each connection; quick, and must not raise."""

@@ -24,6 +24,7 @@ from .response import ResponseReader
 
 # curl waits so long for a 100 before it sends the body anyway, since old servers never say it.
 _CONTINUE_SECONDS: Final = 1.0
+_CLOSED: Final = "this transport was closed"
 
 
 class NothingSentError(Exception):
@@ -125,8 +126,6 @@ class ClientConnection:
 
 Report: TypeAlias = Callable[[str], Awaitable[None]]
 """Called with the name of each step, such as ``connection.connect_tcp.started``, as httpx names them."""
-
-_CLOSED: Final = "this transport was closed"
 
 
 @functools.cache

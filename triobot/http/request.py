@@ -14,6 +14,12 @@ from typing import Final, final
 
 import httptools
 
+# Small enough that what pipelined requests become is bounded, large enough for any usual one to be whole.
+_SLICE: Final = 2048
+_CHUNK_LINE: Final = 64
+# llhttp leaves them behind a value.
+_BLANKS: Final = b" \t"
+
 
 @final
 class MalformedError(Exception):
@@ -31,13 +37,6 @@ class MalformedError(Exception):
 
     def __str__(self) -> str:
         return self.rule
-
-
-# Small enough that what pipelined requests become is bounded, large enough for any usual one to be whole.
-_SLICE: Final = 2048
-_CHUNK_LINE: Final = 64
-# llhttp leaves them behind a value.
-_BLANKS: Final = b" \t"
 
 
 @final

@@ -17,6 +17,8 @@ from .requests import Request, Told, decode_line, encode_request, failed
 
 _LONGEST: Final = 100
 _LONGEST_NAME: Final = _LONGEST - len("/proc/self/fd/12345/")
+_LONGEST_LINE: Final = 64 * 1024 * 1024
+_NO_ANSWER: Final = "the bot ended before it had answered, or runs as another user; ask again"
 
 
 def socket_path(store: str) -> Path | None:
@@ -45,10 +47,6 @@ def short_name(path: Path) -> Generator[str]:
         yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
         os.close(folder)
-
-
-_LONGEST_LINE: Final = 64 * 1024 * 1024
-_NO_ANSWER: Final = "the bot ended before it had answered, or runs as another user; ask again"
 
 
 async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[None]]) -> bool:

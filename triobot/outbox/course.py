@@ -26,6 +26,8 @@ import attrs
 from ..jobs import AdvanceBroadcast, BroadcastJob, BroadcastWrite, Outcome, Receiver, TurnBroadcast
 
 NEVER: Final = float("inf")
+PAGE: Final = 256
+MOMENT: Final = 0.05
 
 
 @final
@@ -109,10 +111,8 @@ class Window:
             self._go_at = now + self._pause
 
 
-PAGE: Final = 256
 """Receivers that are read at a time."""
 
-MOMENT: Final = 0.05
 """Seconds for which outcomes wait for company."""
 
 

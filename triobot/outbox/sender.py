@@ -52,6 +52,17 @@ from .retry import (
 from .rules import OutboxRules, OutboxStatistics
 from .uploads import Uploaded, Uploads
 
+# Addressed to nobody, and seen by nobody: only the token decides whether it is refused (gap 37).
+_QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
+_HELD_TEXT: Final = (
+    "The platform refuses what is sent with 403 and nothing succeeds: the token is probably not valid any "
+    "more. Everything waits, nothing is lost; a probe goes out every {every:g} seconds. Check the token."
+)
+_DOUBT_TEXT: Final = (
+    "A chat that worked minutes ago was refused with 403, and nothing has succeeded since: this person may "
+    "have left, or the token is not valid any more. Sending waits until another chat tells which."
+)
+
 
 @final
 @attrs.define(eq=False)
@@ -132,18 +143,6 @@ class Couriers:
 R = TypeVar("R")
 
 _log = logging.getLogger("triobot.outbox")
-
-# Addressed to nobody, and seen by nobody: only the token decides whether it is refused (gap 37).
-_QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
-
-_HELD_TEXT: Final = (
-    "The platform refuses what is sent with 403 and nothing succeeds: the token is probably not valid any "
-    "more. Everything waits, nothing is lost; a probe goes out every {every:g} seconds. Check the token."
-)
-_DOUBT_TEXT: Final = (
-    "A chat that worked minutes ago was refused with 403, and nothing has succeeded since: this person may "
-    "have left, or the token is not valid any more. Sending waits until another chat tells which."
-)
 
 
 @final

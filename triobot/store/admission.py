@@ -55,6 +55,8 @@ from .broadcasts import admit_broadcast, size_of_broadcast
 from .rules import as_kept
 
 LARGEST_CHAT: Final = 10**18 - 1
+LARGEST_BODY: Final = 32 * 1024 * 1024
+_KINDS: Final[tuple[str, ...]] = get_args(RunKind)
 
 
 def check_chat(chat_id: ChatId) -> None:
@@ -68,10 +70,7 @@ def check_column(field: str, value: str, *, empty: bool = False) -> None:
         raise LocalProtocolError(field, "must not hold U+0000")
 
 
-LARGEST_BODY: Final = 32 * 1024 * 1024
 """One request's bytes; the webhook's own limit is far lower."""
-
-_KINDS: Final[tuple[str, ...]] = get_args(RunKind)
 
 
 def admit_arrival(arrival: Arrival) -> None:

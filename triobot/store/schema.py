@@ -24,6 +24,8 @@ from .stamp import Stamp, StoredStamp, sealed
 APPLICATION_ID: Final = 0x7472_6962
 """Marks a file as a store, in its header: "trib" in ASCII."""
 
+BACKUP: Final = "backup_at"
+
 
 @final
 @attrs.frozen
@@ -246,7 +248,6 @@ def drop_meta(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("DELETE FROM meta WHERE name = ?", (name,))
 
 
-BACKUP: Final = "backup_at"
 """The fact that makes a file a backup: when it was made."""
 
 

@@ -61,6 +61,8 @@ from .stamp import Stamp
 from .statements import Tables
 from .writer import AnyWriter, Writer
 
+_log: Final = logging.getLogger("triobot.store")
+
 
 class Ask(Protocol):
     """Has a function run on the rows, and returns its result."""
@@ -129,8 +131,6 @@ class ReadAlarms:
 
 
 R = TypeVar("R")
-
-_log: Final = logging.getLogger("triobot.store")
 
 
 @asynccontextmanager

@@ -46,6 +46,9 @@ from ..wire.encode import Body
 from ..wire.ids import ChatId
 from .virtual import VirtualWallClock
 
+# The application's own shutdown has a deadline of its own; nothing in a test takes this long.
+_PATIENCE: Final = 3600.0
+
 
 @final
 class Crashable:
@@ -201,9 +204,6 @@ class CrashableStore:
 
 # The shape that ASGI itself gives.
 Message: TypeAlias = MutableMapping[str, Any]
-
-# The application's own shutdown has a deadline of its own; nothing in a test takes this long.
-_PATIENCE: Final = 3600.0
 
 
 @final

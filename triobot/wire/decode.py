@@ -70,6 +70,8 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # would see two different events.
 RawFields: TypeAlias = dict[str, JsonValue]
 
+_INVOICE_KEYS: Final = ("invoiceId", "invoice_id", "id")
+
 
 @final
 @attrs.frozen
@@ -274,9 +276,6 @@ def _disposition(head: str) -> str:
         if key.strip().lower() == "content-disposition":
             return value
     return ""
-
-
-_INVOICE_KEYS: Final = ("invoiceId", "invoice_id", "id")
 
 
 def decode_event(content_type: str, body: bytes) -> Event:

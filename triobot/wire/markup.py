@@ -40,6 +40,7 @@ SHARE_CONTACT: Final = "$contact"
 SHARE_LOCATION: Final = "$location"
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^\s\x00-\x1f]+")
+_KINDS: Final = ("cb_data", "url", "amount")
 
 
 @final
@@ -134,8 +135,6 @@ class InlineKeyboard:
 
 
 V = TypeVar("V")
-
-_KINDS: Final = ("cb_data", "url", "amount")
 
 
 # --- to text

@@ -48,6 +48,10 @@ from ..views import JsonObject, view_bill, view_change, view_entry, view_keyboar
 NEWEST: Final = 60
 # What a page knows of the requests before somebody looks further back.
 NEWEST_CALLS: Final = 400
+# A chatty bot makes hundreds of changes a second; a screen shows sixty pictures.
+_TOGETHER: Final = 0.02
+# Refunds fall due by themselves; and a page that hears nothing for longer believes that the line is cut.
+_BEAT: Final = 1.0
 
 
 @final
@@ -188,12 +192,6 @@ def _head(chat: PlatformChat) -> JsonObject:
         "reply_keyboard": view_keyboard(chat.reply_keyboard),
         "waiting": waiting[-20:],
     }
-
-
-# A chatty bot makes hundreds of changes a second; a screen shows sixty pictures.
-_TOGETHER: Final = 0.02
-# Refunds fall due by themselves; and a page that hears nothing for longer believes that the line is cut.
-_BEAT: Final = 1.0
 
 
 def stream_blueprint(exchange: Exchange) -> Blueprint:
