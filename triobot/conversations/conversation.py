@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar, cast, final
 
@@ -88,11 +88,13 @@ class Carried:
     Attributes:
         run: counts the runs of the conversation.
         position: of the next record.
+        written: of the unit that stores it, see `House.wait_written`.
     """
 
     first: Record = attrs.field(repr=False)
     run: int
     position: int
+    written: int
 
 
 @final
@@ -190,6 +192,10 @@ class Conversation:
         try:
             await self.life.kept.load()
             self.make_run()
+            if self.carried is not None:
+                # A loop that never waits would else run ahead of the disk, and let nobody else run.
+                with suppress(trio.ClosedResourceError):  # the bot stops
+                    await self.house.wait_written(self.carried.written)
             await self.house.care.begins(self)
             if self.house.cut:
                 return  # the row that starts it is in the inbox

@@ -302,9 +302,9 @@ class JournalWriter(Host):
         self._written = self._there.life.write_end(self._there, writes, self)
 
     @property
-    def carries(self) -> tuple[int, int]:
-        """The number of the run that goes on in its place, and where that one's next record goes."""
-        return self.run_number + 1, self._position
+    def carries(self) -> tuple[int, int, int]:
+        """The run that goes on in its place, where its next record goes, and the unit that stores it."""
+        return self.run_number + 1, self._position, self._written
 
     def _continued(self) -> Write:
         """Return what replaces the journal by the beginning of what goes on in its place."""
