@@ -138,7 +138,8 @@ errors = st.builds(ValueError, typed) | st.builds(Odd, typed, values)
 failures = st.builds(lambda error: CODEC.node_of_error(error, (Odd,)), errors) | st.builds(
     lambda one, said: CODEC.node_of_error(ExceptionGroup(said, [one])), errors, typed
 )
-at, operation, kind, row = st.just(7), st.just("3/1.2") | st.just(3), st.just("receive"), st.just(41)
+at = st.just(7) | st.just([7, -7_200_000, 0])
+operation, kind, row = st.just("3/1.2") | st.just(3), st.just("receive"), st.just(41)
 outcomes = st.tuples(st.just("D"), nodes) | st.tuples(st.just("E"), failures)
 RECORDS: dict[str, st.SearchStrategy[Record]] = {
     tag: strategy.map(lambda parts, tag=tag: [tag, *parts])  # type: ignore[misc]

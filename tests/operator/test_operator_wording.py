@@ -59,6 +59,7 @@ STEPPED = {"id": "1", "kind": "step"}
         (["I", 5, 12, None, "left"], {"what": "Interrupted", "at": 5, "event": 12, "why": "left"}),
         (["F", 5, 1, None, None], {"what": "Fired", "at": 5, "id": "1"}),
         (["F", 5, 1, 12, TAKEN], {"what": "Fired", "at": 5, "id": "1", "event": 12, "value": "'سلام'"}),
+        (["F", [5, -7_200_000, 0], 1, None, None], {"what": "Fired", "at": 5, "id": "1"}),
         (["V", 5, "rename"], {"what": "Patched", "at": 5, "name": "rename"}),
         (["O", 5, 1, "drain 1", []], {"what": "Noted", "at": 5, "name": "drain 1", "value": "[]"}),
         (["N", 5, 1, "lang", encode_value("fa")], {"what": "Read", "at": 5, "name": "lang", "value": "'fa'"}),

@@ -9,7 +9,7 @@ the end of its event.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import trio
@@ -20,6 +20,7 @@ from ..engine.records import (
     DONE,
     ENDED,
     FAILED,
+    INTENDED,
     INTERRUPTED,
     KNOWN,
     OUTCOMES,
@@ -35,8 +36,10 @@ from ..journals import (
     ContinueConversation,
     ConversationId,
     ConversationRow,
+    DropEffects,
     EndConversation,
     Journal,
+    KeepIntent,
     KeepResult,
     ParkConversation,
     PutStanding,
@@ -52,6 +55,9 @@ if TYPE_CHECKING:
     from .inspection.checking import Watched
 
 log: Final = logging.getLogger("triobot.conversations")
+
+_BESIDE: Final = frozenset((INTENDED, KNOWN))
+"""What is kept by operation and not in order: so the store can count effects of unknown outcome."""
 
 
 @final
@@ -71,6 +77,7 @@ class JournalWriter(Host):
 
     __slots__ = (
         "_begun",
+        "_effects",
         "_first",
         "_house",
         "_id",
@@ -124,6 +131,10 @@ class JournalWriter(Host):
         # Where it stands: whether it rests, until when; and what the store was told of that.
         self._rests, self._wake = False, None if row is None else row.wake_at
         self._stood = (True, None) if row is None else (row.unfinished, row.wake_at)
+        # Those of which the store has a row beside the journal.
+        self._effects: set[str] = set()
+        if there.stored is not None:
+            self._effects = {str(one[2]) for one in there.stored.records if one[0] in _BESIDE}
         self._watched: Watched | None = None
         if there.services.replays and durable:
             stored = there.stored
@@ -251,10 +262,25 @@ class JournalWriter(Host):
         """Return the writes of what was appended since the last unit."""
         records, self._records = self._records, []
         writes, self._writes = self._writes, []
-        kept = records if self.durable else ()
-        if not kept:
+        if not self.durable:
             return writes
-        return [self._records_at(kept), *writes]
+        lines = [record for record in records if record[0] not in _BESIDE]
+        appended = [self._records_at(lines)] if lines else []
+        return [*appended, *self._effects_of(records), *writes]
+
+    def _effects_of(self, records: Sequence[Record]) -> Iterator[Write]:
+        """Yield what is kept of effects beside the journal: only of those that have no outcome in it."""
+        beside = self._effects
+        for record in records:
+            if record[0] not in _BESIDE:
+                if beside and record[0] in OUTCOMES and (own := str(record[2])) in beside:
+                    beside.remove(own)
+                    yield DropEffects(self._lease, self._id, self.run_number, (own,))
+                continue
+            keep = KeepIntent if record[0] == INTENDED else KeepResult
+            own = str(record[2])
+            beside.add(own)
+            yield keep(self._lease, self._id, self.run_number, own, time_of(record), encode_record(record))
 
     def _records_at(self, records: Sequence[Record]) -> AppendRecords:
         position, self._position = self._position, self._position + len(records)
@@ -338,6 +364,8 @@ class JournalWriter(Host):
         What it returns may be called in another thread.
         """
         lease, id_, run, now, durable = self._lease, self._id, self.run_number, self.now(), self.durable
+        if durable:
+            self._effects.add(str(operation))
 
         def keep(tag: str, node: Node) -> Sequence[KeepResult]:
             text = encode_record([KNOWN, now, operation, kind, "", tag, node])
@@ -390,7 +418,7 @@ class JournalWriter(Host):
 
 
 def read_journal(journal: Journal) -> list[Record]:
-    """Return the records of a stored conversation, with the results that were kept beside them.
+    """Return the records of a stored conversation, with those that were kept beside them.
 
     Raises:
         UnreadableRecordError: another version of the program wrote them.
@@ -398,7 +426,8 @@ def read_journal(journal: Journal) -> list[Record]:
     records = [decode_record(line) for line in journal.records]
     done = {record[2] for record in records if record[0] in OUTCOMES}
     for effect in journal.effects.values():
-        if effect.result is not None and (known := decode_record(effect.result))[2] not in done:
+        line = effect.intent if effect.result is None else effect.result
+        if line is not None and (known := decode_record(line))[2] not in done:
             records.append(known)
     return records
 

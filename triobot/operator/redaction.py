@@ -41,7 +41,7 @@ _PLACES: Final = {
 
 # What may be kept of a record's places; one that is in none of these loses its content.
 _KEPT_WORDS: Final = frozenset({"fn", "kind", "why", "patch", "about", "tag"})
-_KEPT_NUMBERS: Final = frozenset({"time", "event", "format", "n"})
+_KEPT_NUMBERS: Final = frozenset({"event", "format", "n"})
 _IDS: Final = frozenset({"id", "turn"})
 _ID: Final = re.compile(r"[0-9]+([./][0-9]+)*", re.ASCII)
 _NAME: Final = re.compile(r"[^\W\d]\w*([.](<locals>|[^\W\d]\w*))*")
@@ -87,11 +87,16 @@ def summary(text: str) -> str:
 def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
     """Return a record's word, and what is in its places: ``["D",7,3,"receive","",{"tuple":[...]}]``."""
     match parsed(text):
-        case [str(tag), int(), *_] as record if tag in _PLACES:
+        case [str(tag), time, *_] as record if tag in _PLACES and _is_time(time):
             what, places = _PLACES[tag]
             return what, dict(zip(places.split(), record[1:], strict=False))
         case _:
             return None
+
+
+def _is_time(part: Node) -> bool:
+    """Return whether this is a record's time: a number, or three where the clock was set."""
+    return isinstance(part, int) or (isinstance(part, list) and [type(one) for one in part] == [int] * 3)
 
 
 def parsed(text: str) -> Node:
@@ -108,7 +113,7 @@ def parsed(text: str) -> Node:
 def _own(name: str, part: Node, fields: dict[str, Node]) -> Node:
     if name in _KEPT_WORDS and isinstance(part, str):
         return part
-    if name in _KEPT_NUMBERS and isinstance(part, int):
+    if name == "time" or (name in _KEPT_NUMBERS and isinstance(part, int)):
         return part
     if name in _IDS and (isinstance(part, int) or (isinstance(part, str) and _ID.fullmatch(part))):
         return part

@@ -32,7 +32,8 @@ def record_in_words(text: str) -> dict[str, object]:
     if found is None:
         return {"what": "?"}
     what, fields = found
-    shown: dict[str, object] = {"what": what, "at": fields["time"]}
+    time = fields["time"]
+    shown: dict[str, object] = {"what": what, "at": time[0] if isinstance(time, list) else time}
     for name in ("id", "kind", "event", "why"):
         if isinstance(part := fields.get(name), str | int):
             shown[name] = part if name == "kind" else str(part) if name == "id" else part
