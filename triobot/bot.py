@@ -60,10 +60,10 @@ from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
 from .settings import Settings, read_environment
 from .watchdog import watched_loop
+from .webhook.answers import TrafficCounters
 from .webhook.endpoint import Endpoint
 from .webhook.limits import Limits
 from .webhook.serving import serve
-from .webhook.traffic import TrafficCounters
 from .wire.content import Media
 from .wire.ids import ChatId, as_recipient
 from .wire.operations import Operation, Upload

@@ -37,7 +37,7 @@ from .journals import ConversationRow, Journal
 from .money import Captured, MovePayment
 from .operator import Health, OperatorApi, RaisedAlarm, serve_api, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
-from .outbox.desk import StoredBroadcasts, answer
+from .outbox.broadcasts import StoredBroadcasts, answer
 from .payments.admin import PaymentsAdmin
 from .payments.books import Books
 from .payments.cashier import Cashier

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from triobot.cli.failures import one_line, report
+from triobot.cli.terminal import one_line, report
 from triobot.errors import ConfigError, StoreLockedError
 
 

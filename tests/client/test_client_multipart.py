@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triobot.client.multipart import escape, frame, media_type
+from triobot.client.upload import escape, frame, media_type
 
 
 def test_the_frame_byte_by_byte() -> None:

@@ -35,8 +35,7 @@ from triobot.seams import (
     Store,
 )
 from triobot.store import Stamp, file, open_store, rebind_sqlite, restore_sqlite, writer
-from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration
-from triobot.store.stamp import sealed
+from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration, sealed
 from triobot.testing.stores.contract import (
     ALI,
     DAY,

@@ -13,8 +13,7 @@ from webhook_rig import START, Clock, FakeStore, as_json, make_rig, text_event
 
 from triobot.errors import StoreFullError
 from triobot.seams import InboxRow, Quota
-from triobot.webhook.inbox import EventStored, Inbox, NoRoom, Unread, Unstorable, Unwritable
-from triobot.webhook.marks import Marks
+from triobot.webhook.inbox import EventStored, Inbox, Marks, NoRoom, Unread, Unstorable, Unwritable
 from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Event, Join, Message, PayCallback, Press, Sender
 from triobot.wire.ids import CallbackId, ChatId, MessageId, RefId, SenderId

@@ -33,15 +33,13 @@ from triobot.seams import (
     StoreStatistics,
     Write,
 )
-from triobot.webhook.answers import Readiness
+from triobot.webhook.answers import Readiness, TrafficCounters
 from triobot.webhook.app import build_app
 from triobot.webhook.endpoint import Endpoint
-from triobot.webhook.inbox import Inbox
+from triobot.webhook.inbox import Inbox, Marks
 from triobot.webhook.limits import Limits
-from triobot.webhook.marks import Marks
 from triobot.webhook.secrets import Secrets
 from triobot.webhook.serving import serve
-from triobot.webhook.traffic import TrafficCounters
 from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Event, Message
 from triobot.wire.ids import ChatId

@@ -29,8 +29,7 @@ from . import (
     talk,
     webhook_url,
 )
-from .failures import report
-from .terminal import set_up_streams
+from .terminal import report, set_up_streams
 
 _EXAMPLES: Final = """\
 examples:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..wire.rules import JsonValue
 
 Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]"
-"""Carries a question of `triobot.outbox.desk` to whoever has the store, and brings the answer."""
+"""Carries a question of `triobot.outbox.broadcasts` to whoever has the store, and brings the answer."""
 
 _DETAILS: Final = """\
 A broadcast is started by the bot's own code: await bot.broadcast(KEY).start(content, to).

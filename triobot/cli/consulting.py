@@ -157,7 +157,7 @@ async def _own_api(settings: Settings) -> AsyncGenerator[OperatorApi]:
 
 
 async def _about_broadcasts(store: Store, question: Told) -> Told:
-    from ..outbox.desk import StoredBroadcasts, answer
+    from ..outbox.broadcasts import StoredBroadcasts, answer
 
     return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
 

@@ -25,9 +25,8 @@ import trio
 from ..clock import steady_time
 from ..errors import ConfigError, TriobotError
 from ..settings import read_environment
-from .failures import report
 from .loading import load_bot
-from .terminal import set_up_logging, set_up_streams
+from .terminal import report, set_up_logging, set_up_streams
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

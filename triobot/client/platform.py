@@ -28,8 +28,7 @@ from ..wire.results import Sent
 from .address import BaseUrl, allowed_domains, parse_base_url
 from .exchange import LARGEST_ANSWER, Answer, Patience, WholeBody, exchange, exchange_short
 from .media import DownloadProgress, MediaFetcher
-from .multipart import frame
-from .upload import UploadBody, Uploaded, UploadProgress, open_source
+from .upload import UploadBody, Uploaded, UploadProgress, frame, open_source
 
 R = TypeVar("R")
 

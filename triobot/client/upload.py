@@ -1,14 +1,17 @@
 """A file on its way out: read in pieces while it is sent, counted and digested as it goes.
 
 Memory holds one piece at a time, whatever the file's size. Disk work runs in a thread.
+
+Around its bytes goes the frame of a multipart body (RFC 7578).
 """
 
 from __future__ import annotations
 
 import hashlib
+import mimetypes
 import os
 import stat
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from io import FileIO
 from typing import Final, Protocol, Self, TypeAlias, final
@@ -20,12 +23,81 @@ import trio
 from ..errors import LocalProtocolError
 from ..wire.content import Blob, Descriptor, LocalFile
 from .exchange import Patience
-from .multipart import Frame
 
-UploadProgress: TypeAlias = Callable[[int, int], None]
+# The table that comes with Python, and nothing of the machine's own: the same file has the same type
+# everywhere, and nothing is read from disk.
+_TYPES: Final = mimetypes.MimeTypes(filenames=())
+for _type, _suffix in (
+    ("audio/ogg", ".ogg"),
+    ("audio/ogg", ".oga"),
+    ("audio/mp4", ".m4a"),
+    ("audio/wav", ".wav"),
+    ("video/x-matroska", ".mkv"),
+    ("video/3gpp", ".3gp"),
+):
+    _TYPES.add_type(_type, _suffix)
 
+_PACKED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
+
+# What browsers do (HTML, "multipart/form-data encoding algorithm") for the quote and the line ends; the
+# other control signs are treated alike, since no server needs to see them.
+_ESCAPES: Final = {code: f"%{code:02X}" for code in (*range(0x20), 0x22, 0x7F)}
 # The unit of progress, and so of patience: within 30 s it asks for 2 KiB/s, which the slowest link has.
 PIECE: Final = 64 * 1024
+
+
+@final
+@attrs.frozen
+class Frame:
+    """The bytes around a file, and the content type that announces them."""
+
+    content_type: str
+    head: bytes = attrs.field(repr=False)
+    tail: bytes = attrs.field(repr=False)
+
+
+def frame(*, boundary: str, fields: Iterable[tuple[str, str]], name: str, filename: str) -> Frame:
+    """Frame one file after some text fields.
+
+    Args:
+        boundary: random, so that it is not in the file; letters and digits.
+        fields: names and values of the text fields, in order.
+        name: the file's field name.
+        filename: what the receiver sees; any text.
+    """
+    line = f"--{boundary}\r\n"
+    texts = "".join(
+        f'{line}Content-Disposition: form-data; name="{escape(field)}"\r\n\r\n{value}\r\n'
+        for field, value in fields
+    )
+    head = (
+        f"{texts}{line}"
+        f'Content-Disposition: form-data; name="{escape(name)}"; filename="{escape(filename)}"\r\n'
+        f"Content-Type: {media_type(filename)}\r\n\r\n"
+    )
+    return Frame(
+        f"multipart/form-data; boundary={boundary}", head.encode(), f"\r\n--{boundary}--\r\n".encode()
+    )
+
+
+def escape(text: str) -> str:
+    """Escape what may not stand between the quotes of a part's header; other signs stay as they are."""
+    return text.translate(_ESCAPES)
+
+
+def media_type(filename: str) -> str:
+    """Return the media type that a file's name suggests; ``application/octet-stream`` if it suggests none."""
+    # Only the ending: guess_type reads what it is given as a URL.
+    stem, dot, ending = filename.rpartition(".")
+    if not (stem and dot):
+        return "application/octet-stream"
+    guess, packed = _TYPES.guess_type(f"file.{ending}", strict=False)
+    if packed is not None:
+        return _PACKED.get(packed, "application/octet-stream")
+    return guess or "application/octet-stream"
+
+
+UploadProgress: TypeAlias = Callable[[int, int], None]
 
 
 @final

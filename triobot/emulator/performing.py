@@ -11,8 +11,7 @@ from typing import TypeAlias, final
 
 import attrs
 
-from ..wire.content import Blob, Descriptor, Media, MediaKind
-from ..wire.content_text import encode_content
+from ..wire.content import Blob, Descriptor, Media, MediaKind, encode_content
 from ..wire.ids import ChatId, MessageId, Recipient
 from ..wire.markup import PayButton
 from ..wire.operations import (

@@ -14,8 +14,7 @@ from typing import Final, cast
 import attrs
 
 from ..errors import LocalProtocolError, TriobotError
-from ..wire.content import Descriptor
-from ..wire.content_text import decode_content, encode_content
+from ..wire.content import Descriptor, decode_content, encode_content
 from ..wire.decode import decode_event
 from ..wire.encode import FORM_TYPE, encode_event
 from ..wire.events import Event

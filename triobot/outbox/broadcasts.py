@@ -7,6 +7,19 @@ Replies go first: that is the lanes' business, and the chat's own lane keeps its
 When the process dies, the next one goes on behind the last receiver who was meant. Those who were on their
 way then are counted as unknown, so that each receiver is told at most once; or they are told again, if the
 author would rather have that.
+
+What an operator may ask is plain JSON values: one question in, one answer out.
+
+====================================  ================================================================
+``{"ask": "broadcast.list"}``         ``{"broadcasts": [{"key", "at", "state", "total", "sent", ...}]}``
+``{"ask": "broadcast.status",``       ``{"broadcast": {...}}``; its state is ``none`` for an unknown key
+``"key": ...}``
+``{"ask": "broadcast.stop",``         ``{"stopped": true}``; false if there was nothing to stop
+``"key": ...}``
+====================================  ================================================================
+
+What can't be answered is ``{"error": words}``. No answer holds a message or a chat's id. How they travel
+is not decided here: over a running bot's own socket, or inside a command that has taken the store's lock.
 """
 
 from __future__ import annotations
@@ -14,9 +27,9 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Literal, TypeAlias, final
+from typing import Final, Literal, Protocol, TypeAlias, final
 
 import attrs
 import trio
@@ -49,6 +62,7 @@ from ..wire.content import Content, Descriptor, Media
 from ..wire.ids import ChatId
 from ..wire.markup import InlineKeyboard
 from ..wire.operations import SendMessage, Upload
+from ..wire.rules import JsonValue
 from .course import PAGE, Course, WindowRules
 
 OnDoubt: TypeAlias = Literal["count", "resend"]
@@ -77,6 +91,7 @@ _STOP_PATIENCE: Final = 2.0
 _FLUSH_DEADLINE: Final = 5.0
 _FULL_PAUSE: Final = 1.0
 _TOO_MANY: Final = 429
+BROADCAST_QUESTIONS: Final = frozenset({"broadcast.list", "broadcast.status", "broadcast.stop"})
 
 
 def _register() -> None:
@@ -515,3 +530,59 @@ class Gone:
             self._page.extend(found)
             self._after = found[-1].position
         return self._page.popleft().chat_id
+
+
+class BroadcastDesk(Protocol):
+    """What operators' questions are answered from: `Broadcasts` in a running bot, else `StoredBroadcasts`."""
+
+    async def jobs(self) -> Sequence[BroadcastJob]:
+        """Return all broadcasts, in the order in which they were started."""
+        ...
+
+    async def stop(self, key: str) -> bool:
+        """Start nothing more of a broadcast; False if there was nothing to stop."""
+        ...
+
+
+@final
+class StoredBroadcasts:
+    """The broadcasts of a store that no bot has open."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def jobs(self) -> Sequence[BroadcastJob]:
+        """Return all broadcasts, in the order in which they were started."""
+        return await self._store.broadcasts()
+
+    async def stop(self, key: str) -> bool:
+        """Let the next start of the bot tell nobody more."""
+        job = await self._store.broadcast(key)
+        if job is None or job.status.state != "sending":
+            return False
+        # The next start counts those who were on their way, and ends it.
+        await self._store.commit(TurnBroadcast(key, "stopping"))
+        return True
+
+
+async def answer(desk: BroadcastDesk, question: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Answer an operator's question about broadcasts."""
+    asked, key = question.get("ask"), question.get("key")
+    if asked == "broadcast.list":
+        return {"broadcasts": [view_of(job) for job in await desk.jobs()]}
+    if not isinstance(key, str):
+        return {"error": "name a broadcast by its key"}
+    try:
+        if asked == "broadcast.status":
+            found = [view_of(job) for job in await desk.jobs() if job.key == key]
+            return {"broadcast": found[0] if found else {"key": key, "state": "none"}}
+        if asked == "broadcast.stop":
+            return {"stopped": await desk.stop(key)}
+    except LocalProtocolError as error:
+        return {"error": str(error)}
+    return {"error": "this is no question about broadcasts"}
+
+
+def view_of(job: BroadcastJob) -> dict[str, JsonValue]:
+    """Return a broadcast as plain JSON values, without its content."""
+    return {"key": job.key, "at": job.at, **attrs.asdict(job.status)}

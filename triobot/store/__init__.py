@@ -17,12 +17,12 @@ from .memory import open_memory as open_memory
 from .rules import DAY as DAY
 from .rules import RETENTION
 from .rules import Retention as Retention
+from .schema import Stamp as Stamp
 from .sqlite import back_up_sqlite as back_up_sqlite
 from .sqlite import examine_sqlite as examine_sqlite
 from .sqlite import open_sqlite as open_sqlite
 from .sqlite import rebind_sqlite as rebind_sqlite
 from .sqlite import restore_sqlite as restore_sqlite
-from .stamp import Stamp as Stamp
 
 
 @asynccontextmanager

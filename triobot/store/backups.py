@@ -25,7 +25,9 @@ from .private_files import COMPANIONS, check_kind, checked_path, make_new, remov
 from .schema import (
     BACKUP,
     MIGRATIONS,
+    Stamp,
     check_identity,
+    check_stamp,
     drop_meta,
     due_migrations,
     get_meta,
@@ -33,7 +35,6 @@ from .schema import (
     read_version,
     stored_stamp,
 )
-from .stamp import Stamp, check_stamp
 from .transactions import for_the_opener
 
 STEP: Final = 64

@@ -31,8 +31,10 @@ from .rules import RETENTION, Retention
 from .schema import (
     Migration,
     SchemaVersion,
+    Stamp,
     check_identity,
     check_original,
+    check_stamp,
     drop_meta,
     due_migrations,
     get_meta,
@@ -42,7 +44,6 @@ from .schema import (
     run_migration,
     stored_stamp,
 )
-from .stamp import Stamp, check_stamp
 from .statements import Tables
 from .transactions import Transactions, Work, for_the_opener
 

@@ -56,8 +56,7 @@ from .file import StoreFile, open_file
 from .notes import AnyAtWork, AnyNotes
 from .payment_rows import MoneyTables
 from .rules import RETENTION, Retention, names_chat, tell_moved
-from .schema import MIGRATIONS, Migration
-from .stamp import Stamp
+from .schema import MIGRATIONS, Migration, Stamp
 from .statements import Tables
 from .writer import AnyWriter, Writer
 

@@ -16,13 +16,12 @@ from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from quart_trio import QuartTrio
 
 from ..errors import ConfigError
-from .answers import Readiness, try_later
+from .answers import Readiness, TrafficCounters, try_later
 from .endpoint import Endpoint, hide_path, is_below
 from .exchange import AsgiExchange
 from .inbox import Inbox
 from .limits import Limits
 from .secrets import Secrets
-from .traffic import TrafficCounters
 
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 

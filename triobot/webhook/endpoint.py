@@ -25,13 +25,12 @@ from hypercorn.typing import (
 from ..http.request import Incoming
 from ..http.talk import Talk
 from . import answers
-from .answers import Readiness, Response, readiness_answer
+from .answers import Readiness, Response, TrafficCounters, readiness_answer
 from .direct import DirectExchange, RequestFraming, framing_of, path_of, read_framing
 from .exchange import AsgiExchange, Complete, Malformed, RequestExchange, TooLong, TooSlow, Truncated
 from .inbox import EventStored, Inbox, NoRoom, Outcome, Unread, Unstorable, Unwritable
 from .limits import Limits
 from .secrets import Secrets
-from .traffic import TrafficCounters
 
 HIDDEN_PATH: Final = "/***"
 """What logs show in place of a path, which may hold the secret or most of it."""

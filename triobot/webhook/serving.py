@@ -11,9 +11,9 @@ import trio
 
 from ..http.binding import Bind, Tls, address_of, open_listeners
 from ..http.listener import serve_listeners
+from .answers import TrafficCounters
 from .endpoint import ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint
 from .limits import Limits
-from .traffic import TrafficCounters
 
 ACCESS: Final = logging.getLogger("triobot.webhook.access")
 

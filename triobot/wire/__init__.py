@@ -2,7 +2,7 @@
 
 Read it in this order: `ids`, `content`, `markup`, `forms` (the parts), `events` (what comes in),
 `operations` and `results` (what goes out, and its answer), `encode` and `decode` (the only ways to and from
-bytes; behind them `content_text`, `json_text`, `answers`, `requests`),
+bytes; behind them `json_text`, `answers`, `requests`),
 `identity` (when two deliveries are one event), `gaps` (what the interface leaves open, numbered, with what
 we do). Operations outside the interface are in `undocumented`.
 

@@ -7,7 +7,7 @@ in: a request's bytes to the four fields of an event, whatever the format (gap 2
 be of that format, they decide instead. Text that UTF-8 can't carry passes with lone surrogates in it: the
 reader of a field decides what that costs, so that a broken name doesn't lose an event. A readable event
 becomes the one of its type; any other that names a chat and a type becomes an `UnknownEvent` that says why,
-so that a person can look at it. The rest is in `content_text`, `answers` and `requests`.
+so that a person can look at it. The rest is in `content`, `answers` and `requests`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .answers import decode_result as decode_result
 from .answers import is_taken as is_taken
 from .answers import shape_of as shape_of
 from .answers import take_unread as take_unread
-from .content_text import decode_content as decode_content
-from .content_text import is_content_type
+from .content import decode_content as decode_content
+from .content import is_content_type
 from .events import (
     Event,
     InvoiceCallback,

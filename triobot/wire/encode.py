@@ -16,7 +16,7 @@ from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError
 from .content import Blob, Content, Descriptor, LocalFile
-from .content_text import encode_content as encode_content
+from .content import encode_content as encode_content
 from .events import (
     Event,
     InvoiceCallback,

@@ -9,8 +9,7 @@ from typing import Final, Literal, TypeAlias, cast
 from typing_extensions import TypeVar
 
 from ..errors import RemoteProtocolError
-from .content import Image
-from .content_text import decode_content
+from .content import Image, decode_content
 from .ids import as_chat_id
 from .markup import Currency, decode_form_fields, decode_inline_keyboard, decode_reply_keyboard
 from .operations import (
