@@ -15,7 +15,7 @@ from tests.payments.plain_money import all_decided
 from triobot.conversations.chat import Chat
 from triobot.conversations.inbox.consumption import Consumption, Writer
 from triobot.conversations.routes.filters import text
-from triobot.journals import AppendRecords, EndConversation, KeepResult
+from triobot.journals import AppendRecords, ContinueConversation, EndConversation, KeepResult
 from triobot.money import PutPayment
 from triobot.seams import Acceptance, Arrival, Consume, InboxRow, Quota, Write
 from triobot.wire.results import PaymentState
@@ -167,4 +167,5 @@ async def test_settle_goes_with_the_turn(autojump_clock: MockClock) -> None:
 
 
 async def test_continue_as_settles_with_what_hands_over(autojump_clock: MockClock) -> None:
-    await _settles("continue", InboxRow)
+    """Its end and the beginning of what goes on are one unit."""
+    await _settles("continue", ContinueConversation)

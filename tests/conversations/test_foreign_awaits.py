@@ -28,19 +28,22 @@ async def dies(world: DrivenWorld, *, when: bool) -> None:
 
 
 @pytest.mark.parametrize("crash", [False, True])
-async def test_a_timeout_ends_a_foreign_await(crash: bool, autojump_clock: object) -> None:
-    """Though the conversation never parked in its block; and an outer one after an inner one."""
+async def test_a_timeout_is_felt_after_a_foreign_await(crash: bool, autojump_clock: object) -> None:
+    """At the next operation of the chat; and an outer one after an inner one."""
     bot = bot_with_cancel()
 
     @bot.conversation
     async def hello(chat: Chat) -> None:
-        with chat.move_on_after(20) as outer:
-            with chat.move_on_after(5) as inner:
-                await trio.sleep_forever()
-            await trio.sleep_forever()
+        with chat.move_on_after(3) as outer:
+            with chat.move_on_after(1) as inner:
+                await trio.sleep(2)
+                await chat.sleep(3600)
+            await trio.sleep(2)
+            await chat.sleep(3600)
         await chat.send(f"{inner.cancelled_caught} {outer.cancelled_caught}")
-        with chat.move_on_after(5):
-            await trio.sleep_forever()
+        with chat.move_on_after(1):
+            await trio.sleep(2)
+            await chat.sleep(3600)
         await chat.send("Done.")
 
     async with drive(bot) as world:
@@ -51,6 +54,7 @@ async def test_a_timeout_ends_a_foreign_await(crash: bool, autojump_clock: objec
         await ali.sees("True True", within=30)
         await dies(world, when=crash)
         await ali.sees("Done.", within=30)
+        assert [seen.text for seen in await ali.history() if seen.from_bot] == ["True True", "Done."]
 
 
 @pytest.mark.parametrize("crash", [False, True])

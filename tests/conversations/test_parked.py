@@ -288,7 +288,7 @@ async def test_the_alarm_counts_and_names_the_commands(autojump_clock: MockClock
         first, tenth = [alarm.text for alarm in town.alarms if alarm.kind == "conversation_parked"]
         name = "test_parked.shop.<locals>.order"
         assert f"1 in all, 1 of {name} since the start" in first
-        assert "operation 1: a send sendMessage was recorded here; now it is a sleep" in first
+        assert "operation 1: a send sendMessage ended here; now it is a sleep" in first
         assert f"10 of {name} since the start" in tenth
         for text in (first, tenth):
             assert f"`triobot journal retry --route '{name}'`" in text

@@ -24,8 +24,7 @@ from triobot.conversations.routes.routing import (
     token_of,
     unfit,
 )
-from triobot.conversations.running.waits import Otherwise, Taken, Wait, Watch
-from triobot.journal.records import OperationId
+from triobot.conversations.running.waits import Delivery, Otherwise, Taken, Wait, Watch
 from triobot.wire.events import (
     Event,
     InvoiceCallback,
@@ -94,7 +93,7 @@ def a_wait(
 ) -> Wait:
     wait = Wait(taken.look, otherwise, question, token)
     if parked:
-        wait.parked_as = OperationId("1")
+        wait.rests = True
     return wait
 
 
@@ -228,7 +227,7 @@ def test_payments_go_to_their_charge_and_never_to_an_authors_filter(event: Event
 def test_a_payment_waits_at_a_charge_that_is_looking_at_another() -> None:
     """Two taps in one moment: the second is a hint as good as the first."""
     charge = a_wait(question=True)
-    charge.give(Taken(None, PAY))  # type: ignore[arg-type]
+    charge.give(Taken(Delivery(1, PAY), PAY))
     assert not charge.open
     assert World(waits=(charge,)).decide(PAY) == Give(charge, PAY)
     assert World(waits=(charge,), live=()).decide(MESSAGE) == Queue()
@@ -240,7 +239,7 @@ def test_a_payment_waits_at_a_charge_that_is_looking_at_another() -> None:
 def test_the_newest_open_block_that_takes_it_ends() -> None:
     """Those that have been ended, and those that don't take it, are passed over."""
     ended, refusing, taking, older = a_watch(), a_watch(NONE), a_watch(), a_watch()
-    ended.take(Taken(None, 1))  # type: ignore[arg-type]
+    ended.take(Taken(Delivery(1, MESSAGE), MESSAGE))
     watches = (ended, refusing, taking, older)
     assert World(watches=watches).decide(MESSAGE) == End(taking, MESSAGE)
     assert World(watches=watches).decide(MESSAGE, jumped=True) == End(taking, MESSAGE)
@@ -265,7 +264,7 @@ def test_a_blocks_filter_that_raises_takes_nothing_and_is_told() -> None:
 def test_the_newest_open_wait_that_takes_it_has_it() -> None:
     """Closed ones, and those that don't take it, are passed over."""
     closed, refusing, taking, older = a_wait(), a_wait(NONE), a_wait(), a_wait()
-    closed.give(Taken(None, 1))  # type: ignore[arg-type]
+    closed.give(Taken(Delivery(1, MESSAGE), MESSAGE))
     waits = (closed, refusing, taking, older)
     assert World(waits=waits, live=waits).decide(MESSAGE) == Give(taking, MESSAGE)
 

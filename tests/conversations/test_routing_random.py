@@ -30,7 +30,6 @@ from triobot.conversations.routes.routing import (
     jump,
 )
 from triobot.conversations.running.waits import Otherwise, Wait, Watch
-from triobot.journal.records import OperationId
 from triobot.wire.events import Event, Join, Leave, Message, Press, Submission, UnknownEvent
 
 TOKENS = ("qaaaaaaaa", "qbbbbbbbb")
@@ -171,7 +170,7 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
             opened=taker.opened,
             owner=taker.owner,
         )
-        wait.parked_as = OperationId("1") if taker.parked else None
+        wait.rests = taker.parked
         marks[id(wait)] = taker
         runner.waits.append(wait)
     waits, live = places.waits(world.event)

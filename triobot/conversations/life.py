@@ -71,7 +71,6 @@ class ChatLife:
         jumped: those of them that went ahead of the others.
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
         loads_at: since when, in wall milliseconds, if it is.
-        standing_up: they are yet to stand where they stood; what waits for them has not been looked at.
         kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
     """
@@ -93,7 +92,7 @@ class ChatLife:
         self.behind = False
         self.jumped: set[int] = set()
         self.house = house
-        self.loading = self.standing_up = False
+        self.loading = False
         self.loads_at = 0
         self.services = self._services = services
         self._table = table
@@ -638,7 +637,9 @@ class ChatLife:
         turn = conversation.run.now()
         for delivery, group in self._shown[1]:
             known = delivery.seq in self._early or delivery.seq in self.passed
-            if known or delivery.at >= turn or isinstance(delivery.event, Leave):
+            # What came before it began was kept for somebody else, who may go on again now.
+            others = delivery.seq < conversation.seq and not is_signal(delivery.event)
+            if known or others or delivery.at >= turn or isinstance(delivery.event, Leave):
                 continue
             self._group = self._group or group
             with self.house.care.looking(delivery.seq):

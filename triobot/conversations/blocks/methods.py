@@ -41,8 +41,8 @@ class Blocks(Replayed):
 
         Such an event goes to the block before interrupts and questions see it, whatever the conversation
         does meanwhile; of several open blocks the innermost that takes it ends. What is queued when the
-        block begins may end it at once. A block that is on its way out takes nothing more; and if it comes
-        to its own end before it feels its event, that is for whoever waits next.
+        block begins may end it at once. A block that is on its way out takes nothing more. Its event is its
+        own, even if it comes to its own end before it feels that.
 
         The block is cancelled at its next chat operation: a question ends with its buttons, a send that is
         queued is withdrawn. Verifying a payment is not cut short for some seconds.
