@@ -22,7 +22,7 @@ LARGE = LARGEST_RECORD + 1
     "make",
     [
         lambda: "x" * LARGE,
-        lambda: '"' * (LARGE // 3),  # four characters each, once it is text in text
+        lambda: '"' * (LARGE // 2),  # two characters each, once it is text in a record
         lambda: ["x" * (LARGE // 3)] * 4,
         lambda: b"\0" * LARGE,
     ],
@@ -45,7 +45,7 @@ async def test_a_result_that_is_too_large_is_an_error_at_its_line(
             await chat.step(fetch)
         except UnrecordableError as error:
             await chat.send(f"{error.path} of {error.kind}")
-            assert "16 million characters" in str(error)
+            assert "a record holds at most" in str(error)
         await chat.receive(text())
         await chat.send("Still here.")
 
