@@ -49,6 +49,31 @@ async def test_an_overdue_deadline_waits_for_what_is_done_first(autojump_clock: 
     assert host.sent == ["a question", "a question", "too late"]
 
 
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_what_is_done_again_has_a_minute_before_an_old_deadline(
+    autojump_clock: object, hangs: bool
+) -> None:
+    """A body that never ends doesn't keep a block from ending for ever."""
+    host = Lives()
+    deaths = 0
+
+    async def body() -> None:
+        await trio.sleep_forever() if hangs or not deaths else await trio.sleep(30)
+
+    async def works(run: Run) -> object:
+        with run.scope(10) as limit:
+            await run.step(body)
+        return [limit.cancelled_caught, run.now()]
+
+    async with host.living(works, killed=True):
+        await trio.sleep(5)
+    deaths = 1
+    await trio.sleep(95)
+    async with host.living(works):
+        await trio.sleep(1000)
+    assert host.end == Returned([hangs, EPOCH + (160_000 if hangs else 130_000)])
+
+
 async def test_no_time_left_ends_a_block_at_its_first_operation(autojump_clock: object) -> None:
     """Without a record, as it was over when it began; the same on replay."""
     host = Lives()
@@ -322,3 +347,55 @@ async def test_the_clock_is_set_while_it_runs(autojump_clock: object) -> None:
             await trio.sleep(1.5)
 
     assert host.end == Returned(True)
+
+
+@pytest.mark.parametrize("stopped", range(1, 16))
+async def test_two_nested_nurseries_are_left_after_a_deadline(autojump_clock: object, stopped: int) -> None:
+    """A branch that leaves them keeps the turn until it rests again: the same on each replay."""
+    host = Lives()
+
+    async def forever(run: Run) -> None:
+        await run.wait("receive", only("never"))
+
+    async def inner(run: Run, log: list[str]) -> None:
+        with run.scope(100):
+            async with run.open_nursery() as first:
+                first.start_soon(forever, run)
+                async with run.open_nursery() as second:
+                    second.start_soon(forever, run)
+                    second.start_soon(forever, run)
+                    await forever(run)
+        log.append("left")
+        log.append(str(await run.wait("receive", only("a"))))
+        await host.say(run, f"inner {log}")
+
+    async def main(run: Run) -> None:
+        log: list[str] = []
+        async with run.open_nursery() as nursery:
+            nursery.start_soon(inner, run, log)
+            with run.scope(100):
+                await forever(run)
+            log.append("main")
+            log.append(str(await run.wait("receive", only("b"))))
+        await host.say(run, f"{log}")
+
+    said = {200: "a", 300: "b"}
+    async with host.living(main):
+        await _says(host, said, stopped * 25)
+    for _ in range(3):
+        async with host.living(main):
+            await _says(host, said, 400)
+        assert host.end == Returned(None)
+        host.lines.pop()
+
+    assert host.sent == ["inner ['left', 'main', 'a']", "['left', 'main', 'a', 'b']"]
+
+
+async def _says(host: Lives, said: dict[int, str], until: int) -> None:
+    """Let time pass up to a second after the beginning, with what is said until then, unless it was taken."""
+    for at, text in said.items():
+        if at < until:
+            await trio.sleep(max(0, EPOCH + at * 1000 - host.now()) / 1000)
+            if at not in host.rows:
+                host.run.deliver(at, host.now(), text)
+    await trio.sleep(max(1, EPOCH + until * 1000 - host.now()) / 1000)

@@ -325,3 +325,28 @@ async def test_what_its_cleanup_raises_is_told(autojump_clock: object) -> None:
     assert isinstance(host.end, WasInterrupted)
     assert isinstance(host.end.error, KeyError)
     assert not isinstance(host.end, Crashed)
+
+
+async def test_an_eviction_finds_what_waits_for_children_that_have_ended(autojump_clock: object) -> None:
+    """The last child is over, but another branch has the turn by now: the block's end is yet to be given."""
+    host = Lives()
+
+    async def has_the_turn() -> None:
+        await trio.sleep(60)
+
+    async def main(run: Run) -> None:
+        async with run.open_nursery() as outer:
+
+            async def ends() -> None:
+                outer.start_soon(has_the_turn)
+
+            async def inner() -> None:
+                async with run.open_nursery() as nursery:
+                    nursery.start_soon(ends)
+
+            outer.start_soon(inner)
+
+    with trio.fail_after(1000):
+        async with host.living(main):
+            await trio.sleep(10)
+    assert host.end == Evicted()

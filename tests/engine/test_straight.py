@@ -352,3 +352,42 @@ async def test_an_await_between_operations_may_take_time(autojump_clock: object)
         await trio.sleep(6)
 
     assert host.end == Returned(2)
+
+
+async def test_a_wait_costs_one_record(autojump_clock: object) -> None:
+    """And blocks, random draws and the time of day none."""
+    host = Lives()
+
+    async def waits(run: Run) -> None:
+        with run.scope(5), run.scope():
+            run.random()
+            run.uuid()
+            run.now()
+            await run.wait()
+
+    await host.live(waits, "a")
+
+    assert host.tags == "DZ"
+
+
+async def test_an_outcome_outlives_a_kill_in_an_await_of_something_else(autojump_clock: object) -> None:
+    """The turn that it begins may last: the host need not wait for its end to keep it."""
+    host, times = Lives(), list[int]()
+
+    async def booked() -> int:
+        times.append(1)
+        return len(times)
+
+    async def books(run: Run) -> None:
+        number = await run.step(booked)
+        await trio.sleep(60)
+        await host.say(run, f"number {number}")
+
+    async with host.living(books, killed=True):
+        await trio.sleep(30)
+        host.flush()
+    assert (host.sent, host.tags) == ([], "D")
+    async with host.living(books):
+        await trio.sleep(100)
+
+    assert host.sent == ["number 1"]

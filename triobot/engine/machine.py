@@ -17,6 +17,8 @@ from .core import ADVICE, BREATH, Core, Work, lower, refuse, throw, unfelt
 from .operations import FELT, GO, GONE, LEFT, Branch, Filter, Nature, Operation, Place, is_cut
 from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Id, Node, Record, differs
 
+AGAIN: Final = 60_000
+"""Milliseconds that a deadline of the time before a revival waits for the effects that are done again."""
 HEEDLESS: Final = 1_000
 """Operations that one block's end may cut short one after the other: no cleanup has so many."""
 
@@ -397,7 +399,7 @@ class Machine:
         """Return whether a deadline that has passed waits for an effect that is under way."""
         # What was due before the revival waits for all effects: a question that is asked again after a crash
         # must not be cancelled before it is seen.
-        if due <= self._run.revived:
+        if due <= self._run.revived and now < self._run.revived + AGAIN:
             return True
         return any(now < due + op.holds and block.scope in op.branch.around for op in self.parked.values())
 
@@ -428,6 +430,8 @@ class Machine:
         for block in self.blocks.values():
             if block.due is not None and not block.scope.cancel_called:
                 times.append(block.due if block.due > now else block.due + holds)
+                if block.due <= self._run.revived:
+                    times.append(self._run.revived + AGAIN)
         return min((time for time in times if time > now), default=None)
 
     # --- effects

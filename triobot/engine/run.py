@@ -304,6 +304,7 @@ class Run(Core):
         Args:
             look: at the clock, too; without it this may be called from within `Host.now`, and `tick` is due.
         """
+        self.revived += by
         operations = [] if self.operation is None else [self.operation]
         if self.machine is not None:
             operations = list(self.machine.parked.values())
