@@ -29,11 +29,11 @@ from .conversations.charges.paid import goes_on, is_parked
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.doors.elsewhere import give_order
-from .conversations.inbox.claims import begun_journal, with_taken
+from .conversations.inbox.claims import begun_journal
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
 from .conversations.speaking import Speech
-from .journals import ConversationRow, Journal
+from .journals import ConversationRow
 from .money import Captured, MovePayment
 from .operator import Health, OperatorApi, RaisedAlarm, serve_api, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
@@ -141,11 +141,6 @@ class Intake:
 
     def _claim_for(self, event: Event, at: int) -> Claim | None:
         return None if self.work is None else self.work.dispatcher.claims.claim(event, at)
-
-    def with_taken(self, journal: Journal, rows: Sequence[InboxRow]) -> Journal:
-        """Add to a journal the record that one of these rows stands for, if one does."""
-        stands = self.work.dispatcher.claims.stands if self.work is not None else bool
-        return with_taken(journal, [row for row in rows if stands(row)])
 
     @property
     def writable(self) -> bool:
@@ -278,7 +273,6 @@ async def open_intake(
                     health=intake.health,
                     chats=intake.chats,
                     begun=begun_journal,
-                    taken=intake.with_taken,
                     end=intake.end_chat,
                     order=intake.order,
                     broadcasts=intake.about_broadcasts,

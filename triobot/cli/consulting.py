@@ -133,7 +133,7 @@ async def _own_api(settings: Settings) -> AsyncGenerator[OperatorApi]:
 
     from ..clock import SystemClock
     from ..conversations.doors.elsewhere import give_order
-    from ..conversations.inbox.claims import begun_journal, with_taken
+    from ..conversations.inbox.claims import begun_journal
     from ..operator import OperatorApi, socket_path
     from ..store import Stamp, open_store
 
@@ -147,7 +147,6 @@ async def _own_api(settings: Settings) -> AsyncGenerator[OperatorApi]:
                 store,
                 clock,
                 begun=begun_journal,
-                taken=with_taken,
                 order=partial(give_order, store, clock),
                 broadcasts=partial(_about_broadcasts, store),
                 payments=partial(_about_payments, store, clock),

@@ -117,6 +117,7 @@ class Conversation:
         beside: it has the place of an aside.
         settled: it has come to rest after all that was recorded, or is over, or can't be revived.
         stored: what it was revived from.
+        in_row: its first record, if that is durable in the row of its event.
         dry: the host of a run that only looks at its journal.
         leash: of a dry run, which holds its tasks.
         writer: keeps its records; None before it is made, and once it is over.
@@ -136,6 +137,7 @@ class Conversation:
         owner: SenderId | None = None,
         stored: Stored | None = None,
         carried: Carried | None = None,
+        in_row: Record | None = None,
         dry: Host | None = None,
         leash: Leash | None = None,
     ) -> None:
@@ -169,6 +171,7 @@ class Conversation:
         self._at = delivery.at
         self.stored = stored
         self.carried = carried
+        self.in_row = in_row
         self.dry = dry
         self.leash = leash
         self.next_first: Record | None = None
@@ -229,6 +232,10 @@ class Conversation:
         if self.carried is not None:
             self.writer = JournalWriter(self, None, durable=True, carried=self.carried)
             self._run = Run(self.writer, [self.carried.first], codec=CODEC, fresh=True)
+            return self._run
+        if self.in_row is not None:
+            self.writer = JournalWriter(self, None, durable=True, first=self.in_row, in_row=True)
+            self._run = Run(self.writer, [self.in_row], codec=CODEC, fresh=True)
             return self._run
         opening, clock = (
             Opening(self.event, self._at, self.value, self.args, self.interrupted),
@@ -340,7 +347,8 @@ class Conversation:
     def evict(self) -> None:
         """Leave memory. The conversation isn't over."""
         if self.writer is not None:
-            self.writer.flush()
+            # The row stands for it after a start, but not in this run.
+            self.writer.flush(begin=self.in_row is not None and not self.house.cut)
         if self._run is not None:
             self._run.evict()
 

@@ -89,9 +89,19 @@ class Dispatcher:
         self.elsewhere: Final = Elsewhere(services, table, self)
         self.keeping: Final = Keeping(services.store, self._consumption, self._keeper)
         self.care: Final = Care(services, self)
-        self.claims: Final = Claims()
+        self.claims: Final = Claims(services, table, self, username)
 
     # --- from the inbox
+
+    @property
+    def keeps_up(self) -> bool:
+        """Return whether nothing waits before what comes in now."""
+        return not (self._behind or self._stopping) and self._busy <= BUSY
+
+    def came_to(self, row: InboxRow) -> ChatLife:
+        """Return the life of this row's chat, in which something has begun that is durable with the row."""
+        self._outdated.came(row.seq)
+        return self._new_life(row.chat_id, row.seq)
 
     def offer(self, row: InboxRow, event: Event) -> None:
         """Take an accepted event, in the order of acceptance; never waits.
@@ -134,7 +144,9 @@ class Dispatcher:
                         self._nursery = nursery
                         self._jumps.begin()
                         nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
+                        await self._or_cut(self.claims.write_out)
                         await self._or_cut(self.care.begin)
+                        await self._or_cut(self.claims.open)
                         await self._or_cut(self.tidying.begin)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
                         nursery.start_soon(self._timers.keep_time)
@@ -217,7 +229,7 @@ class Dispatcher:
         self._held_up_at = None
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
-        if self._stopping or is_the_ledgers(self._services, row.seq, event):
+        if self._stopping or is_the_ledgers(self._services, row.seq, event) or self.claims.has_begun(row):
             return
         life = self._lives.get(row.chat_id)
         self.elsewhere.came(row.seq)
@@ -366,7 +378,7 @@ class Dispatcher:
         return self._lives.get(chat_id)
 
     def _keeper(self, chat_id: ChatId) -> Keeper | None:
-        return None if (life := self.life(chat_id)) is None else life.kept
+        return self.claims.of(chat_id) if (life := self.life(chat_id)) is None else life.kept
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
         """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""

@@ -73,6 +73,7 @@ class JournalWriter(Host):
     Args:
         row: where the store has it; None if it begins now.
         first: the record with which it begins then.
+        in_row: that is durable in the row of its event.
     """
 
     __slots__ = (
@@ -81,6 +82,7 @@ class JournalWriter(Host):
         "_first",
         "_house",
         "_id",
+        "_in_row",
         "_kept",
         "_lease",
         "_position",
@@ -107,6 +109,7 @@ class JournalWriter(Host):
         *,
         durable: bool,
         first: Record | None = None,
+        in_row: bool = False,
         carried: Carried | None = None,
     ) -> None:
         lease = there.services.store.lease(there.life.chat_id)
@@ -122,6 +125,7 @@ class JournalWriter(Host):
         self.run_number = 1 if row is None else row.run
         self._begun = row is not None
         self._first = first
+        self._in_row = in_row
         self._position = 0 if row is None else row.position
         self._written = 0
         # What was appended and is not in the commit queue yet.
@@ -178,7 +182,7 @@ class JournalWriter(Host):
 
     async def commit(self) -> None:
         self._there.lives_on()
-        self.flush(begin=True)
+        self.flush(begin=not self._in_row)
         # Not for what others have written since: they would wait for one another's company.
         await self._house.wait_written(self._written)
 
@@ -311,6 +315,8 @@ class JournalWriter(Host):
         failed = record[0] == ENDED and record[2] is not None
         goes_on = record[0] == CONTINUED and self._there.goes_on
         writes: list[Write] = []
+        # Whatever it did besides ending would be seen again.
+        spoken = len(self._records) > 1
         if not (failed or goes_on):
             self._records.clear()
         if self._begun or failed or goes_on:
@@ -322,7 +328,7 @@ class JournalWriter(Host):
                     EndConversation(self._lease, self._id, self.now(), "failed" if failed else None)
                 )
         else:
-            writes += [*self._appended(), Consume((self._there.seq,))]
+            writes += [*self._appended(), Consume((self._there.seq,), spoken)]
             self._begun = True
         self.over = True
         self._written = self._there.life.write_end(self._there, writes, self)

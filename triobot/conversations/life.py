@@ -336,6 +336,10 @@ class ChatLife:
     ) -> None:
         self._run(Conversation(self._services, self, start, delivery, interrupted, owner))
 
+    def begin_claimed(self, conversation: Conversation) -> None:
+        """Run a conversation that has begun in the transaction that accepted its event."""
+        self._run(conversation)
+
     def _run(self, conversation: Conversation) -> None:
         self.places.live[conversation.owner] = conversation
         self.house.start(conversation)

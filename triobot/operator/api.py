@@ -87,7 +87,6 @@ class OperatorApi:
         health: returns the running bot's state; None where no bot runs.
         chats: yields the state of so many chats at most; None where no bot runs.
         begun: returns the journal that is still only in an event's row; None: there are none.
-        taken: adds a record that is still only in an event's row; None: there are none.
         end: ends what runs in a chat, and returns once nothing does.
         order: ends a parked conversation, with these words, or has it tried once more; durable when it
             returns. False if its end was ordered before.
@@ -103,7 +102,6 @@ class OperatorApi:
         health: Callable[[], Health] | None = None,
         chats: Callable[[int], Iterable[Told]] | None = None,
         begun: Begun | None = None,
-        taken: WithTaken | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
         order: Callable[[ConversationRow, bool, str], Awaitable[bool]] | None = None,
         broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
@@ -113,7 +111,7 @@ class OperatorApi:
         self._clock = clock
         self._health = health
         self._chats = chats
-        self._filing = Filing(store, begun, taken)
+        self._filing = Filing(store, begun)
         self._end = end
         self._order = order
         self._broadcasts = broadcasts
@@ -314,7 +312,6 @@ def row_fields(row: ConversationRow) -> Told:
 
 Begun: TypeAlias = Callable[[InboxRow, Lease, int], Journal | None]
 """Returns the journal of what has begun with a row, of a store in this epoch; None if nothing has."""
-WithTaken: TypeAlias = Callable[[Journal, Sequence[InboxRow]], Journal]
 """Returns a journal with the record that one of these rows of its chat stands for, if one does."""
 
 
@@ -322,28 +319,18 @@ def _nothing(row: InboxRow, lease: Lease, epoch: int) -> Journal | None:
     return None
 
 
-def _as_it_is(journal: Journal, rows: Sequence[InboxRow]) -> Journal:
-    return journal
-
-
 @final
 class Filing:
     """Reads conversations, oldest first."""
 
-    def __init__(self, store: Store, begun: Begun | None = None, with_taken: WithTaken | None = None) -> None:
+    def __init__(self, store: Store, begun: Begun | None = None) -> None:
         self._store = store
         self._begun = begun or _nothing
-        self._with_taken = with_taken or _as_it_is
 
     async def journal(self, conversation: ConversationId) -> Journal | None:
         """Return a conversation's whole journal; None if there is no such conversation."""
         found = await self._store.journal(conversation)
-        if found is not None:
-            # Nothing else of its chat waited when the row came to stand for a record.
-            if self._store.statistics().inbox:
-                rows = await self._store.pending(found.row.chat_id, after=0, limit=1)
-                found = self._with_taken(found, rows)
-        else:
+        if found is None:
             rows = await self._store.backlog(after=conversation - 1, limit=1)
             begun = [one for one in self._of(rows) if one.row.id == conversation]
             # Perhaps it was written out meanwhile.
