@@ -53,6 +53,29 @@ async def test_a_block_that_has_ended_parks_it(autojump_clock: object) -> None:
         await ali.sees("Cancelled.")
 
 
+async def test_a_stop_takes_nothing_from_it(autojump_clock: object) -> None:
+    """It is left where it is, and goes on from its journal in the next run."""
+    bot = Bot()
+
+    @bot.conversation
+    async def hello(chat: Chat) -> None:
+        while True:
+            with suppress(BaseException):
+                await chat.send(f"Hello {await chat.ask('Name?')}.")
+
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.sees("Name?")
+        for name in "Sara", "Bita":
+            await world.restarts()
+            await ali.says(name)
+            await ali.sees(f"Hello {name}.")
+            await ali.sees("Name?")
+        said = [seen.text for seen in await ali.history() if seen.from_bot]
+        assert said == ["Name?", "Hello Sara.", "Name?", "Hello Bita.", "Name?"]
+
+
 async def test_cleanup_may_begin_many_operations(autojump_clock: object) -> None:
     """Each is cancelled at once, which is no reason to give it up."""
     bot = Bot()

@@ -103,24 +103,24 @@ async def test_a_block_that_an_event_has_ended(
 
 @happenings
 async def test_two_blocks_that_events_have_ended(autojump_clock: object, how: str, last: str) -> None:
-    """The inner one was over before it felt its event: that goes on to whoever waits next, and is kept."""
+    """The inner one never felt its event, for the outer one ended around it; each has its own."""
     bot = Bot()
 
     @bot.conversation(command("go"))
     async def work(chat: Chat) -> None:
         with chat.move_on_when(text()) as outer:
-            with chat.move_on_when(text()):
+            with chat.move_on_when(text()) as inner:
                 with chat.shield():
                     await chat.step(slow)
                 await chat.ask("never")
             await chat.send("never")
-        assert outer.event is not None
-        await chat.send(f"outer {outer.event.content}")
+        assert inner.event is not None and outer.event is not None
+        await chat.send(f"inner {inner.event.content}, outer {outer.event.content}")
         await chat.sleep(LONG)
         await tell_all(chat)
 
     said = await lived(bot, ["/go", "b1"], how, ["a5", "a6"], last)
-    assert said == ["outer a5", "got b1", "got a6", "got end"]
+    assert said == ["inner b1, outer a5", "got a6", "got end"]
 
 
 @happenings
@@ -182,8 +182,8 @@ async def test_a_block_within_one_that_has_ended(
 
 
 @happenings
-async def test_an_event_that_came_too_late(autojump_clock: object, how: str, last: str) -> None:
-    """The block came to its own end: whoever takes the event next has it, here an interrupt, once."""
+async def test_a_block_that_came_to_its_own_end(autojump_clock: object, how: str, last: str) -> None:
+    """What was to end it is its own all the same: no interrupt begins with that, and nothing else is lost."""
     bot = Bot()
 
     @bot.interrupt(command("stop"))
@@ -195,12 +195,12 @@ async def test_an_event_that_came_too_late(autojump_clock: object, how: str, las
     async def work(chat: Chat) -> None:
         with chat.move_on_when(command("stop")) as block, chat.shield():
             await chat.sleep(LONG)
-        assert (block.event, block.cancelled_caught) == (None, False)
-        await chat.send("never")
+        assert block.event is not None
+        assert not block.cancelled_caught
+        await tell_all(chat)
 
-    # What came before the interrupt is of no use to anybody; what came after it is its own.
     said = await lived(bot, ["/go", "a1", "/stop"], how, ["a5"], last)
-    assert said == ["stopped", "got a5", "got end"]
+    assert said == ["got a1", "got a5", "got end"]
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["in memory", "out of memory"])
@@ -263,25 +263,26 @@ async def test_what_waits_for_a_conversation_is_not_for_an_aside(autojump_clock:
         await sara.sees("got a1")
 
 
-@pytest.mark.parametrize("taken", ["by the conversation", "by a block", "by nobody"])
+@pytest.mark.parametrize("then", ["a wait", "a block", "nothing"])
 @happenings
-async def test_an_event_that_a_block_gave_back_before(
-    autojump_clock: object, taken: str, how: str, last: str
+async def test_an_event_of_a_block_that_ended_otherwise(
+    autojump_clock: object, then: str, how: str, last: str
 ) -> None:
-    """Once the block has been left, its event waits for others, however often the conversation comes back."""
+    """Once the block has been left, its event is nobody else's, however often the conversation comes back."""
     bot = Bot()
 
     @bot.conversation(command("go"))
     async def work(chat: Chat) -> None:
-        with chat.move_on_after(1), chat.move_on_when(text()), chat.shield():
+        with chat.move_on_after(1), chat.move_on_when(text()) as kept, chat.shield():
             await chat.step(slow)
-        await chat.send("left")
+        assert kept.event is not None
+        await chat.send(f"left with {kept.event.content}")
         await chat.sleep(2 * LONG)
-        if taken == "by the conversation":
+        if then == "a wait":
             await chat.send(f"got {(await chat.receive(text())).content}")
-        elif taken == "by a block":
+        elif then == "a block":
             with chat.move_on_when(text()) as block:
-                await chat.ask("never")
+                await chat.ask("Well?")
             assert block.event is not None
             await chat.send(f"block {block.event.content}")
         await chat.sleep(LONG)
@@ -305,8 +306,8 @@ async def test_an_event_that_a_block_gave_back_before(
         said = [seen.text for seen in await sara.history() if seen.from_bot]
         assert bot.statistics().store.inbox == 0
 
-    whose = {"by the conversation": "got b1", "by a block": "block b1", "by nobody": "other b1"}
-    assert said == ["left", whose[taken], "other end"]
+    whose = {"a wait": ["got end"], "a block": ["Well?", "block end"], "nothing": ["other end"]}
+    assert said == ["left with b1", *whose[then]]
 
 
 @pytest.mark.parametrize("how", ["nothing", "crashes", "restarts"])
