@@ -511,7 +511,7 @@ class Conversation:
     @property
     def replaying(self) -> bool:
         """Whether what runs now ran before, and what it did beside its operations has been done."""
-        return self._run is not None and not self._run.live
+        return self._run is not None and (self._run.dry or not self._run.live)
 
     def also(self, key: str, writes: Sequence[Write]) -> None:
         """Have these written together with a record, once; not on replay."""

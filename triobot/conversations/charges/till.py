@@ -106,7 +106,7 @@ class Till:
         self._opened.append(self.id)
         self._began = False
         # On replay it was: and may have moved since.
-        if conversation.journal.live:
+        if not conversation.replaying:
             ticket, write = payments_of(conversation).opened(self.id, self._asked)
             conversation.also("opened", [write])
             self._hold(ticket)
