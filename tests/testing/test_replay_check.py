@@ -33,8 +33,9 @@ async def talk(bot: Bot, *, replay_check: bool = True, waits: float = 5) -> None
     async with drive(bot, replay_check=replay_check) as world:
         ali = world.user("Ali")
         await ali.joins()
-        await ali.says("one")
-        await ali.says("two")
+        for word in "one", "two":
+            await world.waits(seconds=1)  # it is looked at where it waits
+            await ali.says(word)
         await world.waits(seconds=waits)
 
 
