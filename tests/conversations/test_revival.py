@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
@@ -12,6 +15,9 @@ from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
+from triobot.errors import JournalConflictError
+from triobot.journals import AppendRecords
+from triobot.seams import Acceptance, Arrival, Write
 from triobot.wire.events import Message
 
 
@@ -290,4 +296,52 @@ async def test_other_code_parks_what_it_cannot_run(changed: str, autojump_clock:
         await trio.sleep(10)
         assert got == ["more", "cancel"]
         assert not store.journals.conversations(7)  # type: ignore[arg-type]
+        assert store.rows == {}
+
+
+async def test_what_the_store_refused_is_gone_on_from_at_the_next_start(autojump_clock: object) -> None:
+    """Nobody has seen anything of it, no other chat suffers, and its event waits in the inbox."""
+
+    class Refusing(FakeStore):
+        refuses = False
+
+        async def commit(self, *writes: Write) -> None:
+            if self.refuses and any(
+                isinstance(one, AppendRecords) and one.conversation == 1 for one in writes
+            ):
+                raise JournalConflictError(1, "somebody else wrote it")
+            await super().commit(*writes)
+
+        async def accept(self, arrival: Arrival, *, also: Sequence[Write] = (), **rest: Any) -> Acceptance:
+            if self.refuses and any(isinstance(one, AppendRecords) and one.conversation == 1 for one in also):
+                raise JournalConflictError(1, "somebody else wrote it")
+            return await super().accept(arrival, also=also, **rest)
+
+    router, store, outbox, ran = Router(), Refusing(), FakeOutbox(), list[str]()
+
+    async def does(what: str) -> None:
+        await trio.lowlevel.checkpoint()
+        ran.append(what)
+
+    @router.conversation
+    async def order(chat: Chat) -> None:
+        while True:
+            name = await chat.ask("Name?")
+            await chat.step(does, name)
+
+    async with open_town(router, store=store, outbox=outbox) as town:
+        await town.says("hi")
+        await town.says("hi", 6)
+        await town.says("one")
+        store.refuses = True
+        await town.says("two", wait=False)
+        await town.says("other", 6)
+        await trio.sleep(5)
+        assert ran == ["one", "other"]
+        assert [alarm.kind for alarm in town.alarms] == ["conversation_parked"]
+        store.refuses = False
+    async with open_town(router, store=store, outbox=outbox) as town:
+        await trio.sleep(5)
+        assert ran == ["one", "other", "two"]
+        assert town.sent().count("Name?") == 3
         assert store.rows == {}
