@@ -513,10 +513,9 @@ class Conversation:
         """Whether what runs now ran before, and what it did beside its operations has been done."""
         return self._run is not None and (self._run.dry or not self._run.live)
 
-    def also(self, key: str, writes: Sequence[Write]) -> None:
-        """Have these written together with a record, once; not on replay."""
-        if writes:
-            self.run.also(key, writes)
+    def also(self, key: str, writes: Sequence[Write]) -> bool:
+        """Have these written together with a record, once; return False if they were, as on replay."""
+        return bool(writes) and self.run.also(key, writes)
 
     def enter(self, kind: OperationKind) -> Id:
         """An operation is about to begin; gives the id that it will have.

@@ -178,7 +178,7 @@ class JournalWriter(Host):
             kept.put(write.key, text, self)
             self._writes.append(PutData(self._there.life.chat_id, write.key, text))
         else:
-            self._writes += self._house.tidying.going(cast("Sequence[Write]", write))
+            self._writes += cast("Sequence[Write]", write)
 
     async def commit(self) -> None:
         self._there.lives_on()
@@ -265,7 +265,8 @@ class JournalWriter(Host):
     def _appended(self) -> list[Write]:
         """Return the writes of what was appended since the last unit."""
         records, self._records = self._records, []
-        writes, self._writes = self._writes, []
+        # Not before: what is owed by then may be less, and others write that as well.
+        writes, self._writes = list(self._house.tidying.going(self._writes)), []
         if not self.durable:
             return writes
         lines = [record for record in records if record[0] not in _BESIDE]
@@ -393,9 +394,10 @@ class JournalWriter(Host):
         if self.over:
             return []
         self.over = True
+        writes = self._house.tidying.going(self._writes)
         if not self._begun:
-            return [*self._writes, Consume((self._there.seq,))]
-        return [*self._writes, EndConversation(self._lease, self._id, self.now())]
+            return [*writes, Consume((self._there.seq,))]
+        return [*writes, EndConversation(self._lease, self._id, self.now())]
 
     def refused(self, error: Exception) -> None:
         """Stop it: something that it did can't be stored, and the next start goes on before that."""

@@ -718,20 +718,23 @@ class Run(Core):
         self.also(key, Put(key, ABSENT))
         self._view[key] = ABSENT
 
-    def also(self, key: str, write: object) -> None:
+    def also(self, key: str, write: object) -> bool:
         """Have the host write something, once, together with a record; not what a replayed turn has written.
 
         Args:
             key: tells it from other writes of the turn.
+
+        Returns:
+            Whether it is written now.
         """
         turn, view = self._noting()
         counted = f"#{key}"
         n = view[counted] = view.get(counted, 0) + 1
-        if self._notes is not None and (WROTE, turn, key, n) in self._notes:
-            return
         # A turn that others follow has come to its end: what new code writes in it now comes too late.
-        if self.live:
-            self._append([WROTE, self.time, turn, key, n], (), write)
+        if not self.live or (self._notes is not None and (WROTE, turn, key, n) in self._notes):
+            return False
+        self._append([WROTE, self.time, turn, key, n], (), write)
+        return not (self.dry or self.dying)
 
     def drain(self, takes: Filter | None = None) -> list[Any]:
         """Take all that is in the mailbox, or what `takes` takes of it."""

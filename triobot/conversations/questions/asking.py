@@ -263,7 +263,7 @@ def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     if sent.id is None:
         house.count("left_untidy")
         return
-    conversation.also(f"tidy {sent.id}", house.tidying.owe(conversation.life.chat_id, sent.id, text))
+    house.tidying.owe(conversation, sent.id, text)
 
 
 def check_by(by: object) -> None:

@@ -132,13 +132,13 @@ class Tidying:
 
     # --- what is owed
 
-    def owe(self, chat_id: ChatId, message_id: MessageId, text: str) -> Sequence[Write]:
-        """Leave a message as this text without buttons; what this returns is to go with the turn."""
-        if self._chats[chat_id] < TIDYING:
+    def owe(self, conversation: Conversation, message_id: MessageId, text: str) -> None:
+        """Leave a message as this text without buttons: once, even if the turn that says so runs again."""
+        chat_id = conversation.life.chat_id
+        if self._chats[chat_id] >= TIDYING:
+            self._house.count("left_untidy")
+        elif conversation.also(f"tidy {message_id}", [PutData(chat_id, OWED, str(message_id))]):
             self._begin(chat_id, message_id, _Owed(text, kept=False))
-            return [PutData(chat_id, OWED, str(message_id))]
-        self._house.count("left_untidy")
-        return []
 
     def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
         """Say this of a conversation, now (`said`) or at the next start; this goes with its end."""
@@ -161,7 +161,7 @@ class Tidying:
         self._owed.pop(chat_id, None)
 
     def going(self, writes: Sequence[Write]) -> Sequence[Write]:
-        """Return a turn's writes, with what the chat is owed by now in place of what `owe` gave."""
+        """Return what is stored now, with what the chat is owed by now in place of what `owe` gave."""
         return [self._going(write) if isinstance(write, PutData) else write for write in writes]
 
     def touch(self, conversation: Conversation, message_id: MessageId) -> None:
