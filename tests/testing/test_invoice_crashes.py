@@ -11,6 +11,7 @@ from crash_scenes import Pizzeria, play
 from tests.samples import sample
 from triobot.emulator.person import AppError
 from triobot.testing import DrivenWorld
+from triobot.testing.process import CrashableTransport
 
 
 async def is_billed(world: DrivenWorld, ali: Any) -> None:
@@ -60,6 +61,23 @@ async def test_what_is_billed_is_given_whenever_the_process_is_killed(
     count, states = await play(pizzeria, monkeypatch, at, is_billed)
     assert count >= min(at, 17)
     check(pizzeria, states)
+
+
+@pytest.mark.parametrize("at", sample(range(1, 28)))
+async def test_nobody_is_billed_twice_whenever_the_process_is_killed(
+    at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    """A second invoice would be another one, which could be paid as well."""
+    request, asked = CrashableTransport.handle_async_request, list[str]()
+
+    async def counted(transport: CrashableTransport, what: Any) -> Any:
+        asked.append(what.url.path.rpartition("/")[2])
+        return await request(transport, what)
+
+    monkeypatch.setattr(CrashableTransport, "handle_async_request", counted)
+    pizzeria = Pizzeria()
+    await play(pizzeria, monkeypatch, at, is_billed)
+    assert asked.count("invoice") <= 1
 
 
 @pytest.mark.parametrize("at", sample(range(1, 34)))

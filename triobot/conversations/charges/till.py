@@ -105,11 +105,11 @@ class Till:
         self.id = await conversation.effect(OperationKind.CHARGE, lambda _: body(), inside=True)
         self._opened.append(self.id)
         self._began = False
-        # On replay it was: and may have moved since.
         if not conversation.replaying:
             ticket, write = payments_of(conversation).opened(self.id, self._asked)
-            conversation.also("opened", [write])
-            self._hold(ticket)
+            # A turn that runs again has opened it: and it may have moved since.
+            if conversation.also("opened", [write]):
+                self._hold(ticket)
 
     async def _number(self) -> RefId:
         limit = self._conversation.services.max_amount
