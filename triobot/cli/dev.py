@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Final, cast, final
 
 import trio
 
-from ..emulator.remembering import UnreadableWorldError, dump_world, load_world
 from ..errors import ConfigError
 from .arguments import Commands, add_command, port
 from .loading import parse_target
@@ -310,6 +309,9 @@ class SavedPlatform:
         Raises:
             ConfigError: its file is damaged.
         """
+        # Not above: whoever serves a bot loads this module as well.
+        from ..emulator.remembering import UnreadableWorldError, load_world
+
         if self._path is not None and self._path.exists():
             try:
                 pending = load_world(exchange.world, json.loads(self._path.read_bytes()))
@@ -342,6 +344,8 @@ class SavedPlatform:
             self._write(self._dump(self._exchange, closed=True))
 
     def _dump(self, exchange: Exchange, *, closed: bool) -> JsonObject:
+        from ..emulator.remembering import dump_world
+
         kept = dump_world(exchange.world, exchange.pusher.pending, closed=closed)
         return {**kept, _BEFORE: not self._store_is_there()}
 
