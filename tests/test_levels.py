@@ -19,7 +19,7 @@ SEAMS = (
 )
 HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
-BOT = HTTP | L3 | {"journal", "alarms", "settings", "runtime"}
+BOT = HTTP | L3 | {"engine", "alarms", "settings", "runtime"}
 
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {

@@ -10,6 +10,8 @@ from .bot import Address as Address
 from .bot import Bot as Bot
 from .broadcast import Broadcast as Broadcast
 from .clock import SystemClock as SystemClock
+from .conversations.blocks.methods import ChatChannel as ChatChannel
+from .conversations.blocks.methods import ChatEvent as ChatEvent
 from .conversations.blocks.nursery import ChatNursery as ChatNursery
 from .conversations.blocks.scopes import Scope as Scope
 from .conversations.charges.paid import Paid as Paid
@@ -28,8 +30,6 @@ from .conversations.routes.router import Router as Router
 from .conversations.running.waits import Otherwise as Otherwise
 from .conversations.texts import Texts as Texts
 from .jobs import BroadcastStatus as BroadcastStatus
-from .journal.between import ChatChannel as ChatChannel
-from .journal.between import ChatEvent as ChatEvent
 from .resources import Provided as Provided
 from .resources import Resource as Resource
 from .resources import provide as provide

@@ -33,14 +33,14 @@ ROUNDS: Final = 5
 STAMP: Final = Stamp("https://bench.test", "t")
 
 # As a conversation of three questions leaves them.
-START: Final = (
-    '[1,[1,{"class":["journal.Start",{"time":1800000000000,"fn":"pizza","version":1,"seed":"%s"}]}]]'
+START: Final = '["S",1800000000000,"pizza",[],"%s",1]'
+SENT: Final = (
+    '["D",1800000000000,%d,"send sendMessage","8f1c22ab",{"class":["triobot.Sent",{"chat_id":7,"id":3}]}]'
 )
-DONE: Final = (
-    '[1,[1,{"class":["journal.Done",{"time":1800000000000,"id":"%d","kind":"%s","fingerprint":"8f1c22ab",'
-    '"outcome":{"class":["journal.Value",{"text":"[1,\\"an answer of some words\\"]"}]},"event":123456}]}]]'
+TAKEN: Final = (
+    '["D",1800000000000,%d,"receive","",{"tuple":["an answer of some words",123456,1800000000000]},123456]'
 )
-RECORDS: Final = [START % ("x" * 32), *(DONE % (n, ("send", "receive")[n % 2]) for n in range(6))]
+RECORDS: Final = [START % ("x" * 32), *((SENT, TAKEN)[n % 2] % n for n in range(6))]
 
 
 class _Now:
@@ -80,7 +80,7 @@ def _ids(parked: int) -> range:
 
 def take(lease: Lease, id_: ConversationId, position: int, row: InboxRow) -> list[Write]:
     return [
-        AppendRecords(lease, id_, position, (DONE % (position, "receive"),)),
+        AppendRecords(lease, id_, position, (TAKEN % position,)),
         PutStanding(lease, id_, row.at, unfinished=True),
         Consume((row.seq,)),
     ]
@@ -131,7 +131,7 @@ async def appends(store: Store, parked: int, callers: int, seconds: float) -> fl
         journal = await store.journal(ConversationId(id_))
         assert journal is not None
         for position in range(journal.row.position, 10**9):
-            record = DONE % (position, "receive")
+            record = TAKEN % position
             await store.commit(AppendRecords(lease, ConversationId(id_), position, (record,)))
             done += 1
 

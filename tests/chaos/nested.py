@@ -34,8 +34,8 @@ import trio
 from triobot import Bot, Chat
 from triobot.emulator.faults import Fault
 from triobot.emulator.person import Person
+from triobot.engine import machine
 from triobot.filters import command, message, text, when
-from triobot.journal import stimuli
 from triobot.testing import drive, run
 from triobot.testing.driving import DrivenWorld
 from triobot.testing.simulating import seeded
@@ -378,12 +378,12 @@ async def live(program: Program, kills: Sequence[Kill], pace: Pace = Pace()) -> 
 @contextmanager
 def _hurried() -> Generator[None]:
     """An old deadline waits a second for what is done again: timers are a few seconds apart here."""
-    usual = stimuli.AGAIN
-    vars(stimuli)["AGAIN"] = 1_000
+    usual = machine.AGAIN
+    vars(machine)["AGAIN"] = 1_000
     try:
         yield
     finally:
-        vars(stimuli)["AGAIN"] = usual
+        vars(machine)["AGAIN"] = usual
 
 
 async def _look(world: DrivenWorld, person: Person) -> None:

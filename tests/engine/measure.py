@@ -1,8 +1,8 @@
-"""Calls, CPU and memory of the engine and of `triobot.journal`, driven alike.
+"""Calls, CPU and memory of the engine.
 
     python -m tests.engine.measure
 
-Both keep their records as text in a list, and a commit waits for nothing. "bare" is the driver with a task
+It keeps its records as text in a list, and a commit waits for nothing. "bare" is the driver with a task
 that only sleeps and wakes: what Trio takes for one turn. Calls are those of Python and of C functions, as
 cProfile counts them, over 1,000 events; CPU is the best of seven rounds, taken in turn.
 """
@@ -20,11 +20,6 @@ from typing import Any
 import trio
 
 from triobot.engine import Host, Record, Run, begun, decode_record, encode_record
-from triobot.journal.incarnation import Incarnation
-from triobot.journal.records import Start
-from triobot.journal.records import decode_record as decode_old
-from triobot.journal.records import encode_record as encode_old
-from triobot.seams import Consume
 
 LONG = 1_000_000.0
 ROUNDS = 7
@@ -141,116 +136,6 @@ class Long(New):
         await super().ask(run)
 
 
-class OldWorld:
-    def __init__(self, owner: Old) -> None:
-        self.owner = owner
-        self.lines: list[str] = []
-        self.waiting: Any = None
-        self.rested = False
-
-    def now(self) -> int:
-        return 1_000_000
-
-    def jumped(self) -> int:
-        return 0
-
-    def append(self, entry: Any) -> None:
-        self.lines.extend(map(encode_old, entry.records))
-
-    async def commit(self) -> None:
-        pass
-
-    def arm(self, waiting: Any) -> None:
-        self.waiting, self.rested = waiting, True
-
-    def all_came(self, before: int) -> bool:
-        return True
-
-    def start_soon(self, work: Callable[[], Any]) -> None:
-        self.owner.nursery.start_soon(work)
-
-    def _nothing(self, *_: object) -> None:
-        pass
-
-    moved = before_writing = live = disarm = wake_at = repeated = reworded = stuck = swallowed = _nothing
-
-
-class Old:
-    """An incarnation of `triobot.journal`."""
-
-    name = "journal"
-    first = Start(1_000_000, "main", 1, "seed")
-
-    def __init__(self, records: list[Any] | None = None) -> None:
-        self.world = OldWorld(self)
-        begun_with: Any = {} if records else {"begun": ()}
-        self.incarnation = Incarnation(self.world, records or [self.first], **begun_with)
-
-    def begin(self, nursery: trio.Nursery, code: Callable[..., Any]) -> None:
-        self.nursery = nursery
-
-        async def main() -> None:
-            await code(self.incarnation)
-
-        nursery.start_soon(self.incarnation.run, main)
-
-    def give(self, number: int, text: str) -> None:
-        world = self.world
-        world.rested = False
-        moves = (Consume((number,)),)
-        self.incarnation.complete(world.waiting.id, text, stamp=1_000_000, event=number, moves=moves)
-
-    async def body(self) -> int:
-        return 7
-
-    async def echo(self, run: Incarnation) -> None:
-        await run.effect("send", self.body, "", lane="chat")
-        self.world.rested = True
-
-    async def ask(self, run: Incarnation) -> None:
-        while True:
-            await run.effect("send", self.body, "", lane="chat")
-            await run.wait("receive", "")
-
-    async def outer(self, run: Incarnation) -> None:
-        with run.scope(seconds=LONG), run.scope(seconds=LONG / 2):
-            await self.ask(run)
-
-    async def inner(self, run: Incarnation) -> None:
-        while True:
-            with run.scope(seconds=LONG), run.scope(seconds=LONG / 2):
-                await run.effect("send", self.body, "", lane="chat")
-                await run.wait("receive", "")
-
-    async def asks(self, run: Incarnation) -> None:
-        for _ in range(500):
-            await run.effect("send", self.body, "", lane="chat")
-            await run.wait("receive", "")
-        await run.wait("end", "")
-
-    async def asks_inside(self, run: Incarnation) -> None:
-        with run.scope(seconds=LONG), run.scope(seconds=LONG / 2):
-            await self.asks(run)
-
-    @property
-    def rested(self) -> bool:
-        return self.world.rested
-
-    @property
-    def lines(self) -> list[str]:
-        return [encode_old(self.first), *(line for line in self.world.lines if "journal.Start" not in line)]
-
-    @staticmethod
-    def decode(lines: list[str]) -> list[Any]:
-        return [decode_old(line) for line in lines]
-
-    def clear(self) -> None:
-        self.world.lines.clear()
-
-    def evict(self) -> None:
-        self.incarnation.evict()
-
-
 class Bare:
     """A task that sleeps and wakes."""
 
@@ -284,7 +169,7 @@ class Bare:
         pass
 
 
-Kind = type[New] | type[Old] | type[Bare]
+Kind = type[New] | type[Bare]
 Steps = AsyncGenerator[None]
 
 
@@ -353,7 +238,7 @@ async def cpu(drive: Callable[..., Steps], kind: Kind, code: str, many: int = 20
     return spent / many * 1e6
 
 
-async def replay(kind: type[New] | type[Old], code: str) -> str:
+async def replay(kind: type[New], code: str) -> str:
     """Run a journal of 1,000 operations again."""
     one = kind()
     async with trio.open_nursery() as nursery:
@@ -432,11 +317,11 @@ async def memory(kind: Kind, code: str, many: int = 1000) -> str:
 
 async def main() -> None:
     everything: tuple[tuple[str, Any, str, tuple[Kind, ...]], ...] = (
-        ("an echo, a fresh run", echoes, "echo", (Bare, New, Long, Old)),
-        ("a turn of ask", turns, "ask", (Bare, New, Long, Old)),
+        ("an echo, a fresh run", echoes, "echo", (Bare, New, Long)),
+        ("a turn of ask", turns, "ask", (Bare, New, Long)),
         ("a turn of ask that reads and writes a key", turns, "keeps", (New,)),
-        ("a turn of ask inside two open deadlines", turns, "outer", (Bare, New, Old)),
-        ("a turn of ask that opens two deadlines", turns, "inner", (Bare, New, Old)),
+        ("a turn of ask inside two open deadlines", turns, "outer", (Bare, New)),
+        ("a turn of ask that opens two deadlines", turns, "inner", (Bare, New)),
     )
     for title, drive, code, kinds in everything:
         print(title)
@@ -448,11 +333,10 @@ async def main() -> None:
             print(f"  {kind.name:12} {await calls(drive, kind, code):5.0f} calls {min(spent[kind]):6.1f} us")
     for code in ("asks", "asks_inside"):
         print(f"replay, an operation ({code})")
-        for one in (New, Old):
-            print(f"  {one.name:12} {await replay(one, code)}")
+        print(f"  {New.name:12} {await replay(New, code)}")
     for code in ("ask", "outer"):
         print(f"a run that waits ({code})")
-        for kind in (Bare, New, Old):
+        for kind in (Bare, New):
             print(f"  {kind.name:12} {await memory(kind, code)}")
 
 

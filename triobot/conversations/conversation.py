@@ -1,6 +1,6 @@
 """One run of a route's coroutine: its journal, its one door, its end.
 
-Every wait and every effect of an author's code is an operation of the journal (`triobot.journal`): it gets a
+Every wait and every effect of an author's code is an operation of its run (`triobot.engine`): it gets a
 structural id there, is recorded there, and is given back from there after a restart. What is here is what the
 chat adds: which events a wait takes, whose press is to be answered, what the user hears at the end.
 """

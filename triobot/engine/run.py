@@ -660,7 +660,7 @@ class Run(Core):
         """Return how one branch tells others that something happened."""
         return Event(self, self.promote)
 
-    def open_channel(self, capacity: float = 0) -> Channel:
+    def open_channel(self, capacity: float = 0) -> Channel[Any]:
         """Return how one branch gives values to another; when it is full, `send` waits."""
         return Channel(self, self.promote, capacity)
 

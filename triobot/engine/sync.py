@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Generic, TypeVar, cast
 
 import trio
 
@@ -16,8 +16,9 @@ from .core import Core
 from .machine import Machine
 from .operations import Operation
 
+T = TypeVar("T")
 
-@final
+
 class Event:
     """Something that happens once; made by `Run.open_event`."""
 
@@ -51,8 +52,7 @@ class Event:
             await _pause(self._run, machine, op)
 
 
-@final
-class Channel:
+class Channel(Generic[T]):
     """A bounded queue between branches; made by `Run.open_channel`. A full one makes `send` wait."""
 
     __slots__ = ("_capacity", "_closed", "_promote", "_receivers", "_run", "_senders", "_values")
@@ -62,11 +62,11 @@ class Channel:
         self._promote = promote
         self._capacity = capacity
         self._closed = False
-        self._values: deque[Any] = deque()
-        self._senders: deque[tuple[Operation, Any]] = deque()
+        self._values: deque[T] = deque()
+        self._senders: deque[tuple[Operation, T]] = deque()
         self._receivers: deque[Operation] = deque()
 
-    async def send(self, value: object) -> None:
+    async def send(self, value: T) -> None:
         """Give a value to the branch that receives next.
 
         Raises:
@@ -80,7 +80,7 @@ class Channel:
         if await _pause(self._run, machine, op) is None:
             raise trio.ClosedResourceError
 
-    def send_nowait(self, value: object) -> None:
+    def send_nowait(self, value: T) -> None:
         """Give a value to the branch that receives next, or keep it if there is room.
 
         Raises:
@@ -92,7 +92,7 @@ class Channel:
         if not self._put(machine, value):
             raise trio.WouldBlock
 
-    def _put(self, machine: Machine, value: object) -> bool:
+    def _put(self, machine: Machine, value: T) -> bool:
         if self._closed:
             raise trio.ClosedResourceError
         while self._receivers:
@@ -103,7 +103,7 @@ class Channel:
             return True
         return False
 
-    async def receive(self) -> Any:
+    async def receive(self) -> T:
         """Wait for the next value, in the order in which they were sent.
 
         Raises:
@@ -121,12 +121,12 @@ class Channel:
         if self._closed:
             raise trio.EndOfChannel
         self._receivers.append(op)
-        given = await _pause(self._run, machine, op)
+        given = cast("tuple[T] | None", await _pause(self._run, machine, op))
         if given is None:
             raise trio.EndOfChannel
         return given[0]
 
-    def _next_sent(self, machine: Machine) -> tuple[Any] | None:
+    def _next_sent(self, machine: Machine) -> tuple[T] | None:
         """Return what the longest waiting sender sends, and let it go on."""
         while self._senders:
             op, value = self._senders.popleft()

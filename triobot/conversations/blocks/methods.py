@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from math import inf
-from typing import TypeVar
+from typing import TypeVar, final
 
-from ...engine import Channel as ChatChannel
-from ...engine import Event as ChatEvent
+from ...engine import Channel, Event
 from ..routes.filters import Filter
 from .nursery import ChatNursery, open_nursery
 from .replayed import Replayed
@@ -16,6 +15,20 @@ from .scopes import FailScope, Scope, check_sleep, wall_time
 
 E = TypeVar("E")
 T = TypeVar("T")
+
+
+@final
+class ChatEvent(Event):
+    """Something that happens once; made by `Chat.open_event`."""
+
+    __slots__ = ()
+
+
+@final
+class ChatChannel(Channel[T]):
+    """A bounded queue between children; made by `Chat.open_channel`. A full one makes `send` wait."""
+
+    __slots__ = ()
 
 
 class Blocks(Replayed):
@@ -88,14 +101,14 @@ class Blocks(Replayed):
     def open_event(self) -> ChatEvent:
         """Return an event, for one child to tell others of something; Trio's own would be lost on replay."""
         self._conversation.check_task()
-        return self._conversation.journal.open_event()
+        return ChatEvent(self._conversation.journal, self._conversation.journal.promote)
 
-    def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel:
-        """How one child gives values to another, in order; when it is full, `send` waits.
+    def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]:
+        """Return a channel from one child to another, for values in order; when it is full, `send` waits.
 
         Args:
             kind: of the values, for type checkers.
             capacity: how many values may wait to be received.
         """
         self._conversation.check_task()
-        return self._conversation.journal.open_channel(capacity)
+        return ChatChannel(self._conversation.journal, self._conversation.journal.promote, capacity)

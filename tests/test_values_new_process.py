@@ -42,7 +42,7 @@ else:
 def run(folder: Path, *arguments: str) -> str:
     (folder / "orders.py").write_text(MODULE)
     (folder / "program.py").write_text(PROGRAM)
-    path = f"{folder}:{Path(__file__).parents[2]}"
+    path = f"{folder}:{Path(__file__).parents[1]}"
     command = [sys.executable, str(folder / "program.py"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": path})
     return done.stdout.strip()
