@@ -488,7 +488,7 @@ class Conversation:
     def rests(self) -> bool:
         """Whether nothing has the turn; an effect may be under way."""
         run = self._run
-        return run is not None and not self.dead and (run.quiescent or bool(run.effects))
+        return run is not None and run.settled
 
     @property
     def around(self) -> Sequence[trio.CancelScope]:

@@ -132,9 +132,14 @@ class Machine:
     @property
     def quiescent(self) -> bool:
         """Return whether nothing runs, is under way or waits to be given."""
+        return self.settled and not self._busy
+
+    @property
+    def settled(self) -> bool:
+        """Return whether nothing runs or waits to be given."""
         if self.holder or self._queue or self._known or self.interrupts or not self.live:
             return False
-        return not (self._run.dying or self._run.over or self._busy)
+        return not (self._run.dying or self._run.over)
 
     @property
     def _busy(self) -> bool:

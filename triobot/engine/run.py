@@ -251,6 +251,13 @@ class Run(Core):
             return self.machine.quiescent
         return self.operation is not None and not (self.dying or self.over)
 
+    @property
+    def settled(self) -> bool:
+        """Return whether every branch is in an operation, of which some may be effects under way."""
+        if self.machine is not None:
+            return self.machine.settled
+        return (self.operation or self._doing) is not None and not (self.dying or self.over)
+
     def deliver(self, row: int, stamp: int, value: object) -> bool:
         """Bring an event; what it leads to is appended before this returns, see `Host`.
 
