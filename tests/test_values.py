@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triobot.conversations.data.recorded import register_wire_values
+from triobot.conversations.data.slots import register_wire_values
 from triobot.errors import ConfigError, UnreadableRecordError, UnrecordableError
 from triobot.testing.strategies import events
 from triobot.values import (

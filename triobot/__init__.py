@@ -10,10 +10,10 @@ from .bot import Address as Address
 from .bot import Bot as Bot
 from .broadcast import Broadcast as Broadcast
 from .clock import SystemClock as SystemClock
-from .conversations.blocks.methods import ChatChannel as ChatChannel
-from .conversations.blocks.methods import ChatEvent as ChatEvent
-from .conversations.blocks.nursery import ChatNursery as ChatNursery
-from .conversations.blocks.scopes import Scope as Scope
+from .conversations.blocks import ChatChannel as ChatChannel
+from .conversations.blocks import ChatEvent as ChatEvent
+from .conversations.blocks import ChatNursery as ChatNursery
+from .conversations.blocks import Scope as Scope
 from .conversations.charges.paid import Paid as Paid
 from .conversations.chat import Chat as Chat
 from .conversations.data.slots import Data as Data

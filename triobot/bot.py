@@ -40,14 +40,14 @@ from .conversations.data.keeping import Keeping
 from .conversations.data.slots import Key
 from .conversations.doors.address import Address as Address
 from .conversations.inspection.checking import ReplayCheck
-from .conversations.inspection.closed import closed_resources
 from .conversations.inspection.dry import dry_services
+from .conversations.inspection.fingerprint import closed_resources
 from .conversations.routes.declarations import check_async
 from .conversations.routes.router import Router, table_of
 from .conversations.running.branches import refuse_conversations
+from .conversations.running.failures import Speech
 from .conversations.running.lines import calling_line
 from .conversations.services import Services
-from .conversations.speaking import Speech
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .fronts import AsgiBot, Mounted

@@ -12,6 +12,7 @@ from .conversations.routes.filters import Command as Command
 from .conversations.routes.filters import Filter as Filter
 from .conversations.routes.filters import by as by
 from .conversations.routes.filters import command as command
+from .conversations.routes.filters import flooding as flooding
 from .conversations.routes.filters import in_chat as in_chat
 from .conversations.routes.filters import join as join
 from .conversations.routes.filters import leave as leave
@@ -21,4 +22,3 @@ from .conversations.routes.filters import pressed as pressed
 from .conversations.routes.filters import signal as signal
 from .conversations.routes.filters import text as text
 from .conversations.routes.filters import when as when
-from .conversations.routes.flooding import flooding as flooding

@@ -32,7 +32,7 @@ from .conversations.doors.elsewhere import give_order
 from .conversations.inbox.claims import begun_journal
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
-from .conversations.speaking import Speech
+from .conversations.running.failures import Speech
 from .journals import ConversationRow
 from .money import Captured, MovePayment
 from .operator import Health, OperatorApi, RaisedAlarm, serve_api, socket_path

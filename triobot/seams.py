@@ -30,7 +30,9 @@ from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
 
 LARGEST_VALUE: Final = 1024 * 1024
+"""Characters of one value of a chat: all of a chat's are in memory while it lives."""
 WORK_SLOTS: Final = 64
+"""How many numbers a store can note of what is at work."""
 
 
 @final
@@ -285,9 +287,6 @@ class PutSetting:
     value: str = attrs.field(repr=False)
 
 
-"""Characters of one value of a chat: all of a chat's are in memory while it lives."""
-
-
 @final
 @attrs.frozen
 class PutData:
@@ -334,9 +333,6 @@ class Forgotten:
     records: int
     values: int
     others: int
-
-
-"""How many numbers a store can note of what is at work."""
 
 
 class Store(Protocol):

@@ -11,10 +11,8 @@ from doubles import FakeOutbox, FakeStore
 from town import ALI, CHAT, SARA, TEXTS, Town, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.charges.charging import BUTTON_LIFE
-from triobot.conversations.charges.holding import HELD
+from triobot.conversations.charges.charging import BUTTON_LIFE, HELD, is_trusted
 from triobot.conversations.charges.paid import Paid, paid
-from triobot.conversations.charges.top_up import is_trusted
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router

@@ -14,8 +14,8 @@ from trio.testing import MockClock
 
 from tests.payments.plain_money import all_decided
 from tests.samples import sample
+from triobot.conversations.charges.charging import is_trusted
 from triobot.conversations.charges.paid import Paid, paid
-from triobot.conversations.charges.top_up import is_trusted
 from triobot.conversations.chat import Chat
 from triobot.conversations.conversation import Ending
 from triobot.conversations.routes.filters import text

@@ -21,7 +21,7 @@ from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations import life as life_module
 from triobot.conversations.chat import Chat
 from triobot.conversations.inbox import catching_up
-from triobot.conversations.questions import answered, tidying
+from triobot.conversations.questions import tidying
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
 from triobot.seams import InboxRow
@@ -337,7 +337,7 @@ async def test_the_words_beside_conversations_are_bounded(monkeypatch: pytest.Mo
 
 async def test_what_was_answered_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for ever."""
-    monkeypatch.setattr(answered, "ANSWERED", 2)
+    monkeypatch.setattr(tidying, "ANSWERED", 2)
     bot = Router()
 
     @bot.conversation

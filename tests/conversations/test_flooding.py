@@ -11,8 +11,17 @@ from town import ALI, CHAT, SARA, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.routes.filters import Setting, by, command, in_chat, message, text
-from triobot.conversations.routes.flooding import REMEMBERED, Flood, flooding
+from triobot.conversations.routes.filters import (
+    REMEMBERED,
+    Flood,
+    Setting,
+    by,
+    command,
+    flooding,
+    in_chat,
+    message,
+    text,
+)
 from triobot.conversations.routes.router import Router, table_of
 from triobot.errors import ConfigError
 from triobot.wire.events import Event, Join, Message, PayCallback

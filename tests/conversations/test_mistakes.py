@@ -16,8 +16,7 @@ from town import TEXTS, open_town
 from triobot.conversations.charges.paid import paid
 from triobot.conversations.chat import Chat
 from triobot.conversations.data.slots import Key
-from triobot.conversations.routes.filters import command, join, message, signal, text, when
-from triobot.conversations.routes.flooding import flooding
+from triobot.conversations.routes.filters import command, flooding, join, message, signal, text, when
 from triobot.conversations.routes.router import Router
 from triobot.errors import ConfigError
 from triobot.wire.events import Message

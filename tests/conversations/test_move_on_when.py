@@ -10,7 +10,7 @@ from doubles import EPOCH, FakeOutbox, FakeStore
 from town import TEXTS, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.blocks.scopes import Scope
+from triobot.conversations.blocks import Scope
 from triobot.conversations.chat import Chat
 from triobot.conversations.life import MAILBOX
 from triobot.conversations.routes.filters import Command, Filter, command, message, press, text

@@ -20,7 +20,7 @@ from triobot.conversations.charges.paid import deliver, goes_on, is_parked
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.routes.router import Router, table_of
-from triobot.conversations.speaking import Speech
+from triobot.conversations.running.failures import Speech
 from triobot.conversations.texts import Texts
 from triobot.money import Captured, MovePayment
 from triobot.payments.cashier import Cashier

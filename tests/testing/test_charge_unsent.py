@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from triobot import Bot, Chat, Paid
-from triobot.conversations.charges.till import Till
+from triobot.conversations.charges.charging import Till
 from triobot.errors import LocalProtocolError
 from triobot.filters import command, paid, text
 from triobot.seams import Store

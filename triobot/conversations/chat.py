@@ -6,8 +6,12 @@ of the conversation; what it sends goes out in the order in which it was awaited
 
 from __future__ import annotations
 
+import random
+import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, tzinfo
+from math import inf
 from typing import Any, Generic, Literal, NoReturn, cast, final, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
@@ -19,14 +23,23 @@ from ..wire.events import Event, Sender
 from ..wire.ids import ChatId, as_recipient
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
-from .blocks import steps
-from .blocks.methods import Blocks
+from .blocks import (
+    ChatChannel,
+    ChatEvent,
+    ChatNursery,
+    FailScope,
+    Scope,
+    check_sleep,
+    open_nursery,
+    run_step,
+    wall_time,
+)
 from .charges import charging
 from .charges.charging import Late
 from .charges.paid import Currency, Paid
+from .conversation import Conversation
 from .data.slots import ChatData
-from .doors.address import Address
-from .doors.own import RecordedDoor
+from .doors.address import Address, RecordedDoor
 from .questions import asking
 from .questions.arguments import check_content, check_edit, check_sent, on_unknown_of
 from .questions.buttons import Buttons, Keyboard, inline_of, reply_of
@@ -35,6 +48,7 @@ from .routes.filters import Filter
 from .running.waits import OtherwisePolicy
 
 E_co = TypeVar("E_co", covariant=True, default=object)
+E = TypeVar("E")
 R = TypeVar("R")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -43,8 +57,11 @@ Args = TypeVarTuple("Args")
 
 
 @final
-class Chat(Blocks, Generic[E_co]):
+class Chat(Generic[E_co]):
     """One chat, as one conversation sees it. `E_co` is what started that."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
 
     def __repr__(self) -> str:
         return f"<Chat {self.id} of {self._conversation.route.name}>"
@@ -448,11 +465,11 @@ class Chat(Blocks, Generic[E_co]):
         if not isinstance(cast("object", paid), Paid | None):
             raise ConfigError("step(paid=) takes what charge() returned")
         if paid is None:
-            result = await steps.step(self._conversation, fn, args, raises)
+            result = await run_step(self._conversation, fn, args, raises)
             self._conversation.money.gave()
             return result
         with self._conversation.money.giving(paid):
-            result = await steps.step(self._conversation, fn, args, raises)
+            result = await run_step(self._conversation, fn, args, raises)
         await charging.settle(paid)
         return result
 
@@ -503,3 +520,118 @@ class Chat(Blocks, Generic[E_co]):
             ...     await chat.continue_as(monthly, months + 1)
         """
         await self._conversation.continue_as(fn, args)
+
+    # --- in the place of clocks and dice: none of it waits
+
+    def now(self, tz: tzinfo = UTC) -> datetime:
+        """Return when what this conversation waited for came. It stands still until the next operation."""
+        self._conversation.check_task()
+        return datetime.fromtimestamp(self._conversation.run.now() / 1000, tz)
+
+    def random(self) -> random.Random:
+        """Return dice that fall the same way after a restart; each call gives others. Not for secrets.
+
+        Example:
+            >>> async def toss(chat: Chat) -> None:
+            ...     await chat.send(chat.random().choice(["Heads", "Tails"]))
+        """
+        self._conversation.check_task()
+        return self._conversation.run.random()
+
+    def uuid(self) -> uuid.UUID:
+        """Return a unique id; made before a step, it is the step's idempotency key."""
+        self._conversation.check_task()
+        return self._conversation.run.uuid()
+
+    def patched(self, patch: str) -> bool:
+        """Return whether to go the new way where code has changed: False for what went the old way before.
+
+        A conversation that was there before keeps to the old way where it went it; all others are True from
+        then on.
+
+        Args:
+            patch: a name for the change, once in the whole program.
+        """
+        self._conversation.check_task()
+        return self._conversation.run.patched(patch)
+
+    # --- shapes of the code: blocks that end by themselves, sleep, children
+
+    def move_on_after(self, seconds: float) -> Scope[None]:
+        """Return a block that ends by itself after `seconds`; see its `cancelled_caught`."""
+        return Scope(self._conversation, seconds)
+
+    def move_on_at(self, when: datetime) -> Scope[None]:
+        """Return a block that ends by itself at a time of day; at once if that is over.
+
+        Args:
+            when: with a time zone. A clock that is set meanwhile counts, as it doesn't for `move_on_after`.
+
+        Raises:
+            LocalProtocolError: `when` has no time zone. Your program's fault.
+        """
+        return Scope(self._conversation, inf, at=wall_time(when))
+
+    def move_on_when(self, taken: Filter[E]) -> Scope[E]:
+        """Return a block that ends when something comes that the filter takes; see its `event`.
+
+        Such an event goes to the block before interrupts and questions see it, whatever the conversation
+        does meanwhile; of several open blocks the innermost that takes it ends. What is queued when the
+        block begins may end it at once. A block that is on its way out takes nothing more. Its event is its
+        own, even if it comes to its own end before it feels that.
+
+        The block is cancelled at its next chat operation: a question ends with its buttons, a send that is
+        queued is withdrawn. Verifying a payment is not cut short for some seconds.
+
+        Example:
+            >>> async def ask_twice(chat: Chat) -> None:
+            ...     with chat.move_on_when(text("back")) as back:
+            ...         await chat.ask("One?")
+            ...         await chat.ask("Two?")
+            ...     if back.event is not None:
+            ...         await chat.send("Back, then.")
+        """
+        return Scope(self._conversation, inf, until=taken)
+
+    def fail_after(self, seconds: float) -> FailScope:
+        """Return a block that raises `trio.TooSlowError` after `seconds`."""
+        return FailScope(self._conversation, seconds)
+
+    def cancel_scope(self) -> Scope[None]:
+        """Return a block that only its own `cancel` ends."""
+        return Scope(self._conversation, inf)
+
+    def shield(self) -> Scope[None]:
+        """Return a block that timeouts around it and interrupts wait for. Give it a timeout of its own."""
+        return Scope(self._conversation, inf, shield=True)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for `seconds`. The conversation is deaf meanwhile: what is sent waits in its mailbox."""
+        await self._conversation.sleep(check_sleep(seconds))
+
+    async def sleep_until(self, when: datetime) -> None:
+        """Wait until a time of day, which has a time zone; return at once if it is over. Else as `sleep`.
+
+        Raises:
+            LocalProtocolError: `when` has no time zone. Your program's fault.
+        """
+        await self._conversation.sleep_until(wall_time(when))
+
+    def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
+        """Open a nursery of children that may use the chat; they end with the block."""
+        return open_nursery(self._conversation)
+
+    def open_event(self) -> ChatEvent:
+        """Return an event, for one child to tell others of something; Trio's own would be lost on replay."""
+        self._conversation.check_task()
+        return ChatEvent(self._conversation.run, self._conversation.run.promote)
+
+    def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]:
+        """Return a channel from one child to another, for values in order; when it is full, `send` waits.
+
+        Args:
+            kind: of the values, for type checkers.
+            capacity: how many values may wait to be received.
+        """
+        self._conversation.check_task()
+        return ChatChannel(self._conversation.run, self._conversation.run.promote, capacity)

@@ -47,7 +47,7 @@ from ..wire.operations import Operation, repeatable
 from .advice import Copy
 from .charges.paid import Debts, abandon
 from .codec import CODEC
-from .data.own import OwnData
+from .data.slots import OwnData
 from .doors.calls import Call
 from .inspection.fingerprint import fingerprint
 from .journal_writer import JournalWriter
@@ -56,7 +56,7 @@ from .routes.routing import Start
 from .running.branches import Branch as Branch
 from .running.branches import OperationKind as OperationKind
 from .running.branches import enter_branch, leave_branch
-from .running.endings import Ending as Ending
+from .running.failures import Ending as Ending
 from .running.failures import apologize, lost_in_flight, parting, parting_words, report
 from .running.leash import Leash
 from .running.lines import calling_line
@@ -476,8 +476,6 @@ class Conversation:
         if self._run is None:
             raise ConversationEndedError(f"this conversation is over ({calling_line()})")
         return self._run
-
-    journal = run
 
     @property
     def repeated(self) -> Collection[Id]:

@@ -27,22 +27,18 @@ from .data.keeping import Keeper, Keeping
 from .doors.calls import Order, as_event, asked_of
 from .doors.elsewhere import Elsewhere
 from .inbox import catching_up
-from .inbox.catching_up import CatchingUp
+from .inbox.catching_up import CatchingUp, unreadable
 from .inbox.claims import Claims
 from .inbox.consumption import Consumption, Writer, stored_event
 from .inbox.outdated import Outdated
-from .inbox.unknown import unreadable
 from .inspection.portrait import ChatPortrait, portray
 from .life import ChatLife
-from .questions.answered import Answered
-from .questions.tidying import Tidying
+from .questions.tidying import Answered, Tidying
 from .revival.care import Care
-from .revival.jumping import Jumps
 from .revival.reviving import let_go, park
-from .revival.waking import Waking
 from .routes.declarations import Table
 from .running.waits import Delivery
-from .timers import Timers
+from .timers import Jumps, Timers, Waking
 
 CHANNEL: Final = 1024
 KEPT: Final = 10_000

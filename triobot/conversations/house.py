@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from .doors.elsewhere import Elsewhere
     from .inbox.consumption import Writer
     from .life import ChatLife
-    from .questions.answered import Answered
-    from .questions.tidying import Tidying
+    from .questions.tidying import Answered, Tidying
     from .revival.care import Care
 
 

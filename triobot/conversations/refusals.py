@@ -14,10 +14,11 @@ from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
 from .data.slots import OURS
+from .routes.filters import is_payment
 from .routes.routing import token_of
-from .running.waits import Delivery, is_payment
+from .running.failures import words_for
+from .running.waits import Delivery
 from .services import Services
-from .speaking import words_for
 from .texts import Texts
 
 if TYPE_CHECKING:

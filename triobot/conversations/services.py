@@ -12,7 +12,7 @@ from ..money import Payments
 from ..resources import Opened, Resource
 from ..seams import Outbox, RaiseAlarm, Store
 from .advice import Advice
-from .speaking import Speech
+from .running.failures import Speech
 
 if TYPE_CHECKING:
     from .inspection.checking import ReplayCheck

@@ -3,16 +3,30 @@
 They are wall times, since a journal holds nothing else. How long to sleep until then is measured by Trio's
 clock, which nobody sets; and nobody sleeps for long, so that a machine that slept, and a clock that was set,
 are noticed within a minute. When the time of day jumped, everybody is woken, and says anew when to be woken.
+
+Who isn't in memory is woken from the store: the rows whose time has come are read a page at a time. A jump of
+the time of day is told to whoever waits for a time, and the store learns of it. Those in memory move their
+deadlines at once, the others when they are revived: a journal knows by how much the clock had jumped by then
+(`triobot.engine.records.times_of`). So those must come back in time. After a jump forward they are due too
+early by the clock, come back, and say anew when to wake them. After one back they would be due too late: the
+store lets them all wake earlier. What the jumps come to in all is stored before anything that reckons with
+it, for it is written by the same writer, in order.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeAlias, final
 
 import trio
 
-from ..seams import WallClock
+from ..clock import JUMPED
+from ..journals import WakeEarlier
+from ..seams import PutSetting, Store, WallClock, Write
+from ..wire.ids import ChatId
+from .inbox.consumption import Consumption
+from .services import Services
 
 LOOK_AGAIN: Final = 60.0
 _BREATH: Final = 256
@@ -20,6 +34,7 @@ _BREATH: Final = 256
 # More withdrawn deadlines than deadlines that hold, and than this, are removed: each keeps a conversation,
 # all of it, in memory until then, be it a month.
 _WITHDRAWN: Final = 64
+_PAGE: Final = 256
 
 
 class Sleeper(Protocol):
@@ -92,3 +107,86 @@ class Timers:
             self._sooner = trio.Event()
             with trio.move_on_after(min(left, LOOK_AGAIN) if self._heap else left):
                 await self._sooner.wait()
+
+
+@final
+class Waking:
+    """Asks the store who has to be revived.
+
+    Args:
+        revive: takes a chat back into memory, unless it is there.
+        wait_written: waits until what was handed to the store before is in it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: WallClock,
+        revive: Callable[[ChatId], None],
+        wait_written: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._revive = revive
+        self._wait_written = wait_written
+        self._stirred = trio.Event()
+
+    def look_again(self) -> None:
+        """Look at once for what is due: a chat that has left memory may come first."""
+        self._stirred.set()
+
+    async def revive_unfinished(self) -> None:
+        """Revive what was under way when the last process ended."""
+        after = 0
+        while rows := await self._store.unfinished(after=after, limit=_PAGE):
+            for row in rows:
+                after = row.id
+                self._revive(row.chat_id)
+
+    async def keep_reviving(self) -> None:
+        """Revive what has a deadline and isn't in memory, until cancelled."""
+        while True:
+            self._stirred = trio.Event()
+            await self._wait_written()
+            now, after = self._clock.now(), (-1, -1)
+            while rows := await self._store.due(now, after=after, limit=_PAGE):
+                for row in rows:
+                    after = (row.wake_at or 0, row.id)
+                    self._revive(row.chat_id)
+            due = await self._store.next_wake(after=now)
+            left = float("inf") if due is None else min((due - self._clock.now()) / 1000, LOOK_AGAIN)
+            with trio.move_on_after(max(left, 0)):
+                await self._stirred.wait()
+
+
+@final
+class Jumps:
+    """Tells of jumps."""
+
+    def __init__(self, services: Services, consumption: Consumption, timers: Timers, waking: Waking) -> None:
+        self._services = services
+        self._consumption = consumption
+        self._timers = timers
+        self._waking = waking
+
+    def begin(self) -> None:
+        """Take up a jump from before conversations run, of which the store doesn't know."""
+        self.took(self._services.clock.jumped() - self._services.clock.before)
+
+    def end(self) -> None:
+        """Write down how late it is: the next run knows by that if the clock is set back meanwhile."""
+        self._consumption.add([self._written()])
+
+    def took(self, by: int) -> None:
+        """Note that the time of day has jumped; the clock is read anywhere, and so nothing runs yet."""
+        writes: list[Write] = [self._written()]
+        lease = self._services.store.lease(ChatId(0))
+        if by < 0 and lease is not None:
+            writes.append(WakeEarlier(lease, -by))
+        self._consumption.add(writes)
+        self._timers.wake_all()
+        self._waking.look_again()
+
+    def _written(self) -> PutSetting:
+        clock = self._services.clock
+        return PutSetting(JUMPED, f"{clock.jumped()} {clock.now()}")

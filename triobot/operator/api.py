@@ -312,7 +312,6 @@ def row_fields(row: ConversationRow) -> Told:
 
 Begun: TypeAlias = Callable[[InboxRow, Lease, int], Journal | None]
 """Returns the journal of what has begun with a row, of a store in this epoch; None if nothing has."""
-"""Returns a journal with the record that one of these rows of its chat stands for, if one does."""
 
 
 def _nothing(row: InboxRow, lease: Lease, epoch: int) -> Journal | None:

@@ -131,7 +131,7 @@ def _error(node: Node) -> Node:
         case ["group", str(message), [*members]]:
             return ["group", _length(message), [_error(one) for one in members]]
         case ["raised", str(name), [*args], {**attributes}] if _NAME.fullmatch(name):
-            kept = {key: _value(part) for key, part in attributes.items()}
+            kept = {key: _value(cast("Node", part)) for key, part in attributes.items()}
             return ["raised", name, [_value(part) for part in args], cast("Node", kept)]
         case [str(name), [*args]] if _NAME.fullmatch(name):
             return [name, [_value(part) for part in args]]

@@ -27,7 +27,9 @@ from ..jobs import AdvanceBroadcast, BroadcastJob, BroadcastWrite, Outcome, Rece
 
 NEVER: Final = float("inf")
 PAGE: Final = 256
+"""Receivers that are read at a time."""
 MOMENT: Final = 0.05
+"""Seconds for which outcomes wait for company."""
 
 
 @final
@@ -109,11 +111,6 @@ class Window:
             self._trying = False
             self._pause = min(self._rules.longest_pause, self._pause * 2)
             self._go_at = now + self._pause
-
-
-"""Receivers that are read at a time."""
-
-"""Seconds for which outcomes wait for company."""
 
 
 @final

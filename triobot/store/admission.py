@@ -56,6 +56,7 @@ from .rules import as_kept
 
 LARGEST_CHAT: Final = 10**18 - 1
 LARGEST_BODY: Final = 32 * 1024 * 1024
+"""One request's bytes; the webhook's own limit is far lower."""
 _KINDS: Final[tuple[str, ...]] = get_args(RunKind)
 
 
@@ -68,9 +69,6 @@ def check_column(field: str, value: str, *, empty: bool = False) -> None:
     """Refuse text that some engine can't hold."""
     if "\0" in check_text(field, value, empty=empty):
         raise LocalProtocolError(field, "must not hold U+0000")
-
-
-"""One request's bytes; the webhook's own limit is far lower."""
 
 
 def admit_arrival(arrival: Arrival) -> None:

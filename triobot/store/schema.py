@@ -31,7 +31,9 @@ from .broadcasts import CREATE_BROADCASTS
 from .payment_rows import TABLES as MONEY
 
 APPLICATION_ID: Final = 0x7472_6962
+"""Marks a file as a store, in its header: "trib" in ASCII."""
 BACKUP: Final = "backup_at"
+"""The fact that makes a file a backup: when it was made."""
 
 
 @final
@@ -93,9 +95,6 @@ def _digest(salt: str, token: str) -> str:
 def _host(base_url: str) -> str:
     # Not the whole address: it may carry a password.
     return urlsplit(base_url).hostname or "an unnamed host"
-
-
-"""Marks a file as a store, in its header: "trib" in ASCII."""
 
 
 @final
@@ -317,9 +316,6 @@ def put_meta(connection: sqlite3.Connection, name: str, value: str) -> None:
 def drop_meta(connection: sqlite3.Connection, name: str) -> None:
     """Forget a fact of the store itself."""
     connection.execute("DELETE FROM meta WHERE name = ?", (name,))
-
-
-"""The fact that makes a file a backup: when it was made."""
 
 
 def check_identity(connection: sqlite3.Connection, path: Path) -> None:

@@ -4,39 +4,479 @@ What a charge consists of, in this order: the payment is written down (`Payments
 invoice is sent, and how that ended is stored (`Ticket.sent`, `Ticket.not_sent`); notices are waited for, and
 the money is taken (`Ticket.take`). Each is an operation of the journal, and its move of the ledger becomes
 durable in the transaction that records what came of it. Callbacks never come here: they are the ledger's.
+
+Whoever pays in the last second must get what was bought. So a timeout around the work is held until that is
+done, or for a few seconds; an interrupt, a leave and the program's end are not held. Where a user may be sent
+to top up a wallet is checked, since a callback can be forged: only to hosts that we know.
 """
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from math import inf
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast, final
 
+import attrs
 import trio
 
-from ...errors import PaymentDeclinedError, PaymentExpiredError
-from ...money import Charge
-from ...values import encode_value
+from ...engine.records import Id
+from ...errors import (
+    AmountMismatchError,
+    DeliveryUnknownError,
+    LocalProtocolError,
+    NotDeliveredError,
+    PaymentDeclinedError,
+    PaymentExpiredError,
+    PaymentHandedOverError,
+    RefusedError,
+    StoreError,
+)
+from ...journals import KeepResult
+from ...money import Captured, Charge, MovePayment, PaymentNotice, Payments, Ticket
+from ...seams import OnUnknown, Urgency, Write
+from ...values import encode_value, register
 from ...wire.events import Event, Press
-from ...wire.ids import RefId
-from ...wire.markup import InlineKeyboard, PayButton
+from ...wire.ids import ChatId, RefId
+from ...wire.markup import InlineKeyboard, LinkButton, PayButton
 from ...wire.operations import CreateInvoice, EditMessage, SendMessage
+from ...wire.results import Sent
 from ...wire.rules import check_integer
-from ..blocks.scopes import FailScope
-from ..conversation import Conversation, OperationKind
+from ..blocks import FailScope
+from ..conversation import Conversation
+from ..journal_writer import outcome_of
 from ..questions.arguments import check_money_words
-from ..questions.asking import new_token, open_wait, policy
+from ..questions.asking import answered, new_token, open_wait, policy
 from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
 from ..routes.filters import Setting
-from ..running.waits import OtherwisePolicy
-from .paid import Currency, Paid, refuse_without_aside
-from .till import Till
+from ..running import taking
+from ..running.branches import OperationKind
+from ..running.waits import Delivery, OtherwisePolicy, Taken, Wait
+from .paid import Currency, Paid, moves, payments_of, refuse_without_aside
+
+if TYPE_CHECKING:
+    from ..conversation import Conversation
+
+# Only what every reader of addresses takes for the same host: no user, no other port, no backslash.
+_LINK: Final = re.compile(
+    r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(?::443)?(?:[/?#][!-\[\]-~]{0,2000})?", re.ASCII | re.IGNORECASE
+)
+
+HELD: Final = 5.0
+log: Final = logging.getLogger("triobot.conversations")
+_NOT_ENOUGH: Final = 1000
+BUTTON_LIFE: Final = 24 * 3600
+_DUPLICATE: Final = 1003
+
+
+async def offer_top_up(conversation: Conversation, url: str | None) -> None:
+    """Tell the user that the wallet is too low, with a link only to where we know that it leads."""
+    texts = conversation.texts
+    keyboard = None
+    if url is not None and is_trusted(url, conversation.services.charge_hosts):
+        keyboard = InlineKeyboard(((LinkButton(texts.top_up_button, url),),))
+    elif url is not None:
+        conversation.house.count("foreign_charge_url")
+    operation = SendMessage(conversation.life.chat_id, texts.top_up, inline_keyboard=keyboard)
+    await conversation.perform(operation)
+
+
+def is_trusted(url: str, hosts: Sequence[str]) -> bool:
+    """Return whether an address is https, on one of these hosts or below it. A callback can be forged."""
+    link = _LINK.fullmatch(url)
+    host = link[1].lower() if link else ""
+    return bool(host) and any(host == known or host.endswith(f".{known}") for known in _names(hosts))
+
+
+def _names(hosts: Sequence[str]) -> list[str]:
+    return [host.lower() for host in hosts if host]
+
+
+T = TypeVar("T")
+
+"""Seconds that a timeout is held."""
+
+
+async def hold(
+    conversation: Conversation, work: Callable[[Id], Awaitable[T]], decided: Callable[[T], bool]
+) -> T:
+    """Await ``work(id)`` as one operation, of this id.
+
+    Args:
+        decided: whether what the work brought ends what it was for.
+
+    Cancellation: a timeout of the author's code comes up to `HELD` late, and not at
+    all if the work has decided it by then: what the code does with that is part of the block. Else the
+    work is cancelled, which is as *ambiguous* as what it does.
+    """
+    value = await conversation.effect(OperationKind.VERIFY, work, holds=True, inside=True)
+    if decided(value):
+        if conversation.run.interrupted:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        for scope in conversation.scopes.values():
+            if scope.due is not None and scope.due <= conversation.run.now():
+                scope.lift()
+    return value
+
+
+@final
+@attrs.frozen
+class PaymentNews:
+    """Wakes a charge's wait: its payment has news. Never routed, and of no row of the inbox."""
+
+    chat_id: ChatId
+    sender: None = None
+
+
+register(PaymentNews, name="triobot.PaymentNews")
+
+
+Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
+"""What a look at the ledger brought, and the money, if that is there and not somebody else's."""
+
+
+@final
+class Till:
+    """Gives the payment up, however the charge ends, unless the money was taken.
+
+    Attributes:
+        id: the payment's number, once it is open.
+        message: the message with its button.
+        replaced: the button was exchanged for another one.
+    """
+
+    def __init__(self, conversation: Conversation, wait: Wait, asked: Charge) -> None:
+        self._conversation = conversation
+        self._wait = wait
+        self._asked = asked
+        self._ticket: Ticket | None = None
+        self._looking_up = False
+        self._began = False
+        self._taken = False
+        self._opened: list[RefId] = []
+        self._heard = 0  # the revision of the last notice that was dealt with
+        self.id = RefId("")
+        self.message: Sent | None = None
+        self.replaced = False
+
+    async def __aenter__(self) -> None:
+        own = self._conversation.check_task()
+        self._asked = attrs.evolve(self._asked, owner=f"{self._conversation.id}/{own}")
+        await self._open()
+        self._wait.parking = self._listen_again
+
+    async def _open(self) -> None:
+        """Have a number; the payment is written down under it in the transaction that records that."""
+        conversation = self._conversation
+        body = self._number
+        self.id = await conversation.effect(OperationKind.CHARGE, lambda _: body(), inside=True)
+        self._opened.append(self.id)
+        self._began = False
+        if not conversation.replaying:
+            ticket, write = payments_of(conversation).opened(self.id, self._asked)
+            # A turn that runs again has opened it: and it may have moved since.
+            if conversation.also("opened", [write]):
+                self._hold(ticket)
+
+    async def _number(self) -> RefId:
+        limit = self._conversation.services.max_amount
+        if limit is not None and self._asked.amount > limit:
+            raise LocalProtocolError("amount", f"must be at most {limit}, the bot's max_amount")
+        return await payments_of(self._conversation).number(self._asked)
+
+    async def __aexit__(self, *error: object) -> None:
+        self._forget_news()
+        # When the program stops, the conversation isn't over, only its process.
+        if not self._taken:
+            self._conversation.also("given up", moves(self._conversation, self._given_up))
+
+    def _given_up(self, ledger: Payments) -> Sequence[Write]:
+        """Return the writes that give up every payment this charge has opened."""
+        never: list[Write] = []
+        ticket = self._ticket
+        # If that is certain: what may be on a screen has to be watched.
+        if ticket is not None and ticket.to_send and not ticket.in_doubt and not self._began:
+            never.append(ledger.ended(ticket.id, "never_left"))
+        return [*never, *(ledger.ended(id_, "given_up") for id_ in self._opened)]
+
+    # --- its payment, live
+
+    async def _ticket_now(self) -> Ticket:
+        """Return the payment's handle; in the body of an effect, read it from the ledger if need be."""
+        if self._ticket is None:
+            self._hold(await payments_of(self._conversation).again(self.id, since=self._heard))
+        if self._ticket is None:
+            raise PaymentHandedOverError  # its chat was forgotten
+        return self._ticket
+
+    def _hold(self, ticket: Ticket | None) -> None:
+        self._ticket = ticket
+        if ticket is not None:
+            ticket.listen(self._tell)
+
+    def _listen_again(self) -> None:
+        """Look the payment up, unless it is held: after a restart the parked wait has to hear of it."""
+        if self._ticket is None and not self._looking_up:
+            self._looking_up = True
+            self._conversation.house.beside(self._look_up)
+
+    async def _look_up(self) -> None:
+        try:
+            ticket = await payments_of(self._conversation).again(self.id, since=self._heard)
+        except (StoreError, trio.ClosedResourceError) as error:
+            log.error(  # noqa: TRY400  # a store's traceback says nothing more
+                "payment %s could not be read: %s", self.id, type(error).__name__
+            )
+            return
+        finally:
+            self._looking_up = False
+        if self._ticket is None and self._wait.parking is not None:
+            self._hold(ticket)
+        if ticket is None or ticket.has_news:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Wake the wait with the payment's news, between the user's own presses."""
+        conversation = self._conversation
+        if 0 in self._wait.ready:
+            return
+        event = cast("Event", PaymentNews(self._asked.chat_id))
+        self._wait.give(Taken(Delivery(0, event, conversation.services.clock.now()), None))
+
+    def _forget_news(self) -> None:
+        self._wait.parking = None
+        if self._ticket is not None:
+            self._ticket.listen(None)
+        if self._wait.ready.pop(0, None) is not None and not self._conversation.dead:
+            self._conversation.run.withdraw(0)
+
+    # --- sending
+
+    async def send(self, operation: SendMessage | CreateInvoice) -> None:
+        """Send it, and store how that ended.
+
+        Once it is begun it goes on, whatever becomes of the conversation: a button that nobody knows of
+        could be paid for ever.
+
+        Raises: as the outbox.
+        """
+        self.message = await self._sent(operation)
+
+    async def _sent(self, operation: SendMessage | CreateInvoice | EditMessage) -> Sent | None:
+        body = partial(self._send, operation)
+        return await self._conversation.effect(OperationKind.CHARGE, body)
+
+    async def _send(self, operation: SendMessage | CreateInvoice | EditMessage, own: Id) -> Sent | None:
+        ticket = await self._ticket_now()
+        if not ticket.to_send:  # it was sent before
+            return None if ticket.message_id is None else Sent(self._asked.chat_id, ticket.message_id)
+        if ticket.in_doubt and isinstance(operation, CreateInvoice):
+            # A button's number keeps it from being paid twice; a second invoice would be another one.
+            raise DeliveryUnknownError(operation.path, "the program ended while it was in flight")
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._began = True
+        sending = Sending(self._conversation, ticket, operation, own)
+        self._conversation.house.beside(sending.run)
+        return await sending.outcome()
+
+    async def replace(self, message: Sent, edit: Callable[[Sent, RefId], EditMessage]) -> None:
+        """Exchange the payment for another one of the same charge, under another number."""
+        before, ticket = self.id, self._ticket
+        self.replaced = True
+        self._asked = attrs.evolve(self._asked, owner=f"{self._asked.owner}/2")
+        await self._open()
+        await self._sent(edit(message, self.id))
+        # Not before: until then the user sees the old button, and the charge still waits for it.
+        if ticket is not None:
+            ticket.listen(None)
+        conversation = self._conversation
+        conversation.also("replaced", moves(conversation, lambda ledger: [ledger.ended(before, "replaced")]))
+        self._opened.remove(before)
+        self._heard = 0
+
+    # --- waiting
+
+    async def wait(self) -> Paid[Any] | object:
+        """Wait until it is paid, or another button was pressed.
+
+        Raises: as `Chat.charge`.
+        """
+        conversation = self._conversation
+        while True:
+            value = await answered(conversation, self._wait)
+            if isinstance(value, tuple):
+                return cast("tuple[object]", value)[0]
+            # Open again at once: the next press may come while this is being looked at.
+            taking.reopen_wait(conversation, self._wait)
+            notices, captured = await hold(conversation, self._look, _is_decided)
+            for notice in notices:
+                self._heard = max(self._heard, notice.revision)
+                if notice.outcome == "paid":
+                    if captured is None:
+                        raise PaymentHandedOverError
+                    self._taken = True
+                    return conversation.money.owe(captured)
+                await self._deal_with(notice)
+
+    async def _look(self, own: Id) -> Seen:
+        """What is known by now, up to what ends the charge; a callback is looked at to its end."""
+        ticket, found = await self._ticket_now(), list[PaymentNotice]()
+        while ticket.has_news and not _ends(found):
+            notice = await ticket.wait_notice()
+            if notice is not None:
+                found = _and(found, notice)
+                continue
+            # What doesn't end the charge is said later: a timeout doesn't wait for that.
+            while not _ends(found) and (notice := await ticket.wait_decided()) is not None:
+                found = _and(found, notice)
+        if any(notice.outcome == "paid" for notice in found):
+            return await self._take(own, ticket, found)
+        return found, None
+
+    async def _take(self, own: Id, ticket: Ticket, found: list[PaymentNotice]) -> Seen:
+        """Have the money, if nobody else has it: decided in the transaction that records the answer."""
+        conversation = self._conversation
+        world = conversation.writer
+        assert world is not None
+        kept = world.result_of(own, "verify")
+        answers: list[Seen] = []
+
+        def keep(captured: Captured | None) -> Sequence[KeepResult]:
+            answers[:] = [(found, captured)]
+            return kept(*outcome_of(answers[0]))
+
+        await conversation.house.wait_written(world.write([ticket.take(keep)]))
+        return answers[0]
+
+    async def _deal_with(self, notice: PaymentNotice) -> None:
+        conversation = self._conversation
+        match notice.outcome:
+            case "declined":
+                raise PaymentDeclinedError(notice.code)
+            case "mismatch":
+                raise AmountMismatchError(self._asked.amount, notice.captured or 0)
+            case "handed_over":
+                raise PaymentHandedOverError
+            case "retry" if notice.code == _NOT_ENOUGH:
+                await offer_top_up(conversation, notice.charge_url)
+            case "retry":
+                operation = SendMessage(self._asked.chat_id, conversation.texts.pay_again)
+                await conversation.perform(operation)
+            case _:
+                pass  # paid, which is dealt with; refused, unknown: the send itself has said so
+
+
+def _and(found: Sequence[PaymentNotice], notice: PaymentNotice) -> list[PaymentNotice]:
+    """Append a notice, in place of an equal one: the user hears "try again" once."""
+    return [*(one for one in found if one.outcome != notice.outcome), notice]
+
+
+def _is_decided(seen: Seen) -> bool:
+    return _ends(seen[0])
+
+
+def _ends(found: Sequence[PaymentNotice]) -> bool:
+    """Return whether one of these ends the charge; after "retry" the user may press again."""
+    return any(notice.outcome != "retry" for notice in found)
+
+
+@final
+class Sending:
+    """One send.
+
+    Args:
+        own: the conversation's operation that waits for it.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        ticket: Ticket,
+        operation: SendMessage | CreateInvoice | EditMessage,
+        own: Id,
+    ) -> None:
+        self._conversation = conversation
+        self._ticket = ticket
+        self._operation = operation
+        self._own = own
+        self._over = trio.Event()
+        self._twice = False
+        self._message: Sent | None = None
+        self._error: Exception | None = None
+
+    async def outcome(self) -> Sent | None:
+        """Wait for the send, and return the new message, if it makes one; raise what the outbox raised."""
+        await self._over.wait()
+        if self._error is not None:
+            raise self._error
+        return self._message
+
+    async def run(self) -> None:
+        """Send it, and store how that ended."""
+        try:
+            moved = [await self._perform()]
+        except Exception as error:
+            self._error = error
+            moved = self._not_sent(error)
+        finally:
+            self._over.set()
+        self._keep(moved)
+
+    async def _perform(self) -> MovePayment:
+        outbox, ticket, operation = self._conversation.services.outbox, self._ticket, self._operation
+        match operation:
+            case SendMessage():
+                noted = trio.Event()
+                try:
+                    self._message = await outbox.perform(
+                        operation,
+                        urgency=Urgency.MONEY,
+                        on_unknown=OnUnknown.RESEND,
+                        doubted=self._doubt,
+                        noted=noted,
+                    )
+                finally:
+                    self._conversation.house.when_written(noted.set)
+                return ticket.sent(message_id=self._message.id, twice=self._twice)
+            case EditMessage():
+                await outbox.perform(operation, urgency=Urgency.MONEY)
+                return ticket.sent(message_id=operation.message_id)
+            case CreateInvoice():
+                created = await outbox.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
+                return ticket.sent(invoice_id=created.id)
+
+    def _doubt(self) -> None:
+        self._twice = True
+
+    def _not_sent(self, error: Exception) -> list[MovePayment]:
+        why: Literal["refused", "never_left", "unknown"]
+        match error:
+            case RefusedError() | LocalProtocolError():
+                why = "refused"
+            case NotDeliveredError():
+                why = "never_left"
+            case DeliveryUnknownError():
+                why = "unknown"
+            case _:
+                return []  # nobody knows: to be found by the next start
+        # What is said, is said of the last attempt only.
+        doubted = [self._ticket.not_sent("unknown")] if self._twice and why != "unknown" else []
+        return [*doubted, self._ticket.not_sent(why)]
+
+    def _keep(self, moved: list[MovePayment]) -> None:
+        world, error = self._conversation.writer, self._error
+        if world is None or world.over:
+            self._conversation.house.write(moved)
+        else:
+            outcome = outcome_of(self._message if error is None else error)
+            world.write([*moved, *world.result_of(self._own, "charge")(*outcome)])
+
 
 Late: TypeAlias = Literal["deliver", "refund"]
 
-BUTTON_LIFE: Final = 24 * 3600
 """Seconds that a charge waits; then `PaymentExpiredError`."""
-
-_DUPLICATE: Final = 1003
 
 
 async def charge(
@@ -145,7 +585,7 @@ def _asked(
         text,
         "",
         "handler" if late == "deliver" else "nobody",
-        conversation.journal.now() + int(life * 1000),
+        conversation.run.now() + int(life * 1000),
     )
 
 

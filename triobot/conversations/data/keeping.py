@@ -13,7 +13,7 @@ import trio
 from ...seams import PutData, Store
 from ...wire.ids import ChatId
 from ..inbox.consumption import Consumption
-from ..speaking import Speech, words_for
+from ..running.failures import Speech, words_for
 from ..texts import Texts
 from .slots import OURS, any_declared
 

@@ -3,12 +3,14 @@
 A chat's values are read once, before its first conversation runs, and stay in memory as text while anything
 goes on there; so reading and writing need no waiting. They are written behind, in the commit that deletes the
 events which the conversation had in hand: a crash takes back both or neither.
+
+The names under which the wire's own values are recorded stay when a module moves.
 """
 
 from __future__ import annotations
 
 import collections.abc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import reduce
 from types import NoneType, UnionType
@@ -33,14 +35,62 @@ from typing import (
 
 from ...errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
 from ...seams import LARGEST_VALUE
-from ...values import decode_value, encode_value, expect
+from ...values import decode_value, encode_value, expect, register
+from ...wire import content, events, results
 from ...wire.ids import ChatId
 from ...wire.rules import check_text
-from ..advice import copied
-from .recorded import register_wire_values
+from ..advice import Copy, copied, is_changed
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
+
+OURS: Final = "triobot."
+_declared: Final[set[str]] = set()
+_keys: Final[dict[str, Key[Any]]] = {}
+# What these hold is checked; other classes that take parameters are checked as classes.
+_OF_ELEMENTS: Final = frozenset(
+    (
+        list,
+        set,
+        frozenset,
+        collections.abc.Collection,
+        collections.abc.Sequence,
+        collections.abc.MutableSequence,
+        collections.abc.Set,
+        collections.abc.MutableSet,
+    )
+)
+_OF_ENTRIES: Final = frozenset((dict, collections.abc.Mapping, collections.abc.MutableMapping))
+
+
+def register_wire_values() -> None:
+    """Let records hold events, content and results."""
+    for cls in (
+        content.Image,
+        content.Video,
+        content.Audio,
+        content.Voice,
+        content.File,
+        content.Contact,
+        content.Location,
+        content.Descriptor,
+        content.LocalFile,
+        content.Blob,
+        events.Sender,
+        events.Message,
+        events.Press,
+        events.Submission,
+        events.Join,
+        events.Leave,
+        events.InvoiceCallback,
+        events.PayCallback,
+        events.UnknownEvent,
+        results.Sent,
+        results.InvoiceCreated,
+        results.PaymentState,
+    ):
+        register(cls, name=f"triobot.{cls.__name__}")
+
 
 T = TypeVar("T")
 Check: TypeAlias = Callable[[object], bool]
@@ -52,11 +102,8 @@ class _Missing(Enum):
 
 MISSING: Final = _Missing.MISSING
 
-OURS: Final = "triobot."
 """What the runtime itself keeps for a chat has names that begin so."""
 
-_declared: Final[set[str]] = set()
-_keys: Final[dict[str, Key[Any]]] = {}
 
 register_wire_values()
 
@@ -179,21 +226,6 @@ class Key(Generic[T]):
 
 
 # --- whether a value is of a type
-
-# What these hold is checked; other classes that take parameters are checked as classes.
-_OF_ELEMENTS: Final = frozenset(
-    (
-        list,
-        set,
-        frozenset,
-        collections.abc.Collection,
-        collections.abc.Sequence,
-        collections.abc.MutableSequence,
-        collections.abc.Set,
-        collections.abc.MutableSet,
-    )
-)
-_OF_ENTRIES: Final = frozenset((dict, collections.abc.Mapping, collections.abc.MutableMapping))
 
 
 def _anything(value: object) -> bool:
@@ -356,3 +388,73 @@ class ChatData:
     def __contains__(self, key: Key[T]) -> bool:
         """Whether the slot holds a value, its default aside."""
         return key.name in self._conversation.data.all()
+
+
+@final
+class View(Mapping[str, str]):
+    """What is kept, by key, as text; each read is recorded once a turn."""
+
+    def __init__(self, there: Conversation) -> None:
+        self._there = there
+
+    def __getitem__(self, key: str) -> str:
+        text = cast("str | None", self._there.run.read(key))
+        if text is None:
+            raise KeyError(key)
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([key.name for key in declared_keys() if key.name in self])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+@final
+class OwnData:
+    """One conversation's view of it, by key, as text."""
+
+    def __init__(self, there: Conversation) -> None:
+        self._there = there
+
+    def view(self) -> Mapping[str, str]:
+        """Return what is kept."""
+        return View(self._there)
+
+    def all(self) -> Mapping[str, str]:
+        """Return what is kept.
+
+        Raises:
+            ConfigError: no key was declared before the conversation began.
+        """
+        there = self._there
+        there.check_task()
+        if there.life.kept.values is None:
+            raise ConfigError("a Key was declared too late: declare it at the top of its module")
+        return self.view()
+
+    def put(self, key: str, value: str | None) -> None:
+        """Keep a value; it is durable with the turn.
+
+        Raises: as `all`.
+        """
+        self.all()
+        there = self._there
+        there.copies = [copy for copy in there.copies if copy.key != key]
+        there.money.gave()
+        if value is None:
+            there.run.delete(key)
+        else:
+            there.run.write(key, value)
+
+    def lent(self, copy: Copy) -> None:
+        """Note that a copy of a value is out, which its reader may change."""
+        self._there.copies.append(copy)
+
+    def look_at_copies(self) -> None:
+        """Tell of copies that were changed and not assigned."""
+        there = self._there
+        copies, there.copies = there.copies, []
+        for copy in copies:
+            if there.services.advice is not None and is_changed(copy):
+                there.services.advice.unassigned(copy)

@@ -16,7 +16,7 @@ from ...values import decode_value
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ..codec import recordable
-from ..data.recorded import register_wire_values
+from ..data.slots import register_wire_values
 from .calls import Call, Halt, Order
 
 T = TypeVar("T")

@@ -5,25 +5,36 @@ A page each, in turn: a chat that is flooded delays no other.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import Final, Protocol, final
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 import trio
 
-from ...seams import InboxRow
+from ...errors import RecordError, UnreadableRecordError
+from ...seams import Alarm, InboxRow
+from ...values import decode_value
 from ...wire.events import Event
+from ..doors.calls import CALL, Call, Halt
+from ..doors.signals import SIGNAL
 from ..house import House
 from ..life import ChatLife
 from ..revival.reviving import revive
 from ..routes.declarations import Table
-from ..running.waits import Delivery, is_payment
+from ..routes.filters import is_payment
+from ..running.waits import Delivery
 from ..services import Services
 from .consumption import stored_event
-from .unknown import unreadable
+
+if TYPE_CHECKING:
+    from ..house import House
+    from ..services import Services
 
 PAGE: Final = 256
 PROMPT: Final = 1.0
 """Seconds for which a chat that comes back holds up the others: its code may wait for what never comes."""
+
+log: Final = logging.getLogger("triobot.conversations")
 
 
 class Hall(House, Protocol):
@@ -182,3 +193,22 @@ class CatchingUp:
     def _is_the_ledgers(self, event: Event | None) -> bool:
         """Return whether the ledger has this row, since it was routed, and consumes it."""
         return self._services.payments is not None and event is not None and is_payment(event)
+
+
+def unreadable(house: House, services: Services, row: InboxRow) -> None:
+    """Deal with such a row."""
+    if row.content_type in (SIGNAL, CALL):
+        # It is what another version of the bot understands: it waits in the inbox for that.
+        house.count("unknown_signal")
+        what = "a call" if row.content_type == CALL else "a signal"
+        try:
+            asked = decode_value(row.body.decode())
+            why = f"the bot has no route {asked.name!r}" if isinstance(asked, Call | Halt) else "it is none"
+        except (RecordError, UnicodeDecodeError) as error:
+            why = error.what if isinstance(error, UnreadableRecordError) else "it is no record"
+        text = f"{what} in chat {row.chat_id} can't be read, and waits in the inbox ({row.seq}): {why}"
+        log.warning("%s", text)
+        services.raise_alarm(Alarm("signal_unreadable", what, text))
+    else:
+        house.count("unreadable")
+        house.consumed([row.seq])

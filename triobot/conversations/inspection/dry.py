@@ -32,10 +32,10 @@ from ...wire.events import Event, Press
 from ...wire.ids import ChatId, Recipient
 from ...wire.operations import Operation
 from ..doors.elsewhere import Elsewhere
-from ..questions.answered import Answered
+from ..questions.tidying import Answered
 from ..routes.declarations import Table
+from ..running.failures import Speech
 from ..services import Services
-from ..speaking import Speech
 
 if TYPE_CHECKING:
     from ..data.keeping import Keeping

@@ -22,7 +22,7 @@ from ...wire.results import Sent
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter, fold
 from ..running import taking
-from ..running.endings import Ending
+from ..running.failures import Ending
 from ..running.waits import Hint, Otherwise, OtherwisePolicy, Taken, Unfit, Wait
 from .arguments import check_kind, check_otherwise, check_question, check_sent
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
@@ -38,7 +38,7 @@ SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 def new_token(conversation: Conversation) -> str:
     """Draw a secret token, which tells a question's buttons from another's; a replay draws it again."""
-    return question_token(conversation.journal.token(TOKEN_BYTES))
+    return question_token(conversation.run.token(TOKEN_BYTES))
 
 
 def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | Hint:

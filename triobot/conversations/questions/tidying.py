@@ -3,6 +3,9 @@
 What a message is to show once its question is over is *owed*: it is kept with the turn that ended the
 question, until the message shows it, so that a crash in between leaves nobody with buttons of the past. What
 the runtime itself says of a conversation that ended badly is owed in the same way, until it has been said.
+
+Which questions got their answer a moment ago is remembered: enough to know the second click of a double
+click.
 """
 
 from __future__ import annotations
@@ -27,20 +30,46 @@ from ..house import House
 if TYPE_CHECKING:
     from ..conversation import Conversation
 
-log: Final = logging.getLogger("triobot.conversations")
+ANSWERED: Final = 10_000
+"""So many are remembered; older buttons are answered as expired."""
+DOUBLE_CLICK: Final = 3_000
+"""A click that comes so many milliseconds after the one that answered was meant as the same."""
 
+log: Final = logging.getLogger("triobot.conversations")
 OWED: Final = f"{OURS}untidy"
 """Under this a chat keeps what its messages are to show, by their ids, and what is to be said, by a word."""
-
 _SAY: Final = "say "
+_PAGE: Final = 256
+TIDYING: Final = 64
+"""Operations of a chat that may be on their way; more are left undone."""
+
+
+@final
+class Answered:
+    """The questions that were answered, newest last, each with the arrival of its answer."""
+
+    def __init__(self) -> None:
+        self._questions: dict[str, int] = {}
+
+    def lately(self, question: str, at: int) -> bool:
+        """Return whether what came `at` this wall time is a second click on an answered question."""
+        answered = self._questions.get(question)
+        return answered is not None and abs(at - answered) <= DOUBLE_CLICK
+
+    def answered(self, question: str, at: int) -> None:
+        """Remember that what came `at` this wall time answered a question; forget the oldest, if too many."""
+        self._questions.pop(question, None)
+        self._questions[question] = at
+        if len(self._questions) > ANSWERED:
+            del self._questions[next(iter(self._questions))]
+
+    def reopened(self, question: str) -> None:
+        """Forget that a question was answered: it has given its answer back."""
+        self._questions.pop(question, None)
+
 
 _Debt: TypeAlias = MessageId | str
 """A message that is to show something, or that something is to be said of a conversation."""
-
-_PAGE: Final = 256
-
-TIDYING: Final = 64
-"""Operations of a chat that may be on their way; more are left undone."""
 
 
 @final

@@ -13,13 +13,17 @@ distances that double: a guilty one costs one death each time.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 import trio
@@ -30,16 +34,14 @@ from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
 from ..data.keeping import of_authors
 from ..running.branches import branch_of
+from ..running.failures import words_for
 from ..services import Services
-from ..speaking import words_for
-from . import build
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
     from ..house import House
 
 log: Final = logging.getLogger("triobot.conversations")
-
 CRASHES: Final = 3
 """A conversation whose code was at work at so many kills, without having come to rest, is parked."""
 LIVED: Final = 300.0
@@ -54,6 +56,22 @@ _PAGE: Final = 256
 _LIVED: Final = "lived"
 _ROUTING: Final = "routing"
 _EARLY: Final = "killed_early"
+_THREAD: Final = trio.to_thread.run_sync.__code__
+
+
+@cache
+def current_build() -> str:
+    """Return a name that changes with every file of code that is loaded, be it the bot's or a library's."""
+    digest = hashlib.blake2b(sys.version.encode(), digest_size=6)
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for file in sorted(file for file in files if isinstance(file, str)):
+        try:
+            found = Path(file).stat()
+        except OSError:
+            continue
+        digest.update(f"{file}:{found.st_size}:{found.st_mtime_ns}".encode("utf-8", "replace"))
+    return f"build {digest.hexdigest()}"
+
 
 # What is noted where: numbers of conversations, but for a row of the inbox and a chat.
 _RUNS, _LOOKED_AT, _CLAIMED, _THREADS = 0, 1, 2, 3
@@ -224,9 +242,7 @@ class Care(trio.abc.Instrument):
         if row.in_hand < CRASHES or row.id in self._tried:
             return False
         # Other code gets a try, which costs one kill if it is no better.
-        return row.id in self._suspects or (
-            row.parked_because is not None and row.error == build.current_build()
-        )
+        return row.id in self._suspects or (row.parked_because is not None and row.error == current_build())
 
     async def live_on(self) -> None:
         """Try what was parked by count, one after the other, once the program has lived for a while."""
@@ -305,9 +321,6 @@ def _is_in_thread(task: trio.lowlevel.Task) -> bool:
     if branch is not None and not branch.in_step:
         return False
     return any(frame.f_code is _THREAD for frame, _ in task.iter_await_frames())
-
-
-_THREAD: Final = trio.to_thread.run_sync.__code__
 
 
 def _read_counts(text: str | None) -> dict[int, int]:

@@ -29,8 +29,7 @@ from ..routes.filters import Filter, Setting
 from ..routes.routing import Start
 from ..running.waits import Delivery
 from ..services import Services
-from .build import current_build
-from .care import CRASHES
+from .care import CRASHES, current_build
 from .stored import Stored, opening_of, read_stored, why_unfit
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import unicodedata
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, MutableMapping, Sequence
 from typing import Final, Generic, NoReturn, TypeAlias, cast, final, overload
 
@@ -21,7 +22,7 @@ from typing_extensions import TypeVar
 from ...errors import ConfigError
 from ...values import expect, register
 from ...wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
-from ...wire.events import Event, Join, Leave, Message, Press, Sender
+from ...wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender
 from ...wire.ids import ChatId
 from ..doors.signals import Signal, is_signal
 from ..questions.keys import LASTING, check_kind, decode_key
@@ -31,6 +32,19 @@ F = TypeVar("F")
 S = TypeVar("S")
 C = TypeVar("C", bound=Content)
 V = TypeVar("V", bound=Hashable)
+
+_DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
+_FOLDED: Final = _DIGITS | {
+    ord("ي"): "ی",
+    ord("ى"): "ی",
+    ord("ك"): "ک",
+    ord("ة"): "ه",
+    0x200C: None,  # zero-width non-joiner
+    0x200F: None,  # right-to-left mark
+    0x200E: None,
+    0x0640: None,  # the letter-stretching tatweel
+}
+REMEMBERED: Final = 10_000
 
 
 @final
@@ -146,24 +160,8 @@ def refuse_uncalled(taken: object, who: str) -> None:
         ConfigError: it is one.
     """
     name = str(getattr(taken, "__name__", ""))
-    if getattr(taken, "__module__", "") in _FILTERS and not isinstance(taken, type):
+    if getattr(taken, "__module__", "") == __name__ and not isinstance(taken, type):
         raise ConfigError(f"{who} takes a filter, and {name} makes one: call it, as in {name}()")
-
-
-_FILTERS: Final = (__name__, f"{__package__}.flooding")
-
-
-_DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
-_FOLDED: Final = _DIGITS | {
-    ord("ي"): "ی",
-    ord("ى"): "ی",
-    ord("ك"): "ک",
-    ord("ة"): "ه",
-    0x200C: None,  # zero-width non-joiner
-    0x200F: None,  # right-to-left mark
-    0x200E: None,
-    0x0640: None,  # the letter-stretching tatweel
-}
 
 
 def fold(text: str) -> str:
@@ -446,3 +444,82 @@ __all__ = [
     "text",
     "when",
 ]
+
+
+"""Senders that are remembered; the one that was silent for longest is forgotten first."""
+
+
+@final
+@attrs.define
+class _Sender:
+    left: float
+    at: int
+    seq: int
+
+
+@final
+class Flood:
+    """Counts by sender: `per_minute` at once, and as many each minute after that."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._senders: OrderedDict[Hashable, _Sender] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._senders)
+
+    def is_over(self, key: Hashable, seq: int, at: int) -> bool:
+        """Count this event, and return whether it is one too many.
+
+        Args:
+            key: who sent it.
+            seq: grows with each event; one that was let through is not counted again.
+            at: when it arrived, in milliseconds; a clock that is set back counts as standing still.
+        """
+        sender = self._senders.get(key)
+        if sender is None:
+            sender = self._senders[key] = _Sender(self._per_minute, at, -1)
+            if len(self._senders) > REMEMBERED:
+                self._senders.popitem(last=False)
+        elif seq <= sender.seq:
+            return False
+        self._senders.move_to_end(key)
+        refilled = max(0, at - sender.at) * self._per_minute / 60_000
+        sender.left = min(self._per_minute, sender.left + refilled)
+        sender.at, sender.seq = at, seq
+        if sender.left < 1:
+            return True
+        sender.left -= 1
+        return False
+
+
+def flooding(*, per_minute: int) -> Filter[Event]:
+    """Take what somebody sends beyond `per_minute` events a minute; for `Router.ignore`.
+
+    Each person counts alone, in each chat; what comes without a sender counts for its chat. After a burst of
+    `per_minute` as many a minute get through. Time is that of arrival: what waited while the bot was down is
+    no flood. Each run of the bot counts from the beginning; payments and signals don't count.
+
+    Raises:
+        ConfigError: `per_minute` is no whole number of at least 1.
+
+    Example:
+        >>> bot.ignore(flooding(per_minute=30))
+    """
+    if isinstance(per_minute, bool) or not isinstance(cast("object", per_minute), int) or per_minute < 1:
+        raise ConfigError("flooding(per_minute=) takes a whole number of at least 1")
+    own = object()
+
+    def see(event: Event, setting: Setting) -> Event | None:
+        if is_payment(event):
+            return None
+        flood = cast("Flood", setting.memory.setdefault(own, Flood(per_minute)))
+        key = (event.chat_id, None if event.sender is None else event.sender.id)
+        return event if flood.is_over(key, setting.seq, setting.at) else None
+
+    return Filter(see, f"flooding({per_minute})")
+
+
+def is_payment(event: Event) -> bool:
+    """Return whether this is a payment's callback: those never walk the routing table."""
+    return isinstance(event, PayCallback | InvoiceCallback)

@@ -29,9 +29,9 @@ from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
 from ..doors.calls import Call, Halt, Order, Place, asked_of
 from ..doors.signals import is_signal
-from ..running.waits import Hint, Otherwise, Wait, Watch, is_payment
+from ..running.waits import Hint, Otherwise, Wait, Watch
 from .declarations import Route, RouteKind, Table
-from .filters import Filter, Setting
+from .filters import Filter, Setting, is_payment
 
 _QUESTION: Final = re.compile(r"q[a-z2-7]{8}\.", re.ASCII)
 

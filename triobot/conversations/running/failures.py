@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import traceback
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
@@ -33,15 +34,14 @@ from ...seams import Alarm
 from ...wire.ids import ChatId
 from ...wire.operations import Operation, SendMessage
 from ..codec import leaves
-from .endings import Ending
+from ..data.slots import Data
+from ..texts import Texts
 from .lines import failing_line
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
 
-
 log: Final = logging.getLogger("triobot.conversations")
-
 _CRASHED: Final = "crashed"
 _UNPAID: Final = {
     "declined": PaymentDeclinedError,
@@ -50,6 +50,17 @@ _UNPAID: Final = {
 }
 # The author's mistakes: their texts say what is wrong, and never hold a value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
+
+
+class Ending(Enum):
+    """How a conversation ended."""
+
+    NORMAL = "normal"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    LEFT = "left"
+    STOPPED = "stopped"
+    CONTINUED = "continued"
 
 
 def parting(error: NondeterminismError, failure: Exception | None, line: str) -> str:
@@ -148,3 +159,20 @@ def report_filter(chat_id: ChatId, name: str, error: Exception) -> None:
     """Tell the operator of a filter that failed on an event, which then takes nothing."""
     line = failing_line(error.__traceback__)
     log.error("filter %s failed on an event of chat %s: %s at %s", name, chat_id, type(error).__name__, line)
+
+
+Speech: TypeAlias = Texts | Callable[[Data], Texts]
+"""Words for everybody, or what chooses them for a chat."""
+
+
+def words_for(speech: Speech, data: Mapping[str, str] | None) -> Texts:
+    """Choose the words for a chat that keeps this; in English when the author's choice fails."""
+    if isinstance(speech, Texts):
+        return speech
+    try:
+        return speech(Data(data or {}))
+    except Exception as error:
+        # Whoever asks is about to say something else, which must not fail with it.
+        kind, line = type(error).__name__, failing_line(error.__traceback__)
+        log.error("the bot's texts= failed with %s at %s: its words are English", kind, line)  # noqa: TRY400
+        return Texts.english()

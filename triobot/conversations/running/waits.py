@@ -12,7 +12,7 @@ import trio
 from ...engine import LEFT
 from ...engine.operations import is_cut
 from ...engine.records import Id
-from ...wire.events import Event, InvoiceCallback, PayCallback
+from ...wire.events import Event
 from ...wire.ids import SenderId
 from ..codec import CODEC
 from ..routes.filters import Setting
@@ -199,8 +199,3 @@ class Watch:
         if self.taken is None or self.taken.delivery.seq != delivery.seq:
             return LEFT
         return (delivery.event, delivery.seq, delivery.at, (self.taken.value,))
-
-
-def is_payment(event: Event) -> bool:
-    """Return whether this is a payment's callback: those never walk the routing table."""
-    return isinstance(event, PayCallback | InvoiceCallback)

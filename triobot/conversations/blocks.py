@@ -1,23 +1,37 @@
-"""Time, events and cancellation in a conversation: blocks that end by themselves."""
+"""What shapes a conversation's code: blocks that end by themselves, children, steps."""
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import Generic, Self, cast, final
+from typing import TYPE_CHECKING, Generic, Self, cast, final
 
 import trio
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, TypeVarTuple
 
-from ...engine.operations import is_cut
-from ...errors import LocalProtocolError
-from ...wire.events import Event, Press
-from ..conversation import Conversation, OperationKind
-from ..routes.filters import Filter, check_filter
-from ..running.waits import Watch
+from ..engine import Channel, Nursery
+from ..engine import Event as EngineEvent
+from ..engine.operations import is_cut
+from ..errors import ConfigError, ConversationError, LocalProtocolError, StepError
+from ..wire.events import Event, Press
+from .conversation import Branch, Conversation
+from .inspection.fingerprint import fingerprint_of_call
+from .questions.arguments import check_raises
+from .routes.filters import Filter, check_filter
+from .running.branches import OperationKind, branch_of, enter_branch, leave_branch
+from .running.leash import held
+from .running.waits import Watch
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
 
 E_co = TypeVar("E_co", covariant=True, default=object)
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 
 def check_seconds(seconds: object) -> float:
@@ -163,3 +177,90 @@ class FailScope:
     ) -> None:
         if self._scope.__exit__(kind, error, traceback) and self._scope.cancelled_caught:
             raise self._error from None
+
+
+async def run_step(
+    there: Conversation,
+    fn: Callable[..., Awaitable[T]],
+    args: tuple[object, ...],
+    raises: type[Exception] | tuple[type[Exception], ...],
+) -> T:
+    """Run a side effect; chat operations inside it are refused."""
+    if not callable(fn):
+        raise ConfigError("step() takes an async function and its arguments, not what calling it returned")
+    own = check_raises(raises)
+    there.enter(OperationKind.STEP)
+
+    async def body() -> T:
+        branch = branch_of(trio.lowlevel.current_task())
+        assert branch is not None
+        branch.in_step = True
+        try:
+            begun = fn(*args)
+            if inspect.isawaitable(begun):
+                return await begun
+        except own:
+            raise
+        except ConversationError:
+            # The author's mistake, not the step's failure.
+            raise
+        except Exception as error:
+            raise StepError(type(error).__name__, str(error)) from error
+        finally:
+            branch.in_step = False
+        raise ConfigError("step() takes an async function; this one returned without being awaited")
+
+    done: T = await there.run.effect("step", body, print=fingerprint_of_call(fn, args), raises=own)
+    return done
+
+
+@final
+class ChatEvent(EngineEvent):
+    """Something that happens once; made by `Chat.open_event`."""
+
+    __slots__ = ()
+
+
+@final
+class ChatChannel(Channel[T]):
+    """A bounded queue between children; made by `Chat.open_channel`. A full one makes `send` wait."""
+
+    __slots__ = ()
+
+
+@final
+class ChatNursery:
+    """Starts children that may use the chat; made by `Chat.open_nursery`."""
+
+    def __init__(self, conversation: Conversation, nursery: Nursery) -> None:
+        self._conversation = conversation
+        self._nursery = nursery
+
+    def start_soon(self, fn: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
+        """Start ``fn(*args)`` as a child; an error of a child cancels its siblings and the block."""
+
+        async def child() -> None:
+            task = trio.lowlevel.current_task()
+            enter_branch(task, Branch("child"))
+            try:
+                await held(self._conversation.leash, fn(*args))
+            finally:
+                leave_branch(task)
+
+        self._nursery.start_soon(child)
+
+    def cancel(self) -> None:
+        """End the block and all children."""
+        self._nursery.cancel()
+
+
+@asynccontextmanager
+async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery]:
+    """Open a nursery of chat children; leaving the block waits for them."""
+    conversation.enter(OperationKind.NURSERY)
+    conversation.nurseries += 1
+    try:
+        async with conversation.run.open_nursery() as nursery:
+            yield ChatNursery(conversation, nursery)
+    finally:
+        conversation.nurseries -= 1
