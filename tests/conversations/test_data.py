@@ -370,3 +370,30 @@ async def test_a_write_from_outside_is_not_undone_after_a_crash(
         assert town.sent()[-1] == "8"
         await run.cut()
     assert store.kept == {(CHAT, "visits"): encode_value(8)}
+
+
+async def test_who_asks_for_all_chats_sees_what_was_put_just_now() -> None:
+    """In the very step in which a conversation has put it, before anything of that is in the store."""
+    router, put = Router(), dict[int, trio.Event]()
+
+    @router.conversation
+    async def visit(chat: Chat) -> None:
+        chat.data[VISITS] = chat.id
+        put[chat.id].set()
+        await chat.receive(command("end"))
+
+    async with open_town(router) as town, trio.open_nursery() as nursery:
+        seen = list[object]()
+
+        async def look(chat_id: int) -> None:
+            put[chat_id] = trio.Event()
+            await put[chat_id].wait()
+            found = dict(await town.dispatcher.keeping.keyed("visits", None))
+            seen.append(found.get(ChatId(chat_id)))
+
+        for chat_id in range(1, 21):
+            nursery.start_soon(look, chat_id)
+            await wait_all_tasks_blocked()
+            await town.says("hi", chat_id)
+        await wait_all_tasks_blocked()
+        assert seen == [encode_value(chat_id) for chat_id in range(1, 21)]

@@ -123,9 +123,12 @@ class Consumption:
     async def wait_written(self, chat_id: ChatId | None = None) -> None:
         """Wait until what was added is durable; with a chat's id, only if there is data of that chat.
 
+        What is about to be added (`before_writing`) counts as well.
+
         Raises:
             trio.ClosedResourceError: the bot stops, and it could not be written.
         """
+        self._look()
         if chat_id is None or self.has_data(chat_id):
             await self.wait_for(self._added)
 
@@ -176,9 +179,7 @@ class Consumption:
 
     async def _flush(self) -> bool:
         """Write all units that were added, and return whether the store had room for them."""
-        looks, self._looks = self._looks, []
-        for look in looks:
-            look()
+        self._look()
         units, self._units = self._units, []
         told, self._told = self._told, []
         try:
@@ -203,6 +204,12 @@ class Consumption:
         for tell in told:
             tell()
         return True
+
+    def _look(self) -> None:
+        """Let those add their units who wait with that until something is written."""
+        looks, self._looks = self._looks, []
+        for look in looks:
+            look()
 
     async def _commit(self, units: Sequence[_Unit]) -> None:
         writes = [write for unit in units if not _is_lost(unit) for write in unit.writes]
