@@ -54,7 +54,7 @@ async def taken_over(town: Town) -> None:
     [
         (declined, "declined", [TEXTS.declined]),
         (expired, "expired", [TEXTS.expired]),
-        (taken_over, "handed_over", []),
+        (taken_over, "handed_over", [TEXTS.handed_over]),
     ],
 )
 async def test_a_sale_that_fails_is_no_crash(

@@ -28,6 +28,8 @@ class Texts:
         top_up_button: the label of the link to top up.
         pay_again: the wallet failed; the button still works.
         declined: the payment was declined for good, and the conversation ended with it.
+        handed_over: the payment has arrived, but the aside for its item, or an operator, has it, and the
+            conversation ended with that.
         pay: the label of a payment button.
     """
 
@@ -56,6 +58,7 @@ class Texts:
     top_up_button: str
     pay_again: str
     declined: str
+    handed_over: str
     pay: str
 
     @classmethod
@@ -87,6 +90,7 @@ class Texts:
             top_up_button="Top up",
             pay_again="The payment did not go through. Please press the button again.",
             declined="The payment was declined, and nothing was taken. You can start again any time.",
+            handed_over="Your payment has arrived, and is dealt with separately. You need not pay again.",
             pay="Pay",
         )
 
@@ -119,5 +123,6 @@ class Texts:
             top_up_button="شارژ کیف پول",
             pay_again="پرداخت انجام نشد. لطفاً دوباره دکمه را بزنید.",
             declined="پرداخت پذیرفته نشد و مبلغی کم نشد. هر زمان خواستید دوباره شروع کنید.",
+            handed_over="پرداخت شما رسیده است و جداگانه به آن رسیدگی می‌شود. نیازی به پرداخت دوباره نیست.",
             pay="پرداخت",
         )

@@ -86,7 +86,8 @@ def _verdict(conversation: Conversation, errors: Sequence[Exception]) -> tuple[s
         return "gone", ""
     texts = conversation.texts
     if (unpaid := _unpaid(errors)) is not None:
-        return unpaid, {"declined": texts.declined, "expired": texts.expired}.get(unpaid, "")
+        said = {"declined": texts.declined, "expired": texts.expired, "handed_over": texts.handed_over}
+        return unpaid, said[unpaid]
     return _CRASHED, texts.apology
 
 
