@@ -241,7 +241,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The user's money. What a conversation has not taken goes to the aside for the item after ten "
         "minutes; what is taken waits until its code can go on.",
         "Deploy code that can go on with it; or give the goods and `triobot payments settle REF`, or let the "
-        "aside give them: `triobot payments redeliver REF`.",
+        "aside give them: `triobot payments redeliver REF`; if it is the aside that can't go on, end that "
+        "with `triobot journal end`, and another begins.",
     ),
     "handler_keeps_failing": About(
         "The aside for late money has failed five times with a payment.",
@@ -271,7 +272,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "granted_before_maybe": About(
         "A payment was captured before a backup was restored, and nobody knows any more whether its goods "
-        "were given. It is not handed to the bot's code by itself.",
+        "were given. It is not handed to the bot's code by itself; code that has it already gives nothing "
+        "for it in a step that takes it.",
         "That user's goods: given already, as most are, or not yet.",
         "Compare with what was delivered, then `triobot payments settle REF`, or "
         "`triobot payments redeliver REF` to have them given.",

@@ -432,6 +432,15 @@ class Payments(Protocol):
         """
         ...
 
+    async def may_give(self, id: RefId, *, late: bool = False, uncertain: bool = False) -> bool:
+        """Tell whether what has taken a payment may give the goods: it was not taken away since.
+
+        Args:
+            late: it was delivered to the aside for its item.
+            uncertain: it was delivered as `Captured.uncertain`.
+        """
+        ...
+
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
         """Give up the open payments of this owner, and of what is below it. Safe to repeat.
 

@@ -10,6 +10,7 @@ from unittest import mock
 import attrs
 
 from triobot.payments import examiner, facts, ledger
+from triobot.payments.entry import Entry
 from triobot.payments.facts import PaymentAnswer, Plain
 from triobot.payments.table import INDEX, Due, Transition
 
@@ -21,6 +22,8 @@ Fault = Literal[
     "inquiry_is_proof",
     "captured_is_verified_again",
     "unwanted_is_verified",
+    "taken_away_is_given",
+    "restored_is_given",
 ]
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 
@@ -51,6 +54,12 @@ def planted(fault: Fault | None) -> Generator[None]:
                 yield
         case "unwanted_is_verified":
             with mock.patch.object(ledger, "_taker", _somebody):
+                yield
+        case "taken_away_is_given":
+            with mock.patch.object(Entry, "may_be_given", lambda entry, taker, *, uncertain: not entry.held):
+                yield
+        case "restored_is_given":
+            with mock.patch.object(Entry, "may_be_given", lambda entry, taker, *, uncertain: True):
                 yield
 
 

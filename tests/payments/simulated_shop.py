@@ -27,7 +27,7 @@ from triobot.money import RaiseAlarm
 from triobot.payments import examiner
 from triobot.payments.books import Books, Planned
 from triobot.payments.callbacks import CallbackHandler
-from triobot.payments.entry import Entry
+from triobot.payments.entry import Entry, Taker
 from triobot.payments.facts import Fact, PaymentAnswer, Plain, SendOk
 from triobot.payments.later import moving
 from triobot.payments.ledger import Moved, Notice
@@ -58,6 +58,7 @@ class Shop:
         self.ready = False
         self.grants: list[Grant] = []
         self.by_hand, self.wanted_by_hand = set[RefId](), set[RefId]()
+        self.taken_away: list[tuple[RefId, str, int]] = []
         self.asides: dict[RefId, bool] = {}
         self.impossible: list[tuple[str, str]] = []
         self.numbers = 0
@@ -79,6 +80,7 @@ class Shop:
         self.poke = Signal()
         self.busy: set[RefId] = set()
         self.waiters: dict[RefId, tuple[list[Notice], Signal]] = {}
+        self.parked: dict[RefId, Talk] = {}
         self.books = Books(self.store.rows, self.store.commit, self.simulator.now, self._listen)
         self.handler = CallbackHandler(
             self.books, self.store.rows, self.store.commit, self._look_up, self.simulator.now
@@ -120,8 +122,10 @@ class Shop:
                 if talk.before is not None:
                     await self._mine("conversation", talk.before, "taker_gone")
                 await self.books.move(talk.id, Plain("taker_gone"), also=(Talk(talk.owner, None),))
-            elif not talk.plan.parks:
-                self._spawn(self._goes_on(talk.owner, talk.plan, talk.id, talk.before))
+            elif talk.plan.parks:
+                self.parked[talk.id] = talk
+            else:
+                self._spawn(self._revived(talk, talk.plan))
         self.ready = True
         self.restored = False
         self._spawn(self._verifier())
@@ -233,14 +237,16 @@ class Shop:
         if not self.platform.calm and self.chance.random() < 0.3:
             await self._mine("handler", entry.id, "handler_failed")
             return
-        self._grant(entry)
+        if not await self._gives("handler", entry.id, uncertain=entry.uncertain):
+            await self._mine("handler", entry.id, "handler_failed")
+            return
         await Pause(self.chance.randrange(10, 3_000))
-        await self._settles("handler", entry)
+        await self._settles("handler", entry.id)
 
-    async def _settles(self, taker: Any, entry: Entry, *also: Any) -> None:
-        await self._mine(taker, entry.id, "settled", *also)
+    async def _settles(self, taker: Any, id_: RefId, *also: Any) -> None:
+        await self._mine(taker, id_, "settled", *also)
         if self.chance.random() < 0.1:
-            await self._mine(taker, entry.id, "settled")
+            await self._mine(taker, id_, "settled")
 
     async def _mine(self, taker: Any, id_: RefId, name: Any, *also: Any) -> bool:
         """What a conversation records, and what it does to its payment while that is still its own."""
@@ -255,8 +261,13 @@ class Shop:
         await self.store.commit(*also, move)
         return happened[0]
 
-    def _grant(self, entry: Entry) -> None:
-        self.grants.append(Grant(entry.id, self.simulator.now(), entry.uncertain))
+    async def _gives(self, taker: Taker, id_: RefId, *, uncertain: bool) -> bool:
+        """Give the goods, as a step that takes the payment: False if the books don't allow it any more."""
+        entry = await self.books.read(id_)
+        if entry is None or not entry.may_be_given(taker, uncertain=uncertain):
+            return False
+        self.grants.append(Grant(id_, self.simulator.now(), uncertain, taker))
+        return True
 
     async def sells(self, user: User, number: int) -> None:
         """Start a conversation with a user who is offered something."""
@@ -306,6 +317,12 @@ class Shop:
         else:
             entry = await self.books.add(entry, Plain("send_begun"), also=also)
         await self._goes_on(owner, plan, entry.id)
+
+    async def _revived(self, talk: Talk, plan: Plan) -> None:
+        if talk.taken:
+            await self._has(talk.owner, plan, talk.id)
+        else:
+            await self._goes_on(talk.owner, plan, talk.id, talk.before)
 
     async def _goes_on(self, owner: str, plan: Plan, id_: RefId, before: RefId | None = None) -> None:
         if before is not None:
@@ -411,16 +428,22 @@ class Shop:
             entry = await self.books.read(id_)
         if entry is None or entry.taker != "conversation":
             return await self.store.commit(*over)
-        if not await self._mine("conversation", id_, "delivered"):
+        if not await self._mine("conversation", id_, "delivered", Talk(owner, plan, id_, taken=True)):
             return await self.store.commit(*over)
-        await Pause(self.chance.randrange(0, 5_000))
+        return await self._has(owner, plan, id_)
+
+    async def _has(self, owner: str, plan: Plan, id_: RefId) -> None:
+        over = (Talk(owner, None),)
+        # What parks has asked something first, which its new code doesn't.
+        await Pause(self.chance.randrange(0, 5_000) + (plan.patience if plan.parks else 0))
         if plan.dies:
             return await self._gives_up(id_, over)
-        self._grant(entry)
+        if not await self._gives("conversation", id_, uncertain=False):
+            return await self._gives_up(id_, over)
         if plan.forgets:
             return await Pause(float("inf"))
         await Pause(self.chance.randrange(0, 5_000))
-        return await self._settles("conversation", entry, *over)
+        return await self._settles("conversation", id_, *over)
 
     async def _exchanges(self, owner: str, plan: Plan, entry: Entry) -> None:
         """Put a button with another number into the place of the one that was declined as a duplicate."""
@@ -504,7 +527,18 @@ class Shop:
             self.by_hand.add(id_)
         if name.endswith(("verify", "redeliver")):
             self.wanted_by_hand.add(id_)
-        await self.books.move(id_, Plain(name))
+        planned = await self.books.move(id_, Plain(name))
+        if entry.state in ("verified", "delivered") and planned is not None and planned.moved:
+            self.taken_away.append((id_, name, self.simulator.now()))
+            self._spawn(self._mended(id_))
+
+    async def _mended(self, id_: RefId) -> None:
+        """Let a parked conversation go on, with code that can."""
+        await Pause(HOUR)
+        talk = self.parked.pop(id_, None)
+        if talk is not None and talk.plan is not None:
+            self.waiters[id_] = ([], Signal())
+            await self._revived(talk, talk.plan)
 
     def entries(self) -> list[Entry]:
         return [entry_of(row) for row in self.store.money.find((), None, None, None, 10**6)]

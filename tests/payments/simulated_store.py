@@ -13,6 +13,7 @@ from tests.payments.plain_money import PlainMoney, all_decided
 from tests.payments.simulated_platform import Callback
 from tests.payments.simulated_time import Pause, Simulator
 from triobot.money import PutPayment, RaiseAlarm
+from triobot.payments.entry import Taker
 from triobot.seams import Consume
 from triobot.store.rules import tell_moved
 from triobot.store.sqlite import ReadAlarms, ReadPayments
@@ -45,12 +46,17 @@ NONE = RefId("")
 
 @attrs.frozen
 class Talk:
-    """A line of the journal: this conversation is alive, and has this payment, maybe in another's place."""
+    """A line of the journal: this conversation is alive, and has this payment, maybe in another's place.
+
+    Attributes:
+        taken: it has the money, and goes on behind its charge.
+    """
 
     owner: str
     plan: Plan | None
     id: RefId = NONE
     before: RefId | None = None
+    taken: bool = False
 
 
 class Store:
@@ -128,3 +134,4 @@ class Grant:
     key: str
     at: int
     marked: bool
+    taker: Taker

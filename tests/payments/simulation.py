@@ -215,6 +215,13 @@ def _settled(shop: Shop, seen: Seen) -> Iterator[str]:
         if again and seen.restored and not (grant.marked and grant.key in shop.wanted_by_hand):
             yield f"{grant.key}: granted again, unasked or without a mark"
         first.setdefault(grant.key, grant.at)
+    for id_, order, at in shop.taken_away:
+        for grant in shop.grants:
+            # What a backup forgets, an operator has to say again.
+            known = grant.key == id_ and grant.at > at and not at < shop.restored_at < grant.at
+            asked = grant.taker == "handler" and id_ in shop.wanted_by_hand
+            if known and not (asked and order == "operator_redeliver"):
+                yield f"{id_}: granted after {order}"
 
 
 def _captured(

@@ -184,8 +184,13 @@ async def run_step(
     fn: Callable[..., Awaitable[T]],
     args: tuple[object, ...],
     raises: type[Exception] | tuple[type[Exception], ...],
+    first: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
-    """Run a side effect; chat operations inside it are refused."""
+    """Run a side effect; chat operations inside it are refused.
+
+    Args:
+        first: what has to come to its end before it is begun; if that fails, this is what the step comes to.
+    """
     if not callable(fn):
         raise ConfigError("step() takes an async function and its arguments, not what calling it returned")
     own = check_raises(raises)
@@ -194,6 +199,8 @@ async def run_step(
     async def body() -> T:
         branch = branch_of(trio.lowlevel.current_task())
         assert branch is not None
+        if first is not None:
+            await first()
         branch.in_step = True
         try:
             begun = fn(*args)

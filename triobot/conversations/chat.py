@@ -11,6 +11,7 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from math import inf
 from typing import Any, Generic, Literal, NoReturn, cast, final, overload
 
@@ -458,7 +459,12 @@ class Chat(Generic[E_co]):
         Args:
             paid: settled once the step has come to its end: it gave what was paid for. If it fails, or is
                 cancelled, only `Paid.settle` or another step settles that; the conversation's end doesn't.
+                The ledger is asked first, each time that the step is begun.
             raises: errors that come back as themselves; all others come back as `StepError`.
+
+        Raises:
+            PaymentHandedOverError: an operator, or the aside, has what `paid` stands for by now; `fn` was not
+                called.
 
         Cancellation: *ambiguous*: it may have reached the other side.
         """
@@ -468,8 +474,9 @@ class Chat(Generic[E_co]):
             result = await run_step(self._conversation, fn, args, raises)
             self._conversation.money.gave()
             return result
-        with self._conversation.money.giving(paid):
-            result = await run_step(self._conversation, fn, args, raises)
+        money = self._conversation.money
+        with money.giving(paid):
+            result = await run_step(self._conversation, fn, args, raises, partial(money.check, paid))
         await charging.settle(paid)
         return result
 

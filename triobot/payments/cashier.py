@@ -25,7 +25,7 @@ from ..wire.ids import ChatId, InvoiceId, RefId
 from . import asking
 from .books import Books
 from .callbacks import CallbackHandler, Callbacks
-from .entry import CAPTURED, UNPAID, Entry, State, Taker
+from .entry import UNPAID, Entry, State, Taker
 from .examiner import next_step, work_on
 from .facts import WINDOW, Fact, PaymentAnswer, Plain, SetForward, new_ref_id
 from .later import claiming, moving, opening
@@ -182,6 +182,17 @@ class Cashier:
         """Return the write that ends a taker's part in a payment; does nothing if another has it by now."""
         taker: Taker = "handler" if late else "conversation"
         return moving(self.books, id, *_ENDS[how], now=self._clock.now(), taker=taker, may_fail=True)
+
+    async def may_give(self, id: RefId, *, late: bool = False, uncertain: bool = False) -> bool:
+        """Tell whether what has taken a payment may give the goods: it was not taken away since.
+
+        Args:
+            late: it was delivered to the aside for its item.
+            uncertain: it was delivered as `Captured.uncertain`.
+        """
+        entry = await self.books.read(id)
+        taker: Taker = "handler" if late else "conversation"
+        return entry is not None and entry.may_be_given(taker, uncertain=uncertain)
 
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
         """Give up the open payments of this owner, and of what is below it. Safe to repeat.
@@ -508,7 +519,7 @@ async def _nobody(chat_id: ChatId, owner: str) -> bool:
 def _at_start(entry: Entry, *, alive: bool, restored: bool) -> list[Plain]:
     """Return what happens to an entry when the program starts."""
     facts = [Plain("restored" if restored else "restart")]
-    # What was captured before a backup was restored is nobody's any more.
-    if entry.taker == "conversation" and not alive and not (restored and entry.state in CAPTURED):
+    # What no code had when the backup was made is an operator's.
+    if entry.taker == "conversation" and not alive and not (restored and entry.state == "verified"):
         facts.append(Plain("taker_gone"))
     return facts

@@ -78,10 +78,10 @@ _APART_HEAD = """
 A conversation's move is decided in that very transaction, from the row as it is then: so a callback that
 comes in between doesn't make it stale. All others are compared and set: if the row has moved since it was
 read, it is read again. What can't be any more does nothing, and is recorded so: a conversation whose money
-somebody else has by now gets `PaymentHandedOverError`. Only a number that somebody else has, and an aside
-for a payment that has moved, refuse the transaction: that stops the conversation that drew the number,
-which goes on before it after the next start, and the delivery, which is looked at again. Nobody else's part
-of the same commit is refused with them.
+somebody else has by now gets `PaymentHandedOverError`, and so does a step that takes it, which asks before
+it gives anything. Only a number that somebody else has, and an aside for a payment that has moved, refuse
+the transaction: that stops the conversation that drew the number, which goes on before it after the next
+start, and the delivery, which is looked at again. Nobody else's part of the same commit is refused with them.
 
 The rest is stored by itself, and comes to the same if it is repeated after a crash:
 """
@@ -209,6 +209,8 @@ def _taken(row: Transition) -> Iterator[str]:
             yield "the aside takes it, if nobody would"
         case "heir":
             yield "the aside takes it, unless nobody was to"
+        case "nobody":
+            yield "nobody takes it"
         case None:
             pass
 

@@ -186,3 +186,15 @@ class Entry:
     def wanted(self) -> bool:
         """Tell whether a conversation or an aside would take it; anything else is never verified."""
         return self.taker != "nobody"
+
+    def may_be_given(self, taker: Taker, *, uncertain: bool) -> bool:
+        """Tell whether what this taker has of it may still be turned into goods: it was not taken away since.
+
+        Args:
+            uncertain: the taker was told so when it got it, as what an operator hands out is marked.
+        """
+        if self.taker != taker:
+            return False
+        # Settled by this taker itself: it may have more to give.
+        mine = self.state == "delivered" and not self.held and (uncertain or not self.uncertain)
+        return mine or self.state == "settled"

@@ -106,8 +106,8 @@ def _taker(entry: Entry, row: Transition) -> Taker:
             return entry.taker
         case "late":
             return entry.late if entry.taker == "conversation" else entry.taker
-        case "handler":
-            return "handler"
+        case "handler" | "nobody":
+            return row.taker
         case "somebody":
             return entry.taker if entry.wanted else "handler"
         case "heir":
@@ -259,7 +259,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
         after = attrs.evolve(after, seen_at=None, clean_at=after.asked_at if certain else after.clean_at)
     if before.uncertain and before.state == "verifying" and name in _CLEARS:
         after = attrs.evolve(after, uncertain=False)
-    if after.state == "verified" and name in ("captured_before", "restored"):
+    if after.state in ("verified", "delivered") and name in ("captured_before", "restored"):
         after = attrs.evolve(after, held=True, deliver_at=None)
     if name in _EXAMINED:
         certain = after.verify_said == "error"

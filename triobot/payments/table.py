@@ -97,7 +97,7 @@ class Transition:
     facts: tuple[FactName, ...]
     next: State | None = None
     due: tuple[Due, ...] = ()
-    taker: Literal["late", "handler", "somebody", "heir"] | None = None
+    taker: Literal["late", "handler", "somebody", "heir", "nobody"] | None = None
     outcome: Outcome | None = None
     tell: tuple[TellOperator, ...] = ()
 
@@ -346,13 +346,14 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(("prepared", "sending"), ("restored_unnamed",), "unsure", outcome="unknown"),
     Transition(("unsure", "check", "closing"), ("restored_unnamed",)),
     Transition(
-        ("verified", "delivered"),
+        ("verified",),
         ("restored",),
-        "verified",
         taker="heir",
         outcome="handed_over",
         tell=(TellOperator("granted_before_maybe"),),
     ),
+    # Whoever had it goes on, and settles it if it gives all the same: else it could be given out once more.
+    Transition(("delivered",), ("restored",), tell=(TellOperator("granted_before_maybe"),)),
     # --- the machine's clock: what is due is due at once, and nothing was in the future; or all is later
     Transition((*_LIVE, "verified", "delivered"), ("clock_set_back", "clock_set_forward")),
     # --- whoever has the money can't go on with it
@@ -385,9 +386,15 @@ TABLE: Final[tuple[Transition, ...]] = (
         taker="handler",
         outcome="handed_over",
     ),
-    Transition(("verified", "delivered"), ("operator_settled",), "settled", outcome="handed_over"),
     Transition(
-        ("verified", "delivered", "mismatch"), ("operator_resolved",), "resolved", outcome="handed_over"
+        ("verified", "delivered"), ("operator_settled",), "settled", taker="nobody", outcome="handed_over"
+    ),
+    Transition(
+        ("verified", "delivered", "mismatch"),
+        ("operator_resolved",),
+        "resolved",
+        taker="nobody",
+        outcome="handed_over",
     ),
     Transition(("closing", "check"), ("operator_resolved",), "resolved"),
     Transition(("settled", *ENDED), ("forgotten",)),

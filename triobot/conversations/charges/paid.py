@@ -21,6 +21,7 @@ from ...errors import (
     ConfigError,
     ConversationEndedError,
     ForeignTaskError,
+    PaymentHandedOverError,
     RecordError,
     StaleRowError,
     StoreError,
@@ -288,6 +289,19 @@ class Debts:
         self._owed[captured.id] = (captured.key, late)
         with self._conversation.reading():
             return paid_of(captured, partial(self._settle, captured.id, late=late))
+
+    async def check(self, money: Paid[object]) -> None:
+        """Ask the ledger whether this may still be given here; in the body of an effect, which records it.
+
+        Raises:
+            PaymentHandedOverError: the aside, or an operator, has it by now.
+        """
+        ledger = payments_of(self._conversation)
+        for id_, (key, late) in tuple(self._owed.items()):
+            if key != money.key:
+                continue
+            if not await ledger.may_give(id_, late=late, uncertain=money.uncertain):
+                raise PaymentHandedOverError
 
     @contextmanager
     def giving(self, money: Paid[object]) -> Generator[None]:
