@@ -78,11 +78,16 @@ class About:
         happened: what it says.
         risk: what is at risk, and until when.
         act: what to do; commands as they are typed, ``REF`` standing for the payment's number.
+        ends: when it ends by itself, if it warns of a state of the bot; empty for all others.
+        once: it tells of something that happened and lasts no longer. Neither: it is about a payment, and
+            ends with it.
     """
 
     happened: str
     risk: str
     act: str
+    ends: str = ""
+    once: bool = False
 
 
 ABOUT: Final[dict[AlarmKind, About]] = {
@@ -90,38 +95,45 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "A conversation ended with an error of its own code.",
         "That user's order; nobody else's.",
         "Read the line in the log that names the place, and mend it.",
+        once=True,
     ),
     "conversation_parked": About(
         "A conversation can't go on with this code; it keeps its place.",
         "That user waits. What is paid to it meanwhile goes to the aside for the item after ten minutes.",
         "Deploy code that can go on with it, or restart if the text says so; `triobot journal retry` tries "
         "it again at once. Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
+        ends="When no conversation of its route is parked any more.",
     ),
     "signal_unreadable": About(
         "A signal, or what code asks for, can't be read by this code; it waits in the inbox.",
         "Whoever waits for it goes on waiting; after it has been read, nothing of it is lost.",
         "Deploy code that has the class, the field or the route that the log names.",
+        ends="When a start has found none any more, five minutes later.",
     ),
     "crash_loop": About(
         "The program died again soon after its start; the text says whose code was at work.",
         "Everybody waits while it starts. A conversation that was at work three times is parked; an event "
         "whose filters were is put away.",
         "Look at the end of the log before each start; `triobot journal list` shows who was parked.",
+        once=True,
     ),
     "replay_diverged": About(
         "While developing: a conversation's code does something else when its journal is run again.",
         "After a restart it would be parked, or go on with other variables.",
         "Let what may differ go through the chat; the text names the line, docs/the-one-rule.md the ways.",
+        once=True,
     ),
     "token_refused": About(
         "The platform refuses the token everywhere.",
         "Nothing is sent or verified until it is accepted; paid money goes back to users after an hour.",
         "Put the right token into TRIOBOT_TOKEN and start again.",
+        ends="When the platform takes a request again; after a start it is asked.",
     ),
     "outbox_held": About(
         "Sending is held back, because the platform fails or refuses.",
         "Nothing yet: what is to be sent waits.",
         "Look at the platform; sending goes on by itself.",
+        ends="When the platform takes a request again; after a start it is asked.",
     ),
     "answer_unreadable": About(
         "The platform took a request, and its answer has a shape that its interface doesn't have, or broke "
@@ -130,37 +142,44 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "about again; an invoice's number is lost; an uploaded file can't be sent.",
         "Compare the shape with the platform's interface, and report it: this version can't read it. Of what "
         "breaks off, look at the network and what stands between.",
+        ends="An hour after the last such answer to the same operation.",
     ),
     "store_unwritable": About(
         "The store can't be written.",
         "Events are refused, and nothing about money can be kept, until it can.",
         "Look at the disk: `df -h`, and the log.",
+        ends="When it can be written again.",
     ),
     "inbox_half_full": About(
         "Events wait faster than they are handled; half of the room is used.",
         "When it is full, events are refused.",
         "Look for a slow resource or a flood: `triobot status`.",
+        ends="When less than a quarter of the room is used.",
     ),
     "backlog": About(
         "Something has waited longer than TRIOBOT_BACKLOG_SECONDS: to be sent, or to be handed to its chat.",
         "Users hear late; nothing is lost.",
         "`triobot status` shows the queue and the pace: look at the platform, and at this machine's load.",
+        ends="When nothing has waited for so long any more.",
     ),
     "chat_refused": About(
         "A chat has as many events waiting as one chat may: further ones are answered 503.",
         "What that user says until its conversation has caught up. Others aren't touched.",
         "A flood, or a conversation that waits long in a step: `triobot status` counts the refused ones.",
+        ends="An hour after the last refusal.",
     ),
     "request_unreadable": About(
         "A request with the webhook's secret has a body that nobody can read.",
         "The event in it, if it is one. It is answered 200, and kept for a look.",
         "`triobot status` counts them; compare one with the platform's interface, and report it.",
+        ends="An hour after the last such request.",
     ),
     "store_restored": About(
         "The bot runs on a backup that was restored.",
         "What was done since the backup was made is not known: it may be done, or granted, again.",
         "`triobot payments alarms` names each payment that was captured before; look at what your other "
         "systems know.",
+        once=True,
     ),
     "amount_mismatch": About(
         "The platform captured another amount than was asked for.",
@@ -293,8 +312,14 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "No money: open payments are asked about anew. Timeouts last as long as they were to; what waits for"
         " a time of day, and payment buttons, go by the new one.",
         "Let a time service keep the clock: `timedatectl` shows whether one does.",
+        once=True,
     ),
 }
+
+STATES: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.ends)
+"""Those that end by themselves when the state that they warn of is over."""
+EVENTS: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.once)
+"""Those that are told once, and again only if it happens again."""
 
 
 def text_of(kind: AlarmKind, ref: str) -> str:

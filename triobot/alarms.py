@@ -1,7 +1,8 @@
 """Alarms: what an operator should know, said once an hour a thing, in the log and to the author's hook.
 
 Each is a row of the store, so that it outlives the process that raised it: the hook is called at least once,
-and again every hour, until an operator has acknowledged it.
+and again every hour until an operator has acknowledged it, or what it warned of is over. One that tells of
+something that happened, and lasts no longer, is told once.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import logging
 import shlex
 import traceback
 from collections import deque
-from typing import Final, final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias, final
 
 import trio
 
+from .alarm_kinds import STATES, AlarmKind
 from .errors import StoreError
-from .money import AlarmRow, AlarmTold
+from .money import AcknowledgeAlarms, AlarmRow, AlarmTold
 from .money import RaiseAlarm as KeepAlarm
 from .seams import Alarm, OnAlarm, RaiseAlarm, Store, WallClock
 
@@ -25,10 +28,17 @@ _WAITING: Final = 64
 _QUIET_SECONDS: Final = 3600.0
 _HOUR: Final = 3_600_000
 _PAGE: Final = 100
+_MOST_STATES: Final = 1000
 _LOOK: Final = 300.0
 _AGAIN: Final = 60.0
 _REMEMBERED: Final = 10_000
 _RECENT: Final = 100
+
+IsOver: TypeAlias = Callable[[AlarmKind, str, float], Awaitable[bool]]
+"""Tells whether the state that an alarm of this kind and key warned of, raised so many seconds ago, is over.
+
+True only if that is known.
+"""
 
 
 @final
@@ -46,8 +56,8 @@ class AlarmBell:
     def __init__(self, hook: OnAlarm | None, at_once: RaiseAlarm | None = None) -> None:
         self._hook = hook
         self._at_once = at_once
-        self._rung: dict[tuple[str, str], float] = {}
-        self._recent: dict[tuple[str, str], tuple[Alarm, int, float]] = {}
+        self._rung: dict[tuple[AlarmKind, str], float] = {}
+        self._recent: dict[tuple[AlarmKind, str], tuple[Alarm, int, float]] = {}
         self._queue: deque[Alarm] = deque()
         self._news = trio.Event()
         self._at_rest = False
@@ -85,18 +95,30 @@ class AlarmBell:
         now = trio.current_time()
         return [(alarm, times, now - last) for alarm, times, last in self._recent.values()]
 
+    def has_rung(self, kind: AlarmKind, key: str) -> bool:
+        """Return whether this alarm was raised in this run, and has not ended since."""
+        return (kind, key) in self._rung
+
     def _remember(self, alarm: Alarm, now: float) -> None:
         _, times, _ = self._recent.pop((alarm.kind, alarm.key), (alarm, 0, now))
         if len(self._recent) >= _RECENT:
             del self._recent[next(iter(self._recent))]
         self._recent[alarm.kind, alarm.key] = (alarm, times + 1, now)
 
-    async def keep_telling(self, store: Store, clock: WallClock) -> None:
-        """Store alarms and call the hook, one alarm at a time, until cancelled; its errors are logged."""
+    async def keep_telling(self, store: Store, clock: WallClock, is_over: IsOver | None = None) -> None:
+        """Store alarms and call the hook, one alarm at a time, until cancelled; its errors are logged.
+
+        Every five minutes, `is_over` is asked of each alarm that warns of a state; without it none ends by
+        itself. Five minutes old at least, so that a state which comes and goes is one alarm; and no sooner
+        after the start, when an earlier run's have had time to be raised again.
+        """
+        began = trio.current_time()
         while True:
             self._news, self._at_rest = trio.Event(), False
             try:
                 await self._store_them(store, clock)
+                if is_over is not None and trio.current_time() >= began + _LOOK:
+                    await self._end_what_is_over(store, clock, is_over)
                 pause = await self._tell(store, clock)
             except StoreError as error:
                 log.error("alarms can't be stored: %s", type(error).__name__)  # noqa: TRY400
@@ -116,6 +138,29 @@ class AlarmBell:
                 raise
             self._queue.popleft()
 
+    async def _end_what_is_over(self, store: Store, clock: WallClock, is_over: IsOver) -> None:
+        found = await store.alarms.open(kinds=tuple(STATES), limit=_MOST_STATES)
+        rows: dict[tuple[AlarmKind, str], AlarmRow] = {(row.kind, row.key): row for row in found}
+        # Of some there is no row: an operator has acknowledged it, or the store could not take it.
+        lasting = [what for what in self._recent if what[0] in STATES]
+        for what in dict.fromkeys((*rows, *lasting)):
+            kind, key = what
+            recent, row = self._recent.get(what), rows.get(what)
+            ages = [] if recent is None else [trio.current_time() - recent[2]]
+            if row is not None:
+                ages.append(abs(clock.now() - row.last) / 1000)  # the clock may have been set back
+            quiet = min(ages, default=0.0)
+            if quiet < _LOOK or not await is_over(kind, key, quiet):
+                continue
+            if self._recent.get(what) is not recent:
+                continue  # it was raised again meanwhile
+            # Forgotten first: what is raised from here on is stored behind this.
+            self._recent.pop(what, None)
+            self._rung.pop(what, None)
+            log.warning("the alarm %s (%s) is over", kind, key)
+            if row is not None:
+                await store.commit(AcknowledgeAlarms((kind,), key, clock.now()))
+
     async def _tell(self, store: Store, clock: WallClock) -> float:
         """Tell what is open and has not been told for an hour; returns how long to wait."""
         pause = _LOOK
@@ -127,7 +172,8 @@ class AlarmBell:
             else:
                 pause = _AGAIN
         self._at_rest = not await store.alarms.open(limit=1)
-        return float("inf") if self._at_rest else pause
+        lasts = any(kind in STATES for kind, _ in self._recent)
+        return float("inf") if self._at_rest and not lasts else pause
 
     async def _call(self, alarm: Alarm) -> bool:
         if self._hook is None:

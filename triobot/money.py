@@ -191,7 +191,7 @@ class AlarmRow:
         first, last: when it was raised, first and last; after an acknowledgement it begins anew.
         count: how often.
         told: when the hook took it last; None for not yet.
-        acknowledged: when an operator had seen it; None while it is open.
+        acknowledged: when an operator had seen it, or it ended by itself; None while it is open.
     """
 
     kind: AlarmKind
@@ -207,8 +207,16 @@ class AlarmRow:
 class AlarmRows(Protocol):
     """What can be asked of the alarms in a store. Raises as `triobot.seams.Store`."""
 
-    async def open(self, *, told_before: int | None = None, limit: int) -> Sequence[AlarmRow]:
-        """List those not acknowledged, oldest first; with `told_before`, those not told since then."""
+    async def open(
+        self, *, told_before: int | None = None, kinds: Sequence[AlarmKind] = (), limit: int
+    ) -> Sequence[AlarmRow]:
+        """List those not acknowledged, oldest first.
+
+        Args:
+            told_before: only those not told since then, and of `triobot.alarm_kinds.EVENTS` only those that
+                were raised again since they were told.
+            kinds: only these; empty for all.
+        """
         ...
 
     async def all(self, *, limit: int) -> Sequence[AlarmRow]:

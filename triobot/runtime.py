@@ -19,7 +19,7 @@ import attrs
 import httpx
 import trio
 
-from .alarm_kinds import text_of
+from .alarm_kinds import AlarmKind, text_of
 from .alarms import AlarmBell
 from .client import PlatformClient
 from .clock import JUMPED, Timepiece
@@ -33,6 +33,7 @@ from .conversations.inbox.claims import begun_journal
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
 from .conversations.running.failures import Speech
+from .errors import StoreError
 from .journals import ConversationRow
 from .money import Captured, MovePayment
 from .operator import Health, OperatorApi, RaisedAlarm, serve_api, socket_path
@@ -70,6 +71,8 @@ _SECRET: Final = "webhook_secret"
 _FORMER_SECRET: Final = "former_webhook_secret"
 # How often a stop looks whether there is still something to wait for.
 _LOOK_SECONDS: Final = 0.1
+_HOUR: Final = 3600.0
+_PAGE: Final = 256
 _SHARED: Final = frozenset({"ac", "co", "com", "edu", "gov", "id", "net", "org", "sch"})
 
 
@@ -129,6 +132,8 @@ class Intake:
         self.secrets = secrets
         self.clock = clock
         self.work: Runtime | None = None
+        # Of what something has waited for too long: None before the first look.
+        self.late: frozenset[str] | None = None
         self.bell = bell
         self.inbox = Inbox(
             store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring, claim=self._claim_for
@@ -160,6 +165,35 @@ class Intake:
         # What is held in doubt is no reason: only more events bring the sends that tell.
         refused = outbox is not None and outbox.token_refused
         return Readiness(working and not refused and self.writable, states)
+
+    async def is_over(self, kind: AlarmKind, key: str, quiet: float) -> bool:
+        """Tell whether the state that an alarm warned of is known to be over.
+
+        Args:
+            quiet: seconds since it was raised last.
+        """
+        work = self.work
+        match kind:
+            case "token_refused" | "outbox_held":
+                return work is not None and work.outbox.works()
+            case "conversation_parked":
+                return not await _has_parked(self.store, key)
+            case "signal_unreadable":
+                return not self.bell.has_rung(kind, key)
+            case "store_unwritable":
+                try:
+                    await self.store.check()
+                except StoreError:
+                    return False
+                return self.writable
+            case "inbox_half_full":
+                return self.inbox.roomy
+            case "backlog":
+                return self.late is not None and key not in self.late
+            case "answer_unreadable" | "chat_refused" | "request_unreadable":
+                return quiet >= _HOUR
+            case _:
+                return False
 
     def health(self) -> Health:
         """Return what an operator is told of this run."""
@@ -261,7 +295,7 @@ async def open_intake(
         if store.opening().restored:
             bell.ring(_restored(store))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(intake.bell.keep_telling, store, timepiece)
+            nursery.start_soon(bell.keep_telling, store, timepiece, intake.is_over)
             nursery.start_soon(intake.inbox.run)
             if untils:
                 nursery.start_soon(_forget_former, secrets, untils, timepiece)
@@ -456,7 +490,7 @@ async def open_work(
                         await broadcasts.drain()
                         at_rest = await _or_stuck(outbox.drain, lambda: outbox.stuck)
                 finally:
-                    intake.work = None
+                    intake.work = intake.late = None
                     nursery.cancel_scope.cancel()
         finally:
             # Only now: a conversation must feel that it is cut, not that its send failed. What it was saying
@@ -465,9 +499,18 @@ async def open_work(
                 outbox.cut()
 
 
+async def _has_parked(store: Store, key: str) -> bool:
+    """Return whether a conversation is parked of the route that an alarm's key names, or begins with."""
+    after = 0
+    while rows := await store.parked(after=after, limit=_PAGE):
+        after = rows[-1].id
+        if any(key == row.route or key.rpartition(" ")[0] == row.route for row in rows):
+            return True
+    return False
+
+
 async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
     """Tell when something has waited longer than this for the runtime or the platform."""
-    told = {"sends": False, "events": False}
     while True:
         await trio.sleep(most / 4)
         since = await work.dispatcher.oldest()
@@ -476,10 +519,10 @@ async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
             "events": 0.0 if since is None else (intake.clock.now() - since) / 1000,
         }
         for what, age in ages.items():
-            if age > most and not told[what]:
+            if age > most and what not in (intake.late or ()):
                 text = f"the oldest of the {what} that wait has waited for {age:.0f} s"
                 intake.bell.ring(Alarm("backlog", what, f"{text}: {text_of('backlog', '')}"))
-            told[what] = age > most
+        intake.late = frozenset(what for what, age in ages.items() if age > most)
 
 
 async def _or_stuck(drain: Callable[[], Awaitable[None]], stuck: Callable[[], bool]) -> bool:

@@ -85,6 +85,44 @@ async def test_what_goes_wrong_again_after_it_was_seen_is_news(
         nursery.cancel_scope.cancel()
 
 
+async def test_a_state_that_comes_back_while_its_end_is_looked_at_is_not_lost(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Nor one that comes back right behind its end; the hook hears of it as of a new one."""
+    heard: list[str] = []
+
+    async def hear(alarm: Alarm) -> None:
+        heard.append(alarm.kind)
+
+    held = Alarm("outbox_held", "outbox", "text")
+    meanwhile = True
+
+    async def is_over(kind: str, key: str, quiet: float) -> bool:
+        assert (kind, key) == ("outbox_held", "outbox")
+        assert quiet >= 300
+        await trio.sleep(1)
+        if meanwhile:
+            bell.ring(held)
+        return True
+
+    bell = AlarmBell(hear)
+    async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
+        nursery.start_soon(bell.keep_telling, store, Clock(), is_over)
+        bell.ring(held)
+        await trio.sleep(2000)
+        assert len(await store.alarms.open(limit=9)) == 1
+        meanwhile = False
+        while await store.alarms.open(limit=9):
+            await trio.sleep(1)
+        assert heard == ["outbox_held"]
+        assert bell.recent() == []
+        bell.ring(held)
+        await trio.sleep(1)
+        assert heard == ["outbox_held"] * 2
+        assert len(await store.alarms.open(limit=9)) == 1
+        nursery.cancel_scope.cancel()
+
+
 async def test_an_alarm_outlives_the_process(autojump_clock: trio.testing.MockClock) -> None:
     """The hook had no time to hear it: it hears it after the next start."""
     heard: list[str] = []

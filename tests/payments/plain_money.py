@@ -12,7 +12,7 @@ from typing import assert_never, final
 
 import attrs
 
-from triobot.alarm_kinds import AlarmKind
+from triobot.alarm_kinds import EVENTS, AlarmKind
 from triobot.errors import StaleRowError
 from triobot.money import (
     AcknowledgeAlarms,
@@ -130,13 +130,18 @@ class PlainMoney:
             PaymentTotal(day, group, len(sums), sum(sums)) for (day, group), sums in sorted(found.items())
         ]
 
-    def open_alarms(self, told_before: int | None, limit: int) -> list[AlarmRow]:
+    def open_alarms(self, told_before: int | None, kinds: Sequence[AlarmKind], limit: int) -> list[AlarmRow]:
         rows = sorted(self._alarms.values(), key=lambda row: (row.first, row.kind, row.key))
         return [
             row
             for row in rows
             if row.acknowledged is None
-            and (told_before is None or row.told is None or row.told < told_before)
+            and (not kinds or row.kind in kinds)
+            and (
+                told_before is None
+                or row.told is None
+                or (row.told < told_before and (row.kind not in EVENTS or row.last > row.told))
+            )
         ][:limit]
 
     def all_alarms(self, limit: int) -> list[AlarmRow]:

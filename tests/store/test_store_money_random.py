@@ -18,7 +18,7 @@ from triobot.wire.ids import ChatId, InvoiceId, RefId
 IDS = [RefId(id_) for id_ in "abc"]
 INVOICES = [InvoiceId(id_) for id_ in ("i1", "i2")]
 STATES = ["open", "captured", "settled"]
-KINDS: list[Any] = ["adopted", "button_still_live"]
+KINDS: list[Any] = ["adopted", "button_still_live", "conversation_crashed"]
 
 numbers = st.none() | st.integers(0, 5)
 keys = st.sampled_from(["k", "l"])
@@ -89,8 +89,10 @@ def seen(money: Any) -> list[object]:
         money.counts(),
         *(money.history(id_) for id_ in IDS),
         money.totals(0, 2 * DAY),
-        money.open_alarms(None, 9),
-        money.open_alarms(5, 1),
+        money.open_alarms(None, (), 9),
+        money.open_alarms(5, (), 1),
+        money.open_alarms(5, (), 9),
+        money.open_alarms(5, KINDS[1:], 9),
         money.all_alarms(9),
     ]
 

@@ -229,6 +229,10 @@ class Breaker:
         """Return whether a question that concerns no chat may go out now."""
         return self.held is not None and not self._asking and now >= self._ask_at
 
+    def may_ask_first(self) -> bool:
+        """Return whether a question would tell what nothing has told so far: whether requests are taken."""
+        return self.held is None and not self._anything_worked and not self._asking
+
     def ask_started(self, now: float) -> None:
         """Record that a question is out; there is one at a time."""
         self._asking = True
@@ -240,6 +244,11 @@ class Breaker:
         self._denied = denied
         if denied and self.held is not None:
             self.held = Held(self.held.since, sure=True)
+
+    @property
+    def accepts(self) -> bool:
+        """Return whether the platform takes requests, as far as known: nothing is held, and one was taken."""
+        return self.held is None and self._anything_worked
 
     @property
     def undecided(self) -> bool:

@@ -219,6 +219,10 @@ class LaneOutbox:
         """Return for how many seconds the oldest awaited operation has waited; 0 while everything is held."""
         return self._sender.oldest
 
+    def works(self) -> bool:
+        """Return whether the platform takes requests; if that isn't known, ask it for the next time."""
+        return self._sender.works()
+
     @property
     def stuck(self) -> bool:
         """Return whether only the platform's recovery would let `drain` come to an end."""

@@ -405,6 +405,13 @@ class Sender:
         await self._request(operation, min(self._rules.answers.within, self._rules.answer_within))
         self._worked(chat_of(operation.chat_id), began)
 
+    def works(self) -> bool:
+        """Return whether the platform takes requests; if that isn't known, ask it for the next time."""
+        if self._breaker.may_ask_first():
+            self._breaker.ask_started(trio.current_time())
+            self._start(self._ask)
+        return self._breaker.accepts
+
     async def _ask(self) -> None:
         """Find out about the token while nothing else tells; the answer itself is of no interest."""
         began, good, denied = trio.current_time(), True, False

@@ -13,7 +13,7 @@
 ``payments.counts``           ``{"counts": {...}}`` by state
 ``payments.ages``             what is said to be paid and not verified, and what is captured and not settled:
                               how many of each, and since when
-``payments.alarms``           ``{"alarms": [...]}`` that nobody has acknowledged
+``payments.alarms``           ``{"alarms": [...]}`` that are open
 ``payments.acknowledge``      ``kind``, ``key``, or neither for all
 ``payments.forget``           ``chat``: what was bought and said is deleted, amounts and numbers stay; refused
                               while money is open; with ``captured``, only looks for what is owed

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ..alarm_kinds import ABOUT
+from ..alarm_kinds import ABOUT, About
 from .entry import STATES
 from .facts import FACTS
 from .table import OUTCOMES, TABLE, WHEN, Due, TellOperator, Transition
@@ -133,10 +133,19 @@ _APART: Final = (
 
 _ALARMS = """# Alarms
 
-An alarm is a row in the store: one for each thing, however often it goes wrong. It is written to the log,
-handed to `@bot.on_alarm` at least once, and repeated about every hour until you have acknowledged it
-(`triobot payments acknowledge`). One about a payment ends by itself when what it warned of is over; the
-others don't. `REF` stands for the payment's number, which each alarm names.
+An alarm is a row in the store: one for each thing, however often it goes wrong. It is written to the log, and
+handed to `@bot.on_alarm` at least once. Then it depends on what it is about:
+
+- A state of the bot (**Ends** says when that is over): it is repeated about every hour while the state
+  lasts. The bot looks every five minutes; once it is over, the alarm ends by itself: it is in no list any
+  more, and a line in the log says so. `@bot.on_alarm` isn't called for that. What comes back is raised anew.
+- Something that happened (**Told once**): it stays in `triobot payments alarms` until you have acknowledged
+  it, and is told again only if it happens again, an hour later or more.
+- A payment, all others: it is repeated about every hour until what it warned of is over, where that can be
+  known, or until you have acknowledged it.
+
+`triobot payments acknowledge` ends any of them. `REF` stands for the payment's number, which each alarm
+names.
 
 This page is drawn from the list that the code reads: `python -m triobot.payments.drawing alarms`.
 """
@@ -166,9 +175,16 @@ def alarms() -> str:
     """Return the page about alarms, in Markdown."""
     rows = (
         f"## `{kind}`\n\n{about.happened}\n\n- **At risk:** {about.risk}\n- **Do:** {about.act}\n"
+        + _end(about)
         for kind, about in ABOUT.items()
     )
     return "\n".join([_ALARMS, *rows])
+
+
+def _end(about: About) -> str:
+    if about.once:
+        return "- **Told once**, and again if it happens again.\n"
+    return f"- **Ends:** {about.ends}\n" if about.ends else ""
 
 
 def _words(title: str, words: Iterable[tuple[str, str]]) -> Iterator[str]:

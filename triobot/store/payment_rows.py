@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias, assert_never, cast, final
 
-from ..alarm_kinds import AlarmKind
+from ..alarm_kinds import EVENTS, AlarmKind
 from ..errors import StaleRowError
 from ..money import (
     AcknowledgeAlarms,
@@ -234,10 +234,12 @@ class MoneyTables:
         ).fetchall()
         return [PaymentTotal(*row) for row in rows]
 
-    def open_alarms(self, told_before: int | None, limit: int) -> list[AlarmRow]:
+    def open_alarms(self, told_before: int | None, kinds: Sequence[AlarmKind], limit: int) -> list[AlarmRow]:
         return self._alarms(
-            "WHERE acknowledged IS NULL AND (?1 IS NULL OR told IS NULL OR told < ?1)"
-            " ORDER BY first, kind, key LIMIT ?2",
+            "WHERE acknowledged IS NULL AND (?1 IS NULL OR told IS NULL OR"
+            f" (told < ?1 AND (last > told OR kind NOT IN ({_listed(EVENTS)}))))"
+            + (f" AND kind IN ({_listed(kinds)})" if kinds else "")
+            + " ORDER BY first, kind, key LIMIT ?2",
             (told_before, limit),
         )
 
@@ -272,3 +274,7 @@ class MoneyTables:
             f"SELECT {_ALARM_COLUMNS} FROM alarms {rest}", tuple(values)
         ).fetchall()
         return [AlarmRow(cast("AlarmKind", row[0]), *row[1:]) for row in rows]
+
+
+def _listed(kinds: Iterable[AlarmKind]) -> str:
+    return ", ".join(f"'{kind}'" for kind in kinds)

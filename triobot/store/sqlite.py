@@ -18,6 +18,7 @@ from typing import Final, Protocol, TypeVar, final
 
 import trio
 
+from ..alarm_kinds import AlarmKind
 from ..errors import ConfigError, StoreError, StoreFullError
 from ..jobs import BroadcastJob, Receiver, check_key
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
@@ -120,9 +121,11 @@ class ReadAlarms:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
-    async def open(self, *, told_before: int | None = None, limit: int) -> Sequence[AlarmRow]:
+    async def open(
+        self, *, told_before: int | None = None, kinds: Sequence[AlarmKind] = (), limit: int
+    ) -> Sequence[AlarmRow]:
         check_integer("limit", limit, least=0)
-        return await self._ask(lambda money: money.open_alarms(told_before, limit))
+        return await self._ask(lambda money: money.open_alarms(told_before, kinds, limit))
 
     async def all(self, *, limit: int) -> Sequence[AlarmRow]:
         check_integer("limit", limit, least=0)

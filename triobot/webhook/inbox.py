@@ -400,6 +400,11 @@ class Inbox:
         """Return whether the store failed to write what came last."""
         return self._failing
 
+    @property
+    def roomy(self) -> bool:
+        """Return whether less than a quarter of the room is used; at a half, one that hovers would alarm."""
+        return self._store.statistics().inbox_bytes * 4 < self._quota.bytes_in_all
+
     def statistics(self) -> InboxStatistics:
         """Return the counts since the start."""
         return InboxStatistics(
@@ -485,8 +490,7 @@ class Inbox:
                     "all events are refused with 503",
                 )
             )
-        elif self._half_full and waiting * 4 < most:
-            # A quarter, not a half: an inbox that hovers at the half would alarm with each event.
+        elif self._half_full and self.roomy:
             self._half_full = False
 
     def _raise(self, alarm: Alarm) -> None:

@@ -327,3 +327,19 @@ class MoneyContract(Contract):
             await store.commit(AlarmTold("adopted", "1", 10), AlarmTold("adopted", "2", 20))
 
             assert [alarm.key for alarm in await store.alarms.open(told_before=15, limit=9)] == ["1", "3"]
+
+    async def test_what_happened_once_is_told_once(self, clock: SettableClock, tmp_path: Path) -> None:
+        """Return what tells of an event again only if it was raised again; kinds can be chosen."""
+        async with self.opened(clock, tmp_path) as store:
+            for key in ("1", "2"):
+                await store.commit(RaiseAlarm("conversation_crashed", key, "text", 5))
+                await store.commit(AlarmTold("conversation_crashed", key, 10))
+            await store.commit(RaiseAlarm("adopted", "3", "text", 5), AlarmTold("adopted", "3", 10))
+            await store.commit(RaiseAlarm("conversation_crashed", "2", "text", 12))
+
+            ask = store.alarms.open
+            assert [alarm.key for alarm in await ask(told_before=15, limit=9)] == ["3", "2"]
+            assert await ask(told_before=10, limit=9) == []
+            assert [alarm.key for alarm in await ask(kinds=("conversation_crashed",), limit=9)] == ["1", "2"]
+            chosen = await ask(told_before=15, kinds=("adopted", "id_unknown"), limit=9)
+            assert [alarm.key for alarm in chosen] == ["3"]
