@@ -512,6 +512,36 @@ async def test_what_was_handed_over_is_started_after_a_crash() -> None:
         nursery.cancel_scope.cancel()
 
 
+async def test_what_goes_on_starts_under_the_same_key_after_a_restart() -> None:
+    """By that key an aside is started once, however often the call that starts it is repeated."""
+    router = Router()
+
+    @router.aside
+    async def helper(chat: Chat, number: int) -> None: ...
+
+    @router.conversation(command("go"))
+    async def work(chat: Chat, round: int = 0) -> None:
+        if round < 1:
+            await chat.continue_as(work, round + 1)
+        await chat.receive(text("more"))
+        await chat.start(helper, 7)
+
+    keys: list[object] = []
+    for restarts in (False, True):
+        store = FakeStore()
+        async with open_town(router, store=store) as town:
+            await town.says("/go")
+            if not restarts:
+                await town.says("more")
+        if restarts:
+            async with open_town(router, store=store) as town:
+                await town.says("more")
+        rows = store.journals._sql.execute("SELECT key FROM deliveries WHERE key LIKE 'call:%'")
+        keys += rows.fetchall()
+    assert len(keys) == 2
+    assert keys[0] == keys[1]
+
+
 async def test_an_aside_goes_on_beside(autojump_clock: MockClock) -> None:
     router, seen = Router(), list[int]()
 

@@ -150,7 +150,7 @@ class Conversation:
         self.key = None if start.call is None else start.call.key
         self.beside = start.beside
         self.seq = delivery.seq
-        self.run_number = 1 if carried is None else carried.run
+        self.run_number = carried.run if carried is not None else 1 if stored is None else stored.row.run
         self.id = f"{life.chat_id}/{delivery.seq}"
         if self.run_number > 1:
             self.id += f"/r{self.run_number}"
