@@ -14,9 +14,7 @@ HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
-SEAMS = (
-    WIRE | {"alarm_kinds", "money", "values", "resources", "jobs", "journals", "seams", "secrets"} | {"clock"}
-)
+SEAMS = WIRE | {"alarm_kinds", "money", "values", "resources", "journals", "seams", "secrets"} | {"clock"}
 HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
 BOT = HTTP | L3 | {"engine", "alarms", "settings", "runtime"}
@@ -29,11 +27,10 @@ ALLOWED: dict[str, set[str]] = {
     "wire": {"errors"},
     "values": {"errors"},
     "resources": {"errors"},
-    "jobs": WIRE,
     "journals": WIRE,
     "alarm_kinds": set(),
     "money": WIRE | {"alarm_kinds", "journals"},
-    "seams": WIRE | {"alarm_kinds", "jobs", "journals", "money"},
+    "seams": WIRE | {"alarm_kinds", "journals", "money"},
     "alarms": SEAMS,
     "settings": {"errors", "secrets", "webhook"},
     "http": {"errors"},

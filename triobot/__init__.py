@@ -29,11 +29,11 @@ from .conversations.routes.filters import fold as fold
 from .conversations.routes.router import Router as Router
 from .conversations.running.waits import Otherwise as Otherwise
 from .conversations.texts import Texts as Texts
-from .jobs import BroadcastStatus as BroadcastStatus
 from .resources import Provided as Provided
 from .resources import Resource as Resource
 from .resources import provide as provide
 from .seams import Alarm as Alarm
+from .seams import BroadcastStatus as BroadcastStatus
 from .secrets import Secret as Secret
 from .settings import Settings as Settings
 from .values import formerly as formerly

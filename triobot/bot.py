@@ -40,8 +40,8 @@ from .conversations.data.keeping import Keeping
 from .conversations.data.slots import Key
 from .conversations.doors.address import Address as Address
 from .conversations.inspection.checking import ReplayCheck
-from .conversations.inspection.dry import dry_services
 from .conversations.inspection.fingerprint import closed_resources
+from .conversations.inspection.rerun import dry_services
 from .conversations.routes.declarations import check_async
 from .conversations.routes.router import Router, table_of
 from .conversations.running.branches import refuse_conversations

@@ -14,9 +14,9 @@ from .conversations.questions.arguments import check_content
 from .conversations.questions.buttons import Buttons, inline_of
 from .conversations.running.branches import refuse_conversations
 from .errors import LocalProtocolError
-from .jobs import BroadcastStatus, check_key
 from .outbox import Announcement
 from .runtime import Runtime
+from .seams import BroadcastStatus, check_key
 from .wire.content import Content
 from .wire.ids import ChatId, as_chat_id
 

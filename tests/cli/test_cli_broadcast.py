@@ -13,7 +13,7 @@ from cli_rig import Command
 from triobot.cli.broadcast import converse
 from triobot.cli.terminal import progress_line
 from triobot.clock import SystemClock
-from triobot.jobs import (
+from triobot.seams import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastStatus,

@@ -13,9 +13,9 @@ import httpx
 
 from triobot.emulator.door import CONTROL_HEADER, RequestGuard
 from triobot.emulator.exchange import Exchange
+from triobot.emulator.faults import Switches
 from triobot.emulator.person import App, connect
 from triobot.emulator.server import make_app, make_exchange
-from triobot.emulator.switches import Switches
 from triobot.wire.encode import Body
 
 BASE = "http://127.0.0.1:8081"

@@ -22,9 +22,9 @@ from pathlib import Path
 import trio
 
 from tests.loopback import PATIENCE
+from triobot.emulator.faults import Switches
 from triobot.emulator.person import AppError, NotSeenError, connect
 from triobot.emulator.server import Emulator, serve_emulator
-from triobot.emulator.switches import Switches
 from triobot.wire.content import Image, Location
 
 TOKEN = "a" * 64

@@ -10,7 +10,7 @@ import pytest
 from emulated import TOKEN, emulated
 
 from triobot.emulator import blobs
-from triobot.emulator.switches import Switches
+from triobot.emulator.faults import Switches
 from triobot.wire.rules import JsonValue
 
 

@@ -10,8 +10,8 @@ import trio
 import trio.testing
 from emulated import Emulated, emulated
 
+from triobot.emulator.faults import Switches
 from triobot.emulator.person import AppError, NotSeenError, Person
-from triobot.emulator.switches import Switches
 from triobot.wire.content import Contact, Image, Location
 from triobot.wire.decode import decode_event
 from triobot.wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Submission

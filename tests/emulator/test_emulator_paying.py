@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triobot.emulator import acts
+from triobot.emulator.faults import HOUR, Switches
 from triobot.emulator.people import ImpossibleActError, User
 from triobot.emulator.performing import Refusal, perform
-from triobot.emulator.switches import HOUR, Switches
 from triobot.emulator.world import World
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import InvoiceId, MessageId, RefId

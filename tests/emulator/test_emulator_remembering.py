@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from triobot.emulator import acts
 from triobot.emulator.chats import ChatMessage
+from triobot.emulator.faults import HOUR
 from triobot.emulator.performing import perform
 from triobot.emulator.remembering import VERSION, UnreadableWorldError, dump_world, load_world
-from triobot.emulator.switches import HOUR
 from triobot.emulator.views import view_bill, view_chat, view_user
 from triobot.emulator.world import World
 from triobot.testing.strategies import contents, events, forms, inline_keyboards, reply_keyboards

@@ -20,10 +20,10 @@ from hypercorn.trio import serve
 from tests.loopback import PATIENCE
 from triobot.client import PlatformClient
 from triobot.emulator import acts
+from triobot.emulator.faults import Switches
 from triobot.emulator.person import connect
 from triobot.emulator.pusher import PushSettings
 from triobot.emulator.server import Emulator, serve_emulator
-from triobot.emulator.switches import Switches
 from triobot.errors import (
     BadRequestError,
     DeliveryUnknownError,

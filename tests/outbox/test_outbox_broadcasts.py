@@ -15,11 +15,18 @@ from scripted_platform import ScriptedPlatform, bad_request, broken, forbidden, 
 from trio.testing import MockClock
 
 from triobot.errors import StoreFullError
-from triobot.jobs import AddReceivers, AdvanceBroadcast, BroadcastStatus, OpenBroadcast, TurnBroadcast
 from triobot.outbox import Announcement, OutboxRules
 from triobot.outbox.broadcasts import AT_ONCE
 from triobot.outbox.course import WindowRules
-from triobot.seams import Store, Urgency
+from triobot.seams import (
+    AddReceivers,
+    AdvanceBroadcast,
+    BroadcastStatus,
+    OpenBroadcast,
+    Store,
+    TurnBroadcast,
+    Urgency,
+)
 from triobot.store import open_memory
 from triobot.wire.content import Descriptor, Image
 from triobot.wire.ids import ChatId

@@ -6,8 +6,8 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triobot.jobs import AdvanceBroadcast, BroadcastJob, BroadcastStatus, Outcome, Receiver, TurnBroadcast
 from triobot.outbox.course import PAGE, Course, WindowRules
+from triobot.seams import AdvanceBroadcast, BroadcastJob, BroadcastStatus, Outcome, Receiver, TurnBroadcast
 from triobot.wire.ids import ChatId
 
 RULES = WindowRules(width=4, extra=2)

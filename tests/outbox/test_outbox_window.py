@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from triobot.jobs import Outcome
 from triobot.outbox.course import NEVER, Window, WindowRules
+from triobot.seams import Outcome
 
 RULES = WindowRules(width=4, extra=2, quiet=1.0, first_pause=1.0, longest_pause=3.0)
 

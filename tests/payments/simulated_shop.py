@@ -25,11 +25,10 @@ from tests.payments.simulated_time import Pause, Signal, Simulator
 from triobot.emulator.people import User
 from triobot.money import RaiseAlarm
 from triobot.payments import examiner
-from triobot.payments.books import Books, Planned
+from triobot.payments.books import Books, Planned, moving
 from triobot.payments.callbacks import CallbackHandler
 from triobot.payments.entry import Entry, Taker
 from triobot.payments.facts import Fact, PaymentAnswer, Plain, SendOk
-from triobot.payments.later import moving
 from triobot.payments.ledger import Moved, Notice
 from triobot.payments.records import entry_of
 from triobot.seams import Consume

@@ -12,10 +12,9 @@ from cashier_rig import Clock
 
 from triobot.errors import StaleRowError
 from triobot.money import MovePayment, PaymentRow, PutPayment
-from triobot.payments.books import Books
+from triobot.payments.books import Books, claiming, moving, opening
 from triobot.payments.entry import Entry
 from triobot.payments.facts import Plain, SendOk
-from triobot.payments.later import claiming, moving, opening
 from triobot.payments.ledger import Moved
 from triobot.payments.records import entry_of
 from triobot.seams import PutSetting, Store

@@ -20,7 +20,7 @@ import trio
 
 from tests.loopback import Platform, Users, open_platform
 from tests.processes.process import SECRET, BotProcess, environment, listen, start_process
-from triobot.jobs import BroadcastStatus
+from triobot.seams import BroadcastStatus
 
 BOT = Path(__file__).with_name("announcing.py")
 CHATTING = 1_000_000

@@ -16,16 +16,17 @@ import trio
 from sqlite_rig import STAMP, as_a_crash_leaves_it, opened
 
 from triobot.errors import ConfigError, StoreCorruptError, StoreFullError, StoreLockedError
-from triobot.jobs import (
+from triobot.journals import ConversationId, EndConversation
+from triobot.seams import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastStatus,
+    Consume,
     OpenBroadcast,
     Outcome,
+    PutSetting,
     TurnBroadcast,
 )
-from triobot.journals import ConversationId, EndConversation
-from triobot.seams import Consume, PutSetting
 from triobot.store import Stamp, back_up_sqlite, backups, examine_sqlite, restore_sqlite, sqlite
 from triobot.testing.stores.contract import MINUTE, NOON, SettableClock, accepted, arrival
 from triobot.testing.stores.journals import append, begin, lease_of, records_of, row_of, standing

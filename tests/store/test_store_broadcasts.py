@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlite_rig import opened
 
-from triobot.jobs import AdvanceBroadcast, BroadcastStatus, Outcome
+from triobot.seams import AdvanceBroadcast, BroadcastStatus, Outcome
 from triobot.store.schema import MIGRATIONS
 from triobot.testing.stores.broadcasts import captured, status, waiting
 

@@ -15,8 +15,8 @@ from .arguments import Commands, add_command
 from .consulting import add_bot_options, settings_of
 
 if TYPE_CHECKING:
-    from ..jobs import BroadcastStatus
     from ..operator.requests import Told
+    from ..seams import BroadcastStatus
     from ..settings import Settings
     from ..wire.rules import JsonValue
 
@@ -109,7 +109,7 @@ async def converse(ask: Ask, action: str, key: str | None, *, live: Callable[[],
 
 def status_of(view: Mapping[str, JsonValue]) -> BroadcastStatus:
     """Read the status in an answer."""
-    from ..jobs import BroadcastStatus
+    from ..seams import BroadcastStatus
 
     fields = {field.name: view[field.name] for field in attrs.fields(BroadcastStatus) if field.name in view}
     return BroadcastStatus(**fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

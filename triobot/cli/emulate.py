@@ -62,8 +62,8 @@ def emulate(arguments: argparse.Namespace) -> None:
 async def _emulate(arguments: argparse.Namespace) -> None:
     import trio
 
+    from ..emulator.faults import Switches
     from ..emulator.server import Emulator, serve_emulator
-    from ..emulator.switches import Switches
 
     if arguments.bot_url is not None:
         _check_address(arguments.bot_url)

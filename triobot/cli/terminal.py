@@ -25,7 +25,7 @@ from typing import Final, TextIO, TypeAlias, cast, final
 import trio
 
 from ..errors import TriobotError
-from ..jobs import BroadcastStatus
+from ..seams import BroadcastStatus
 
 # Cc: controls; Cs: lone surrogates; Zl and Zp: line ends to some readers.
 _ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})

@@ -3,13 +3,16 @@
 One cursor runs over the inbox. While the memory channel keeps up, events come through it; once it was full,
 everything comes from the inbox until that has been read to its end. A chat whose mailbox is full is behind
 in the same way, by itself, up to where the cursor is, and delays nobody else.
+
+A row says whether its chat has conversations as of when it was read. That counts only for chats that are not
+in memory; so it is wrong only for a chat that has left memory since, and `Outdated` knows those.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import Final, final
 
@@ -30,7 +33,6 @@ from .inbox import catching_up
 from .inbox.catching_up import CatchingUp, unreadable
 from .inbox.claims import Claims
 from .inbox.consumption import Consumption, Writer, stored_event
-from .inbox.outdated import Outdated
 from .inspection.portrait import ChatPortrait, portray
 from .life import ChatLife
 from .questions.tidying import Answered, Tidying
@@ -46,6 +48,40 @@ KEPT: Final = 10_000
 LOOKED_AT: Final = 32
 BUSY: Final = 10_000
 """Conversations that may be working at once; above it, events wait in the inbox."""
+
+
+@final
+class Outdated:
+    """Says of which rows the store has to be asked once more."""
+
+    def __init__(self, consumption: Consumption) -> None:
+        self._consumption = consumption
+        self._newest = 0
+        self._until = 0
+        self._evicted_at = 0
+        self._evictions = 0
+
+    def __contains__(self, seq: int) -> bool:
+        return seq <= self._until
+
+    def came(self, seq: int) -> None:
+        """Note that rows up to this one were read."""
+        self._newest = max(self._newest, seq)
+        if not self._consumption.is_written(self._evicted_at):
+            self._until = self._newest
+
+    def evicted(self) -> None:
+        """Note that a chat leaves memory: rows that are read before all is written know too little."""
+        self._evictions += 1
+        self._evicted_at, self._until = self._consumption.added, self._newest
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Watch for evictions while rows are being read: those rows know too little then."""
+        before = self._evictions
+        yield
+        if self._evictions != before:
+            self._until = self._newest
 
 
 @final

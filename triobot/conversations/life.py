@@ -3,6 +3,8 @@
 A chat in which nothing is going on has no `ChatLife`: it costs nothing. The mailbox is bounded; when it is
 full the chat is *behind*, and everything of it comes from the inbox, in order, until that is empty. What
 can't wait (an ignored event, a leave, interrupts, asides, payments) goes ahead of the others even then.
+
+What came before the end of what it was for (an interrupt, a leave or a stop went ahead of it) is too late.
 """
 
 from __future__ import annotations
@@ -50,7 +52,6 @@ from .routes.routing import (
 from .running.failures import report_filter
 from .running.waits import Broken, Delivery, Taken, Unfit, Wait, Watch
 from .services import Services
-from .too_late import TooLate
 
 # A person types a handful of messages ahead; whatever is above that waits in the inbox.
 MAILBOX: Final = 16
@@ -58,6 +59,40 @@ MAILBOX: Final = 16
 ASIDES: Final = 64
 # A second command that comes sooner was sent before its user could read the offer.
 READ_IN: Final = 1_000
+
+
+@final
+class TooLate:
+    """Remembers, for one chat, up to where in the inbox events are of no use any more."""
+
+    def __init__(self) -> None:
+        self._ended_by: dict[SenderId | None, int] = {}
+        self._left_by = 0
+        self._halts: list[tuple[int, Halt]] = []
+
+    def ended(self, owner: SenderId | None, seq: int) -> None:
+        """Remember that what came for this owner's conversation before this is of no use."""
+        self._ended_by[owner] = max(self._ended_by.get(owner, 0), seq)
+
+    def left(self, seq: int) -> None:
+        """Remember that the chat was left: nothing before this is of use."""
+        self._left_by = max(self._left_by, seq)
+
+    def halted(self, seq: int, halt: Halt) -> None:
+        """Remember to stop what was to start before this, also where it still waits in the inbox."""
+        self._halts.append((seq, halt))
+
+    def overtaken(self, delivery: Delivery, owner: SenderId | None) -> bool:
+        """Return whether an interrupt or a leave has made an event useless; signals stay of use."""
+        sender = delivery.event.sender
+        ended_by = max(self._left_by, self._ended_by.get(owner, 0))
+        if sender is not None:
+            ended_by = max(ended_by, self._ended_by.get(sender.id, 0))
+        return delivery.seq < ended_by and not is_signal(delivery.event)
+
+    def stopped(self, delivery: Delivery) -> bool:
+        """Return whether code has stopped what this is to start."""
+        return any(delivery.seq < seq and ends(halt, delivery) for seq, halt in self._halts)
 
 
 @final

@@ -15,7 +15,7 @@ import attrs
 from ..wire.ids import ChatId, SenderId
 from ..wire.markup import Currency
 from ..wire.results import PaymentState
-from .switches import Switches
+from .faults import Switches
 
 BillState: TypeAlias = Literal["open", "paid", "captured", "refunded", "expired"]
 

@@ -29,10 +29,9 @@ from .blobs import Blobs
 from .control import LONGEST_BODY, control_blueprint
 from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, RequestGuard
 from .exchange import Exchange, Recorder, ShiftedClock
-from .faults import FaultPlan, Outage
+from .faults import FaultPlan, Outage, Switches
 from .page.follower import stream_blueprint
 from .pusher import HttpPost, Post, Pusher, PushSettings
-from .switches import Switches
 from .world import World
 
 # At least this much was taken by the platform around 2020; no limit is published.

@@ -27,8 +27,8 @@ from .bills import Bills
 from .blobs import UploadedFiles
 from .chats import PlatformChat
 from .consequences import Change, Consequence, MoneyMoved
+from .faults import Switches
 from .people import ImpossibleActError, People, User
-from .switches import Switches
 
 _FIRST_CHAT: Final = 13_601
 _FIRST_GROUP: Final = 700_001

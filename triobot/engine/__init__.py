@@ -7,13 +7,13 @@ code, run over its journal and then on. Read `records` first, then `run`, `core`
 
 from .codec import JSON as JSON
 from .codec import Codec as Codec
-from .ends import ContinuesAs as ContinuesAs
-from .ends import Crashed as Crashed
-from .ends import End as End
-from .ends import Evicted as Evicted
-from .ends import Returned as Returned
-from .ends import Stuck as Stuck
-from .ends import WasInterrupted as WasInterrupted
+from .core import ContinuesAs as ContinuesAs
+from .core import Crashed as Crashed
+from .core import End as End
+from .core import Evicted as Evicted
+from .core import Returned as Returned
+from .core import Stuck as Stuck
+from .core import WasInterrupted as WasInterrupted
 from .host import Host as Host
 from .machine import Nursery as Nursery
 from .machine import Scope as Scope

@@ -1,4 +1,7 @@
-"""The state of one run, and what its operations do in either way of running it (`run`, `machine`)."""
+"""The state of one run, and what its operations do in either way of running it (`run`, `machine`).
+
+It has several ends; only some of these are the run's end, too.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import ctypes
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final, NoReturn, TypeAlias, cast
+from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
+import attrs
 import outcome
 import trio
 from trio.lowlevel import (
@@ -38,17 +42,71 @@ from .records import (
 )
 
 BREATH: Final = 64
-"""Operations after which a branch lets others run: a replay must not keep the whole program waiting."""
-
 PATIENCE: Final = 50
 """Refusals after which a branch is left where it is: its code catches everything, and goes on for ever."""
-
 TOLERANCE: Final = 5_000
 """Milliseconds by which the clock may go back without a word: time services correct that much."""
-
 ADVICE: Final = (
     "the code is not the one that wrote this journal: run that one, or put the change behind patched()"
 )
+
+
+@final
+@attrs.frozen
+class Returned:
+    """It came to its normal end."""
+
+    value: object = attrs.field(default=None, repr=False)
+
+
+@final
+@attrs.frozen
+class Crashed:
+    """It raised this."""
+
+    error: Exception = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class WasInterrupted:
+    """An interrupt ended it; what its cleanup raised is `error`."""
+
+    why: str
+    error: Exception | None = attrs.field(default=None, repr=False)
+
+
+@final
+@attrs.frozen
+class ContinuesAs:
+    """It goes on as another function, with a journal of its own; the arguments are nodes."""
+
+    fn: str
+    args: Sequence[Node] = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
+class Evicted:
+    """It isn't over; this incarnation is. What its cleanup raised is `error`."""
+
+    error: Exception | None = attrs.field(default=None, repr=False)
+
+
+@final
+@attrs.frozen
+class Stuck:
+    """It isn't over, and can't go on with this code. What that raised at its end is `failure`."""
+
+    error: NondeterminismError
+    failure: Exception | None = attrs.field(default=None, repr=False)
+
+
+End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | Stuck
+
+
+"""Operations after which a branch lets others run: a replay must not keep the whole program waiting."""
+
 
 Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Raises, Exception | None, bool]"
 """An effect's body and arguments, the author's errors, what it raises in doubt, and whether it is inside."""

@@ -15,7 +15,7 @@ import trio
 
 from ..errors import NondeterminismError
 from .codec import JSON, Codec
-from .ends import End, Evicted
+from .core import End, Evicted
 from .host import Host
 from .records import ABSENT, Absent, Id, Node, Record, times_of
 from .run import Run

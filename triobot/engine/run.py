@@ -36,8 +36,20 @@ from ..errors import (
     UnreadableRecordError,
 )
 from .codec import JSON, PLAIN, Codec, Raises
-from .core import ADVICE, BREATH, Core, lower, refuse
-from .ends import ContinuesAs, Crashed, End, Evicted, Returned, Stuck, WasInterrupted
+from .core import (
+    ADVICE,
+    BREATH,
+    ContinuesAs,
+    Core,
+    Crashed,
+    End,
+    Evicted,
+    Returned,
+    Stuck,
+    WasInterrupted,
+    lower,
+    refuse,
+)
 from .host import Host
 from .machine import Machine, Nursery, Scope
 from .operations import GONE, LEFT, Branch, Filter, Nature, Operation, Place

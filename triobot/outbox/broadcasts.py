@@ -43,19 +43,25 @@ from ..errors import (
     StoreFullError,
     UnreadableRecordError,
 )
-from ..jobs import (
+from ..seams import (
     AddReceivers,
+    Alarm,
     BroadcastJob,
     BroadcastStatus,
     BroadcastWrite,
     DropBroadcast,
+    OnUnknown,
     OpenBroadcast,
+    Outbox,
     Outcome,
+    RaiseAlarm,
     Receiver,
+    Store,
     TurnBroadcast,
+    Urgency,
+    WallClock,
     check_key,
 )
-from ..seams import Alarm, OnUnknown, Outbox, RaiseAlarm, Store, Urgency, WallClock
 from ..values import decode_value, encode_value, register
 from ..wire import content, markup
 from ..wire.content import Content, Descriptor, Media

@@ -23,7 +23,7 @@ from typing import Final, final
 
 import attrs
 
-from ..jobs import AdvanceBroadcast, BroadcastJob, BroadcastWrite, Outcome, Receiver, TurnBroadcast
+from ..seams import AdvanceBroadcast, BroadcastJob, BroadcastWrite, Outcome, Receiver, TurnBroadcast
 
 NEVER: Final = float("inf")
 PAGE: Final = 256

@@ -23,12 +23,11 @@ from ..seams import RaiseAlarm as Ring
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
 from . import asking
-from .books import Books
+from .books import Books, claiming, moving, opening
 from .callbacks import CallbackHandler, Callbacks
 from .entry import UNPAID, Entry, State, Taker
 from .examiner import next_step, work_on
 from .facts import WINDOW, Fact, PaymentAnswer, Plain, SetForward, new_ref_id
-from .later import claiming, moving, opening
 from .ledger import Moved
 from .records import alarm_of, clock_time, entry_of
 from .schedule import BLIND, MINUTE, SECOND, claimed_since

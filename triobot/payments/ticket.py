@@ -15,10 +15,9 @@ import trio
 from ..journals import KeepResult
 from ..money import Captured, MovePayment, PaymentNotice
 from ..wire.ids import InvoiceId, MessageId, RefId
-from .books import Books
+from .books import Books, moving
 from .entry import CAPTURED, ENDED, Entry
 from .facts import Plain, PlainName, SendOk
-from .later import moving
 from .ledger import Moved
 
 _SENT: Final[dict[str, PlainName]] = {

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Final, assert_never, get_args
 
 from ..errors import LocalProtocolError
-from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast, check_key
 from ..journals import (
     LARGEST_RECORD,
     AppendRecords,
@@ -42,12 +41,18 @@ from ..money import (
 from ..seams import (
     LARGEST_VALUE,
     Acknowledge,
+    AddReceivers,
+    AdvanceBroadcast,
     Arrival,
     Consume,
+    DropBroadcast,
     KeepRaw,
+    OpenBroadcast,
     PutData,
     PutSetting,
+    TurnBroadcast,
     Write,
+    check_key,
 )
 from ..wire.ids import ChatId
 from ..wire.rules import LARGEST_INTEGER, check_integer, check_text, check_word

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never, final
 
 from ..errors import LocalProtocolError
-from ..jobs import (
+from ..seams import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastJob,

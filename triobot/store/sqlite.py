@@ -20,7 +20,6 @@ import trio
 
 from ..alarm_kinds import AlarmKind
 from ..errors import ConfigError, StoreError, StoreFullError
-from ..jobs import BroadcastJob, Receiver, check_key
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..money import AlarmRow, PaymentMove, PaymentRow, PaymentTotal
 from ..seams import (
@@ -29,15 +28,18 @@ from ..seams import (
     Acknowledge,
     Arrival,
     Beginning,
+    BroadcastJob,
     Consume,
     Forgotten,
     InboxRow,
     KeepRaw,
     Quota,
+    Receiver,
     Store,
     StoreStatistics,
     WallClock,
     Write,
+    check_key,
 )
 from ..wire.ids import ChatId, InvoiceId, RefId
 from ..wire.rules import check_integer

@@ -12,23 +12,27 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, final
 
-from ..jobs import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
 from ..money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
 from ..seams import (
     Acceptance,
     Accepted,
     Acknowledge,
+    AddReceivers,
+    AdvanceBroadcast,
     Arrival,
     Beginning,
     ChatAtArrival,
     Consume,
+    DropBroadcast,
     Forgotten,
     InboxRow,
     KeepRaw,
+    OpenBroadcast,
     PutData,
     PutSetting,
     Quota,
     Redelivered,
+    TurnBroadcast,
     Write,
 )
 from ..wire.ids import ChatId, SenderId

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from ..emulator.faults import EventFault as EventFault
 from ..emulator.faults import Fault as Fault
+from ..emulator.faults import Switches as Switches
 from ..emulator.person import NotSeenError as NotSeenError
 from ..emulator.person import Person as Person
 from ..emulator.person import Seen as Seen
-from ..emulator.switches import Switches as Switches
 from ..resources import provide as provide
 from .driving import DrivenWorld as DrivenWorld
 from .driving import drive as drive

@@ -16,12 +16,11 @@ from ..bot import Bot
 from ..conversations.inspection.checking import RULE, ReplayCheck
 from ..conversations.inspection.rerun import Divergence
 from ..emulator.exchange import Exchange, ShiftedClock
-from ..emulator.faults import FaultPlan
+from ..emulator.faults import FaultPlan, Switches
 from ..emulator.inside import InsideControl, InsideTransport
 from ..emulator.person import App, Person
 from ..emulator.pusher import PushSettings
 from ..emulator.server import make_app, make_exchange
-from ..emulator.switches import Switches
 from ..emulator.views import view_user
 from ..errors import NondeterminismError
 from ..resources import Provided

@@ -18,7 +18,6 @@ from quart_trio import QuartTrio
 from ..bot import Bot, within
 from ..conversations.inspection.checking import ReplayCheck
 from ..errors import ConfigError
-from ..jobs import BroadcastJob, Receiver
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..money import AlarmRows, PaymentRows
 from ..resources import Provided
@@ -28,12 +27,14 @@ from ..seams import (
     Alarm,
     Arrival,
     Beginning,
+    BroadcastJob,
     Forgotten,
     InboxRow,
     KeepRaw,
     OverQuota,
     Quota,
     RaiseAlarm,
+    Receiver,
     Store,
     StoreStatistics,
     Write,

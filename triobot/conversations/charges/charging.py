@@ -51,7 +51,7 @@ from ..questions.arguments import check_money_words
 from ..questions.asking import answered, new_token, open_wait, policy
 from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
 from ..routes.filters import Setting
-from ..running import taking
+from ..running import waits
 from ..running.branches import OperationKind
 from ..running.waits import Delivery, OtherwisePolicy, Taken, Wait
 from .paid import Currency, Paid, moves, payments_of, refuse_without_aside
@@ -309,7 +309,7 @@ class Till:
             if isinstance(value, tuple):
                 return cast("tuple[object]", value)[0]
             # Open again at once: the next press may come while this is being looked at.
-            taking.reopen_wait(conversation, self._wait)
+            waits.reopen_wait(conversation, self._wait)
             notices, captured = await hold(conversation, self._look, _is_decided)
             for notice in notices:
                 self._heard = max(self._heard, notice.revision)

@@ -10,12 +10,14 @@ Most conversations end well before anything more of them has to be known; then t
 stored of them. One that rests, or does more than one thing, is written down by itself (`JournalWriter`). What
 was under way when the last process ended is written down by the next one, before anything else happens
 there, and is revived as every other conversation.
+
+Filters see an event then that isn't stored yet: it has no number by which they would know it again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Final, cast, final
 
@@ -47,7 +49,6 @@ from ..running.waits import Delivery
 from ..services import Services
 from ..starting import Opening, open_run
 from .consumption import stored_event
-from .unnumbered import HAS_NO_NUMBER, NoMemory
 
 if TYPE_CHECKING:
     from ..dispatcher import Dispatcher
@@ -56,6 +57,7 @@ log: Final = logging.getLogger("triobot.conversations")
 
 _PAGE: Final = 256
 _PLACES: Final = 9
+HAS_NO_NUMBER: Final = -1
 
 
 @final
@@ -276,3 +278,23 @@ def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
             raise UnreadableRecordError("its event can't be read")
         first[3] = [CODEC.node_of(told) for told in (event, row.at, None)]
     return first, cast("RunKind", kind), version, owner
+
+
+@final
+class NoMemory(MutableMapping[object, object]):
+    """What filters that count remember: nothing, and they are told so."""
+
+    def __getitem__(self, key: object) -> object:
+        raise TypeError("nothing is remembered of an event that isn't stored yet")
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise TypeError("nothing is remembered of an event that isn't stored yet")
+
+    def __delitem__(self, key: object) -> None:
+        raise TypeError("nothing is remembered of an event that isn't stored yet")
+
+    def __iter__(self) -> Iterator[object]:
+        raise TypeError("nothing is remembered of an event that isn't stored yet")
+
+    def __len__(self) -> int:
+        raise TypeError("nothing is remembered of an event that isn't stored yet")

@@ -1,6 +1,6 @@
 """Conversations looked at without being moved.
 
-`rerun` runs a journal again in the world of `dry`, where nothing happens; `standing` says where it stands
+`rerun` runs a journal again in a world where nothing happens; `standing` says where it stands
 then, `checking` compares that with the living one, `fingerprint` tells operations apart without their
 words; `portrait` and `exported` are what an operator is shown.
 """

@@ -21,8 +21,7 @@ from ...errors import TriobotError
 from ...journals import ConversationId, ConversationRow, Lease
 from ...seams import Alarm
 from ..revival.stored import Stored
-from .dry import dry_services
-from .rerun import Divergence, Rerun, open_rerun, recorded_ending
+from .rerun import Divergence, Rerun, dry_services, open_rerun, recorded_ending
 from .standing import Standing, difference, standing_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter, fold
-from ..running import taking
+from ..running import waits
 from ..running.failures import Ending
 from ..running.waits import Hint, Otherwise, OtherwisePolicy, Taken, Unfit, Wait
 from .arguments import check_kind, check_otherwise, check_question, check_sent
@@ -58,17 +58,17 @@ def open_wait(
     also: Callable[[Event, Setting], object | None] | None = None,
 ) -> Generator[Wait]:
     """Open a wait, and close it however the block ends."""
-    wait = taking.open_wait(conversation, look, otherwise, question=question, token=token, also=also)
+    wait = waits.open_wait(conversation, look, otherwise, question=question, token=token, also=also)
     try:
         yield wait
     finally:
-        taking.close_wait(conversation, wait)
+        waits.close_wait(conversation, wait)
 
 
 async def answered(conversation: Conversation, wait: Wait) -> object:
     """Wait for what fits, and say the hint to what doesn't."""
     while True:
-        answer = await taking.next_answer(conversation, wait)
+        answer = await waits.next_answer(conversation, wait)
         match answer:
             case Taken(_, value):
                 return value
@@ -78,7 +78,7 @@ async def answered(conversation: Conversation, wait: Wait) -> object:
 
 async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
     """Tell the user what is wrong, and wait on."""
-    taking.reopen_wait(conversation, wait)
+    waits.reopen_wait(conversation, wait)
     await conversation.perform(SendMessage(conversation.life.chat_id, text))
 
 
@@ -229,7 +229,7 @@ async def fill(
                 # There may be two of them on the screen, and nobody was told the first one's id.
                 shown = None
             # What came meanwhile was judged by its fields alone.
-            taking.look_again(conversation, wait)
+            waits.look_again(conversation, wait)
             event = cast("Submission", await answered(conversation, wait))
             try:
                 return shape.read(dict(event.values))
@@ -238,7 +238,7 @@ async def fill(
                 typed = dict(event.values)
                 used.add(event.message_id)
                 text, shown = str(error), None
-                taking.reopen_wait(conversation, wait)
+                waits.reopen_wait(conversation, wait)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from .broadcasts import BroadcastContract as BroadcastContract
 from .contract import SettableClock as SettableClock
 from .inbox import InboxContract as InboxContract
 from .journals import JournalContract as JournalContract
-from .leases import LeaseContract as LeaseContract
+from .journals import LeaseContract as LeaseContract
 from .money import MoneyContract as MoneyContract
 from .transactions import TransactionContract as TransactionContract
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ...errors import LocalProtocolError
-from ...jobs import (
+from ...seams import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastJob,
@@ -17,9 +17,10 @@ from ...jobs import (
     OpenBroadcast,
     Outcome,
     Receiver,
+    Store,
     TurnBroadcast,
+    Write,
 )
-from ...seams import Store, Write
 from ...wire.ids import ChatId
 from .contract import NOON, SettableClock
 
