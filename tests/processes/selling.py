@@ -41,6 +41,14 @@ async def buy(chat: Chat) -> None:
     await chat.send("Here it is.")
 
 
+@bot.conversation(text("address"))
+async def address(chat: Chat) -> None:
+    money = await chat.charge(200_000, "Pizza", item=Pizza())
+    await chat.ask("Where to?")
+    await chat.step(bake, money.key, paid=money)
+    await chat.send("Here it is.")
+
+
 @bot.conversation(text("hurry"))
 async def hurry(chat: Chat) -> None:
     with chat.move_on_after(HURRY):

@@ -8,6 +8,7 @@ import pytest
 
 from tests.loopback import PATIENCE
 from tests.processes.market import Market, are, buys, open_market, until
+from triobot import Texts
 
 pytestmark = pytest.mark.processes
 
@@ -52,3 +53,37 @@ async def test_what_a_backup_does_not_know_is_not_done_again(tmp_path: Path) -> 
         assert await market.states() == ["settled", "settled"]
         assert [bill["state"] for bill in await market.bills() if bill["id"] == foreign] == ["paid"]
         assert len(market.baked) == 2
+
+
+async def test_what_had_its_money_in_a_backup_gives_by_an_operators_order_only(tmp_path: Path) -> None:
+    """Whether it was given since, the conversation can't know: its user is told, and the operator asked."""
+    async with open_market(tmp_path) as market:
+        given, waiting = await buys(market, "Ali", "address"), await buys(market, "Sara", "address")
+        for person in (given, waiting):
+            await person.pays()
+            await person.sees("Where to?", within=PATIENCE)
+        await until(lambda: are(market, "delivered", "delivered"))
+        await market.command("store", "backup", str(tmp_path / "backup"))
+        await given.says("home")
+        await given.sees("Here it is.", within=PATIENCE)
+        assert market.process is not None
+        await market.process.kill()
+        await market.command("store", "restore", str(tmp_path / "backup"))
+        await market.start()
+
+        numbers = [await market.number(person) for person in (given, waiting)]
+        for person in (given, waiting):
+            await person.says("home")
+            await person.sees(Texts.english().handed_over, within=PATIENCE)
+        await until(lambda: are(market, "verified", "verified"))
+        assert await market.alarms() == {
+            "1": "store_restored",
+            **dict.fromkeys(numbers, "granted_before_maybe"),
+        }
+        assert market.baked == [f"button-{numbers[0]}"]
+        await market.command("payments", "settle", numbers[0])
+        await market.command("payments", "redeliver", numbers[1])
+        await waiting.sees("Late, but here.", within=PATIENCE)
+        await until(lambda: are(market, "settled", "settled"))
+        assert market.baked == [f"button-{number}" for number in numbers]
+        assert await market.alarms() == {"1": "store_restored"}
