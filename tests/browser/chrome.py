@@ -122,6 +122,16 @@ class Page:
         await self._tab.reload()
 
     @_in_its_thread
+    async def keep_time(self) -> None:
+        """Prepare the next document for `pass_time`; time passes there as before."""
+        await self._tab.clock.install()
+
+    @_in_its_thread
+    async def pass_time(self, seconds: float) -> None:
+        """Run at once what is due within this time."""
+        await self._tab.clock.fast_forward(round(1_000 * seconds))
+
+    @_in_its_thread
     async def beside(self, address: str) -> Page:
         """One more tab of the same profile; it ends with that."""
         page = Page(self.browser, await self._tab.context.new_page())

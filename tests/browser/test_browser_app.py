@@ -14,10 +14,12 @@ import PIL.Image
 import pytest
 import trio
 from chrome import Browser
+from quart import websocket
 from window import Window, needs_browser, window
 
 from tests.loopback import PATIENCE
 from triobot.emulator import acts
+from triobot.emulator.page import stream
 from triobot.wire.content import Contact, Descriptor, File, Image, Location, MediaKind
 from triobot.wire.events import Message, Press, Submission
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
@@ -117,6 +119,43 @@ async def test_a_reader_who_scrolled_up_stays_there(browser: Browser) -> None:
         shown.sends("and another")
         await page.sees("and another", within=".bubble")
         await page.wait(at_end)
+
+
+async def test_a_line_that_is_answered_late_is_not_given_up(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that is silent is closed after some seconds; one that is yet to be answered is not."""
+    late = LateLine()
+    async with window(browser) as shown:
+        page = shown.page
+        await page.keep_time()
+        monkeypatch.setattr(stream, "websocket", late)
+        await page.reload()
+        with trio.fail_after(PATIENCE):
+            await late.asked.wait()
+        await page.pass_time(10)
+        late.answers.set()
+        shown.sends("at last")
+        await page.sees("at last", within=".bubble")
+        assert late.lines == 1
+
+
+class LateLine:
+    """Quart's WebSocket, but the page's line is accepted only once `answers` is set."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.asked = trio.Event()
+        self.answers = trio.Event()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(websocket, name)
+
+    async def accept(self, subprotocol: str) -> None:
+        self.lines += 1
+        self.asked.set()
+        await self.answers.wait()
+        await websocket.accept(subprotocol=subprotocol)
 
 
 async def test_buttons_keys_and_forms(browser: Browser) -> None:

@@ -8,6 +8,8 @@ import { t } from "./words.js";
 const KEY = "triobot-control";
 // The stream beats every second; a silence of this length means that the line is cut.
 const SILENCE = 6_000;
+// A busy machine may take its time before there is a line; to give up and ask anew makes it take longer.
+const ANSWER = 60_000;
 // A subprotocol can't be empty and a header holds no other letters: a browser fails without asking anybody.
 const SAYABLE = /^[ -~]+$/;
 
@@ -105,14 +107,19 @@ export async function follow(onNews, onState) {
 async function hear(onNews) {
   if (!SAYABLE.test(token)) return true;
   const line = new WebSocket(`${location.origin.replace(/^http/, "ws")}/control/stream`, ["triobot", inHex(token)]);
-  let silence = setTimeout(() => line.close(), SILENCE);
+  let silence;
+  const expectWithin = (time) => {
+    clearTimeout(silence);
+    silence = setTimeout(() => line.close(), time);
+  };
+  expectWithin(ANSWER);
   let heard = false;
   await new Promise((resolve, reject) => {
     line.onclose = resolve;
+    line.onopen = () => expectWithin(SILENCE);
     line.onmessage = ({ data }) => {
       heard = true;
-      clearTimeout(silence);
-      silence = setTimeout(() => line.close(), SILENCE);
+      expectWithin(SILENCE);
       try {
         if (data) onNews(JSON.parse(data));
       } catch (error) {
