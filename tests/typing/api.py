@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from enum import Enum
-from typing import assert_type
+from typing import Literal, assert_type
 
 import attrs
 
@@ -139,11 +139,24 @@ recorded(gone=("colour",))(7)  # type: ignore[type-var]  # pyright: ignore[repor
 
 
 DETAILS = Key("details", Details, upgrade=lambda old: Details(0))
+SEEN = Key("seen", int | None, default=None)
+STAGE = Key("stage", Literal["new", "old"])
+VISITS = Key("visits", tuple[int, ...], default=())
+BY_SIZE: Key[dict[Size, list[int | str]]] = Key("by_size", dict[Size, list[int | str]])
+assert_type(SEEN, Key[int | None])
+assert_type(Key("parcels", list[Parcel | None]), Key[list[Parcel | None]])
+WRONG: Key[int | None] = Key("wrong", int | None, default="x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 @bot.aside(join())
 async def remembered(chat: Chat[Join]) -> None:
     assert_type(chat.data[DETAILS], Details)
+    assert_type(chat.data[SEEN], int | None)
+    assert_type(chat.data[VISITS], tuple[int, ...])
+    assert_type(chat.data[STAGE], Literal["new", "old"])
+    assert_type(chat.data[BY_SIZE], dict[Size, list[int | str]])
+    chat.data[SEEN] = 1
+    chat.data[SEEN] = "1"  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
     chat.data[DETAILS] = Details(1)
     chat.data[DETAILS] = 1  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
     del chat.data[DETAILS]

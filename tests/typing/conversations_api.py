@@ -185,6 +185,7 @@ async def works(chat: Chat) -> None:
     await values.send(1)
     await values.send("one")  # type: ignore[arg-type]
     assert_type(await values.receive(), int)
+    assert_type(await chat.open_channel(int | None).receive(), int | None)
     assert_type(chat.open_event().is_set(), bool)
 
 

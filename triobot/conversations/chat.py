@@ -15,7 +15,7 @@ from functools import partial
 from math import inf
 from typing import Any, Generic, Literal, NoReturn, cast, final, overload
 
-from typing_extensions import TypeVar, TypeVarTuple
+from typing_extensions import TypeForm, TypeVar, TypeVarTuple
 
 from ..errors import ConfigError, LocalProtocolError
 from ..resources import Resource, find
@@ -633,7 +633,11 @@ class Chat(Generic[E_co]):
         self._conversation.check_task()
         return ChatEvent(self._conversation.run, self._conversation.run.promote)
 
-    def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]:
+    @overload
+    def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]: ...
+    @overload
+    def open_channel(self, kind: TypeForm[T], capacity: int = 0) -> ChatChannel[T]: ...
+    def open_channel(self, kind: object, capacity: int = 0) -> ChatChannel[Any]:
         """Return a channel from one child to another, for values in order; when it is full, `send` waits.
 
         Args:

@@ -31,7 +31,10 @@ from typing import (
     get_args,
     get_origin,
     is_typeddict,
+    overload,
 )
+
+from typing_extensions import TypeForm
 
 from ...errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
 from ...seams import LARGEST_VALUE
@@ -138,10 +141,29 @@ class Key(Generic[T]):
         >>> LANGUAGE = Key("language", str, default="en")
     """
 
+    # Two, since type checkers that don't know TypeForm yet know classes.
+    @overload
     def __init__(
         self,
         name: str,
         type: type[T],
+        *,
+        default: T | _Missing = MISSING,
+        upgrade: Callable[[object], T] | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        type: TypeForm[T],
+        *,
+        default: T | _Missing = MISSING,
+        upgrade: Callable[[object], T] | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        name: str,
+        type: object,
         *,
         default: T | _Missing = MISSING,
         upgrade: Callable[[object], T] | None = None,
@@ -153,7 +175,7 @@ class Key(Generic[T]):
                 raise LocalProtocolError("name", f"must not begin with {OURS!r}: those are the runtime's own")
         except LocalProtocolError as error:
             raise ConfigError(f"a key's {error}") from None
-        if isinstance(cast("object", type), str):
+        if isinstance(type, str):
             raise ConfigError(f"Key({name!r}) takes the class of its value, not its name")
         self.name = name
         self._type = type
@@ -221,8 +243,7 @@ class Key(Generic[T]):
     @property
     def _kind(self) -> str:
         # The name of list[int] is that of any list.
-        wanted = cast("object", self._type)
-        return wanted.__name__ if isinstance(wanted, type) else repr(wanted)
+        return self._type.__name__ if isinstance(self._type, type) else repr(self._type)
 
 
 # --- whether a value is of a type
