@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import trio
 
@@ -302,6 +304,45 @@ async def test_a_time_comes_twice(autojump_clock: object, killed: bool) -> None:
     assert [record[1] for record in host.records if isinstance(record[1], list)] == [
         [EPOCH + 5_000, -40_000, 0]
     ]
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_a_length_of_time_lasts_whatever_is_done_to_the_clock(
+    autojump_clock: object, seed: int
+) -> None:
+    """It is set and set back, seen by the run or not, between kills and evictions."""
+    host, chance, ends = Lives(), random.Random(seed), dict[int, list[float]]()
+
+    async def ended(number: int) -> None:
+        await trio.lowlevel.checkpoint()
+        ends.setdefault(number, []).append(trio.current_time())
+
+    async def waits(run: Run) -> None:
+        for number in range(1, 7):
+            with run.scope(100):
+                while True:
+                    await run.wait()
+            await run.effect("ended", ended, number)
+            await run.sleep(50)
+            await run.effect("slept", ended, -number)
+
+    began = trio.current_time()
+    while not isinstance(host.end, Returned):
+        async with host.living(waits, killed=chance.random() < 0.3) as run:
+            for _ in range(chance.randint(1, 4)):
+                await trio.sleep(chance.choice([7, 23, 61]))
+                await host.give(*["event"] * chance.randint(0, 1))
+                if chance.random() < 0.4:
+                    by = chance.choice([-90_000, -20_000, 20_000, 90_000, -86_400_000, 86_400_000])
+                    host.is_set(by)
+                    run.shift(by)
+        if chance.random() < 0.3:
+            host.is_set(chance.choice([-90_000, 90_000, -86_400_000, 86_400_000]))
+
+    order = [number for n in range(1, 7) for number in (n, -n)]
+    for number in order:
+        assert ends[number][0] - began == pytest.approx(100 if number > 0 else 50, abs=0.1), (seed, number)
+        began = ends[number][-1]
 
 
 async def test_what_no_host_saw_counts_once(autojump_clock: object) -> None:
