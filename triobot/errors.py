@@ -369,6 +369,11 @@ class LeaseLostError(StoreError):
 
 
 @final
+class RedeliveredError(StoreError):
+    """An event that was to be stored is there already: it has been delivered twice. Nothing was stored."""
+
+
+@final
 class JournalConflictError(StoreError):
     """Somebody else wrote this conversation, or it is gone; nothing was stored. Drop it, or read it anew.
 

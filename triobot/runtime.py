@@ -59,7 +59,7 @@ from .seams import (
 from .settings import Settings
 from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness
-from .webhook.inbox import Claim, Inbox
+from .webhook.inbox import Claims, Inbox
 from .webhook.secrets import Secrets
 from .wire.events import Event
 from .wire.ids import ChatId
@@ -136,7 +136,7 @@ class Intake:
         self.late: frozenset[str] | None = None
         self.bell = bell
         self.inbox = Inbox(
-            store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring, claim=self._claim_for
+            store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring, claims=self._claims
         )
 
     def _deliver(self, row: InboxRow, event: Event) -> None:
@@ -144,8 +144,8 @@ class Intake:
         if self.work is not None:
             self.work.dispatcher.offer(row, event)
 
-    def _claim_for(self, event: Event, at: int) -> Claim | None:
-        return None if self.work is None else self.work.dispatcher.claims.claim(event, at)
+    def _claims(self) -> Claims | None:
+        return None if self.work is None else self.work.dispatcher.claims
 
     @property
     def writable(self) -> bool:

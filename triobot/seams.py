@@ -457,10 +457,22 @@ class PutData:
     value: str | None = attrs.field(repr=False)
 
 
+@final
+@attrs.frozen
+class Accept:
+    """Take an event in that has been dealt with: only its delivery is noted, and its sender.
+
+    Raises:
+        RedeliveredError: it is here already; nothing of this call was stored.
+    """
+
+    arrival: Arrival
+
+
 PlainWrite: TypeAlias = (
     Consume | Acknowledge | KeepRaw | PutSetting | PutData | JournalWrite | BroadcastWrite | MoneyWrite
 )  # says what is stored, without a look at what is there
-Write: TypeAlias = PlainWrite | MovePayment
+Write: TypeAlias = PlainWrite | MovePayment | Accept
 
 
 @final
@@ -506,6 +518,7 @@ class Store(Protocol):
         StaleRowError: a payment has moved since it was read; nothing of this call was stored.
         LeaseLostError: a write under a lease that this process doesn't hold; nothing of this call was stored.
         JournalConflictError: a conversation isn't where the writer believes; nothing of this call was stored.
+        RedeliveredError: an event of an `Accept` is here already; nothing of this call was stored.
         trio.ClosedResourceError: the store has been closed.
 
     Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.

@@ -20,6 +20,7 @@ from triobot.wire.events import Message
 from triobot.wire.ids import ChatId
 
 KEPT = Key("claims_kept", int, default=0)
+AT_REST = ChatAtArrival(0, False, False, dict, lambda _: None)
 
 
 @pytest.fixture(autouse=True)
@@ -202,7 +203,6 @@ async def test_a_beginning_that_nobody_ran_is_revived(autojump_clock: MockClock)
         run = await start(nursery, town)
         await wait_all_tasks_blocked()
         claim = town.dispatcher.claims.claim(Message(CHAT, "hi", ALI), town.services.clock.now())
-        assert claim is not None
         town.at_once = False
         store.commit_lag = 1
         nursery.start_soon(accept_without_word, town, claim.beginning)
@@ -231,9 +231,12 @@ async def test_who_gives_up_first_takes_the_beginning_along(known: bool, autojum
         await town.rest()
         now = town.services.clock.now()
         claim = town.dispatcher.claims.claim(Message(CHAT, "hi", ALI), now)
-        assert claim is not None
-        assert town.dispatcher.claims.claim(Message(CHAT, "hi", ALI), now) is None
+        assert claim.beginning(AT_REST) is not None
+        second = town.dispatcher.claims.claim(Message(CHAT, "hi", ALI), now)
+        assert second.beginning(AT_REST) is None
+        second.over(known=True)
         claim.over(known=known)
+        await town.rest()
         await town.says("hi")
         assert town.counts["taken_at_once"] == 1
 
@@ -245,8 +248,7 @@ async def test_what_fails_when_nobody_waits_for_it_claims_no_chat(autojump_clock
         await town.rest()
         claims, now = town.dispatcher.claims, town.services.clock.now()
         claim = claims.claim(Message(CHAT, "hi", ALI), now)
-        assert claim is not None
-        claim.beginning(ChatAtArrival(0, False, False, dict, lambda _: None))
+        assert claim.beginning(AT_REST) is not None
         claim.over(known=False)
         await town.rest()
         assert claims.of(CHAT) is None

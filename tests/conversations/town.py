@@ -94,11 +94,16 @@ class Town:
     # --- people do
 
     async def happens(self, event: Event, *, wait: bool = True) -> int:
-        """The platform posts this; returns its number in the inbox, once everybody is at rest."""
+        """The platform posts this; returns its number in the inbox, or 0, once everybody is at rest."""
         body = encode_event(event)
         sender = None if event.sender is None else event.sender.id
         arrival = Arrival(event.chat_id, sender, self.services.clock.now(), body.content_type, body.data)
 
+        if self.at_once and (taken := self.dispatcher.claims.take(event, arrival)) is not None:
+            assert await taken.stored()
+            if wait:
+                await wait_all_tasks_blocked()
+            return 0
         claim = self.dispatcher.claims.claim(event, arrival.at) if self.at_once else None
 
         def offer(row: InboxRow) -> None:

@@ -180,7 +180,7 @@ class Conversation:
         self._when_live: list[Callable[[], None]] = []
         self.writer: JournalWriter | None = None
         self._run: Run | None = None
-        self._shifted = False
+        self._shifted = self._evicted = False
         self._ended_by: tuple[int, int | None] = 0, None
         self._press: Press[object] | None = None
         self._busy = True
@@ -194,13 +194,15 @@ class Conversation:
         self.house.care.begin_work(self)
         try:
             await self.life.kept.load()
+            if self._evicted:
+                return  # what began it has been taken back
             self.make_run()
             if self.carried is not None:
                 # A loop that never waits would else run ahead of the disk, and let nobody else run.
                 with suppress(trio.ClosedResourceError):  # the bot stops
                     await self.house.wait_written(self.carried.written)
             await self.house.care.begins(self)
-            if self.house.cut:
+            if self.house.cut or self._evicted:
                 return  # the row that starts it is in the inbox
             failure = await self._live(chat)
         finally:
@@ -212,7 +214,8 @@ class Conversation:
             words = "" if failure is None else report(self, failure)
             # Before the apology: the chat must not wait until that has been sent.
             self.life.ended(self)
-        if words and self.ending is Ending.FAILED:
+        taken = None if self.writer is None else self.writer.ahead
+        if words and self.ending is Ending.FAILED and (taken is None or await taken.holds()):
             await apologize(self, words)
         if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
             self.writer = self._run = None
@@ -346,6 +349,7 @@ class Conversation:
 
     def evict(self) -> None:
         """Leave memory. The conversation isn't over."""
+        self._evicted = True
         if self.writer is not None:
             # The row stands for it after a start, but not in this run.
             self.writer.flush(begin=self.in_row is not None and not self.house.cut)
@@ -672,6 +676,8 @@ class Conversation:
     ) -> T:
         """Do this at least once, and never again once its outcome is recorded; it gets its own id."""
         own = self.enter(kind)
+        # What the store alone sees must not outlive an event that is taken back, either.
+        inside = inside and (self.writer is None or self.writer.ahead is None)
         hold = HELD if holds else 0
         done: T = await self.run.effect(kind.value, lambda: body(own), holds=hold, inside=inside)
         return done

@@ -110,6 +110,7 @@ class Dispatcher:
         # Behind from the start: what the last process left in the inbox comes first.
         self._behind = True
         self._cursor = 0
+        self._sent = 0
         self._newest = 0
         self._catching_up = CatchingUp(services, table, self)
         self._busy = 0
@@ -135,6 +136,17 @@ class Dispatcher:
         self._outdated.came(row.seq)
         return self._new_life(row.chat_id, row.seq)
 
+    def took(self, life: ChatLife, at: int) -> None:
+        """Note that an event that came now was given to its chat before it is stored."""
+        self._lives[life.chat_id] = self._lives.pop(life.chat_id)  # the newest last
+        self._routed_at = at
+        self.count("answered_at_once")
+
+    @property
+    def all_routed(self) -> bool:
+        """Return whether all that was accepted and announced has come to its chat."""
+        return not self._behind and self._cursor >= self._sent
+
     def offer(self, row: InboxRow, event: Event) -> None:
         """Take an accepted event, in the order of acceptance; never waits.
 
@@ -150,6 +162,7 @@ class Dispatcher:
                 self._behind = True
                 self.count("fell_behind")
             else:
+                self._sent = row.seq
                 return
         self._newest = max(self._newest, row.seq)
 
@@ -333,12 +346,30 @@ class Dispatcher:
             await self._less_busy.park()
             if self._lives.get(chat_id) is not life:
                 return  # it is over, or has been brought back
-        if self._stopping:
-            return
-        if life is not None:
+        if not self._stopping:
+            self._bring_back(chat_id)
+
+    @property
+    def units(self) -> int:
+        """Return how many units were written so far, durable or not."""
+        return self._consumption.added
+
+    def take_back(self, life: ChatLife, units: int) -> None:
+        """Bring a chat back from the store: what it took when there were so many units isn't there."""
+        for there in life.places.all():
+            if there.writer is not None:
+                there.writer.take_back(units)
+            there.evict()
+        if not self._stopping:
+            self._bring_back(life.chat_id)
+
+    def _bring_back(self, chat_id: ChatId) -> None:
+        if (life := self._lives.get(chat_id)) is not None:
             self.evict(life)
             life.behind = False  # who reads on for it is too late
         again = self._new_life(chat_id, 0)
+        if life is not None:
+            again.remember(life)
         again.latest = self._cursor
         self._load(again)
 

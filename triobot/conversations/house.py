@@ -90,6 +90,15 @@ class House(Protocol):
         """Run this as a task that ends at once by itself."""
         ...
 
+    @property
+    def units(self) -> int:
+        """Return how many units were written so far, durable or not."""
+        ...
+
+    def take_back(self, life: ChatLife, units: int) -> None:
+        """Bring a chat back from the store: what it took when there were so many units isn't there."""
+        ...
+
     def get_stuck(self, conversation: Conversation, because: str) -> None:
         """Park a conversation whose code doesn't fit its journal."""
         ...

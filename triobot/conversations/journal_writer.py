@@ -29,7 +29,7 @@ from ..engine.records import (
     Node,
     time_of,
 )
-from ..errors import LocalProtocolError, NondeterminismError
+from ..errors import LocalProtocolError, NondeterminismError, RedeliveredError
 from ..journals import (
     AppendRecords,
     BeginConversation,
@@ -45,7 +45,7 @@ from ..journals import (
     PutStanding,
     TakeInHand,
 )
-from ..seams import Consume, PutData, Write
+from ..seams import Accept, Arrival, Consume, PutData, Write
 from .codec import CODEC
 from .running.leash import line_in, parting_line
 from .running.lines import calling_line
@@ -58,6 +58,39 @@ log: Final = logging.getLogger("triobot.conversations")
 
 _BESIDE: Final = frozenset((INTENDED, KNOWN))
 """What is kept by operation and not in order: so the store can count effects of unknown outcome."""
+
+
+@final
+class Taken:
+    """An event that was taken before it was stored, and what became of it."""
+
+    def __init__(self) -> None:
+        self._known = trio.Event()
+        self._error: Exception | None = None
+
+    def settle(self, error: Exception | None) -> None:
+        """Say that it is stored, or why not."""
+        self._error = error
+        self._known.set()
+
+    async def holds(self) -> bool:
+        """Wait until it is known, and return whether it was taken."""
+        await self._known.wait()
+        return self._error is None
+
+    async def stored(self) -> bool:
+        """Wait until it is stored, with all that came of it so far; return False if it was here already.
+
+        Raises:
+            StoreFullError: it could not be stored, and has not been taken.
+            LocalProtocolError: it can't be stored.
+        """
+        await self._known.wait()
+        if isinstance(self._error, RedeliveredError):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
 
 
 @final
@@ -77,6 +110,7 @@ class JournalWriter(Host):
     """
 
     __slots__ = (
+        "_began_at",
         "_begun",
         "_effects",
         "_first",
@@ -90,6 +124,8 @@ class JournalWriter(Host):
         "_rests",
         "_scheduled",
         "_stood",
+        "_taken",
+        "_taken_at",
         "_there",
         "_wake",
         "_watched",
@@ -132,6 +168,11 @@ class JournalWriter(Host):
         self._records: list[Record] = []
         self._writes: list[Write] = []
         self._scheduled = False
+        # The event that was taken and isn't known to be stored.
+        self._taken: Taken | None = None
+        # How many units there were when it took that, and when it began itself.
+        self._taken_at = 0
+        self._began_at = 0 if row is not None else self._house.units
         # Where it stands: whether it rests, until when; and what the store was told of that.
         self._rests, self._wake = False, None if row is None else row.wake_at
         self._stood = (True, None) if row is None else (row.unfinished, row.wake_at)
@@ -161,7 +202,7 @@ class JournalWriter(Host):
         if self._watched is not None:
             self._watched.add([record])
         # The row of an interrupt goes with the beginning of what it starts.
-        if tag != INTERRUPTED and (taken := tuple(row for row in rows if row)):
+        if tag != INTERRUPTED and (taken := tuple(row for row in rows if row > 0)):
             self._writes.append(Consume(taken))
         if write is not None:
             self._also(write)
@@ -236,6 +277,38 @@ class JournalWriter(Host):
             calling_line(),
         )
         self._house.let_go(self._there)
+
+    # --- an event that is taken before it is stored
+
+    @property
+    def may_take(self) -> bool:
+        """Return whether an event may be stored together with what comes of it."""
+        return self.durable and self._begun and not (self.over or self.lost or self._taken)
+
+    @property
+    def ahead(self) -> Taken | None:
+        """Return the event with which all since may yet be taken back: nothing of that may be seen."""
+        return self._taken
+
+    def take(self, arrival: Arrival) -> Taken:
+        """Store this event with the record that takes it, which is appended next."""
+        self.flush()  # what was done before it doesn't hang on it
+        self._writes.append(Accept(arrival))
+        self._taken, self._taken_at = Taken(), self._house.units
+        return self._taken
+
+    def take_back(self, units: int) -> None:
+        """Write nothing if it began when there were so many units: it has come of what is taken back."""
+        if self._began_at >= units:
+            self.over = self.lost = True
+
+    def accepted(self, error: Exception | None) -> None:
+        taken, self._taken = self._taken, None
+        if error is not None:
+            self.over = True
+            self._house.take_back(self._there.life, self._taken_at)
+        if taken is not None:
+            taken.settle(error)
 
     # --- units
 
@@ -393,6 +466,8 @@ class JournalWriter(Host):
         """Return what ends it in a transaction of something else; nothing more is written for it then."""
         if self.over:
             return []
+        if self._taken is not None:
+            self.flush()
         self.over = True
         writes = self._house.tidying.going(self._writes)
         if not self._begun:

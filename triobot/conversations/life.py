@@ -133,6 +133,8 @@ class ChatLife:
         self._table = table
         self._username = username
         self._group = group
+        # Who sent what came last.
+        self._sender: SenderId | None = None
         self.places: Final = Places(table)
         self.kept: Final = Kept(house, chat_id, self.places, services.texts)
         self._too_late: Final = TooLate()
@@ -156,6 +158,14 @@ class ChatLife:
         """What filters may know besides the event."""
         memory = self._services.memory
         return Setting(self._username, self._group, delivery.seq, delivery.at, memory)
+
+    def knows(self, sender: SenderId | None) -> bool:
+        """Return whether an event of this sender doesn't make it a group, as far as is known here."""
+        return self._group or sender is None or sender == self._sender
+
+    def remember(self, before: ChatLife) -> None:
+        """Know whom this chat's last life knew."""
+        self._group, self._sender = before._group, before._sender
 
     @property
     def idle(self) -> bool:
@@ -205,6 +215,7 @@ class ChatLife:
 
     def _deliver(self, delivery: Delivery, *, group: bool, jumped: bool) -> bool:
         self._group = self._group or group
+        self._sender = None if delivery.event.sender is None else delivery.event.sender.id
         if self._overtaken(delivery):
             self._drop(delivery, "interrupted")
             return True
@@ -373,6 +384,7 @@ class ChatLife:
 
     def begin_claimed(self, conversation: Conversation) -> None:
         """Run a conversation that has begun in the transaction that accepted its event."""
+        self._sender = None if conversation.event.sender is None else conversation.event.sender.id
         self._run(conversation)
 
     def _run(self, conversation: Conversation) -> None:

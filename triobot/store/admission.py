@@ -40,6 +40,7 @@ from ..money import (
 )
 from ..seams import (
     LARGEST_VALUE,
+    Accept,
     Acknowledge,
     AddReceivers,
     AdvanceBroadcast,
@@ -160,6 +161,8 @@ def _size(write: Write) -> int:
             return 256
         case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
             return money_size(write)
+        case Accept(arrival):
+            return 256 + len(arrival.key or "")
         case MovePayment():
             return 2048
         case _:
@@ -191,6 +194,8 @@ def _admitted(write: Write) -> Write:
             admit_money_write(write)
         case MovePayment(id=number):
             check_column("id", number)
+        case Accept(arrival):
+            admit_arrival(arrival)
         case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
             admit_broadcast(write)
         case _:

@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, final
 
+from ..errors import RedeliveredError
 from ..money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
 from ..seams import (
+    Accept,
     Acceptance,
     Accepted,
     Acknowledge,
@@ -129,6 +131,10 @@ class Tables:
                 self._keep_raw(write)
             case PutSetting():
                 self._put_setting(write)
+            case Accept(arrival):
+                if not self._is_new(arrival, noting=True):
+                    raise RedeliveredError("this event is in the store already")
+                self._is_group(arrival)
             case PutData():
                 self._put_data(write)
             case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():

@@ -17,12 +17,13 @@ from quart_trio import QuartTrio
 
 from ..bot import Bot, within
 from ..conversations.inspection.checking import ReplayCheck
-from ..errors import ConfigError
+from ..errors import ConfigError, StoreFullError
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..money import AlarmRows, PaymentRows
 from ..resources import Provided
 from ..runtime import Intake, Surroundings
 from ..seams import (
+    Accept,
     Acceptance,
     Alarm,
     Arrival,
@@ -118,6 +119,8 @@ class CrashableStore:
     async def commit(self, *writes: Write) -> None:
         if self._mortal.dead:
             await trio.lowlevel.checkpoint()
+            if any(isinstance(write, Accept) for write in writes):
+                raise StoreFullError("the process is dead, and no event is acknowledged any more")
             return
         await self._inner.commit(*writes)
 

@@ -202,7 +202,7 @@ Outcome: TypeAlias = EventStored | Unread | NoRoom | Unwritable | Unstorable
 
 
 class Claim(Protocol):
-    """May handle an event in the very transaction that accepts it."""
+    """An event that is being stored, and what may begin with it in the same transaction."""
 
     def beginning(self, chat: ChatAtArrival) -> str | None:
         """Return what begins with the event, for `InboxRow.begun`; see `triobot.seams.Store.accept`."""
@@ -213,7 +213,32 @@ class Claim(Protocol):
         ...
 
     def over(self, *, known: bool) -> None:
-        """Release the claim: the event was accepted or refused; if not `known`, it may still be accepted."""
+        """Hear that the event was accepted or refused; if not `known`, it may still be accepted."""
+        ...
+
+
+class Taken(Protocol):
+    """An event that was taken before it is stored."""
+
+    async def stored(self) -> bool:
+        """Wait until it is stored, with what came of it; return False if the store had it before.
+
+        Raises:
+            StoreError: it could not be stored, and has not been taken.
+            LocalProtocolError: it can't be stored.
+        """
+        ...
+
+
+class Claims(Protocol):
+    """Asked for each event before it is stored, at its time of arrival. Must not raise."""
+
+    def take(self, event: Event, arrival: Arrival) -> Taken | None:
+        """Have the event handled before it is stored; None if it is to be stored first."""
+        ...
+
+    def claim(self, event: Event, at: int) -> Claim:
+        """Return what is to become durable with this event."""
         ...
 
 
@@ -259,8 +284,7 @@ class Inbox:
             must not raise.
         alarm: called when the inbox is half full, and when the store can't write.
         marks: remembers which deliveries were answered; made from `store` if None.
-        claim: called for each event just before it is stored, at its time of arrival; quick, and must not
-            raise.
+        claims: who handles an event before it is stored, or begins something with it; None: nobody.
     """
 
     def __init__(
@@ -272,7 +296,7 @@ class Inbox:
         deliver: Callable[[InboxRow, Event], None],
         alarm: RaiseAlarm | None = None,
         marks: Marks | None = None,
-        claim: Callable[[Event, int], Claim | None] | None = None,
+        claims: Callable[[], Claims | None] = lambda: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -280,7 +304,7 @@ class Inbox:
         self._deliver = deliver
         self._alarm = alarm
         self._marks = Marks(store) if marks is None else marks
-        self._claim = claim
+        self._claims = claims
         self._half_full = False
         self._told: dict[str, tuple[float, int]] = {}
         self._failing = False
@@ -336,7 +360,10 @@ class Inbox:
             case Accepted():
                 self._watch_quota()
                 return EventStored(False, None if once else key)
-            case Redelivered():
+            case True:
+                self._accepted += 1
+                return EventStored(False, None if once else key)
+            case Redelivered() | False:
                 self._repeated += 1
                 return EventStored(True, None if once else key)
             case OverQuota(whole):
@@ -348,13 +375,16 @@ class Inbox:
             case _ as never:
                 assert_never(never)
 
-    async def _store_event(self, event: Event, arrival: Arrival) -> Acceptance:
-        claim = None if self._claim is None else self._claim(event, arrival.at)
-        if claim is None:
+    async def _store_event(self, event: Event, arrival: Arrival) -> Acceptance | bool:
+        claims = self._claims()
+        if claims is None:
             return await self._store.accept(
                 arrival, quota=self._quota, on_commit=lambda row: self._hand_on(row, event)
             )
-        known = True
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if (taken := claims.take(event, arrival)) is not None:
+            return await taken.stored()
+        claim, known = claims.claim(event, arrival.at), True
         try:
             return await self._store.accept(
                 arrival,

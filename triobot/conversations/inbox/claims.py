@@ -1,10 +1,14 @@
-"""One commit for an event and for what it begins.
+"""One commit for an event and for what comes of it.
 
-Before an event is stored, the routing is asked who would take it. If that is a conversation that it starts,
-in a chat of which nothing is in memory, its first record is stored in the event's own row (`begun`). Whether
-the chat is at rest is looked at once more *in* the transaction that stores it, where nothing can come
-between: no other event of it waits, and no conversation of it is stored. If not, the event is accepted as
-every other, and goes its way.
+An event that a conversation at rest waits for is given to it before it is stored (`Claims.take`). The record
+that takes it is stored in the same transaction, with all that it has led to by then; what is sent waits for
+that. If the store has no room, or has had the event before, the chat is brought back as it is stored.
+
+Of a conversation that begins nothing may be taken back: its code has not run before. So the routing is asked
+before such an event is stored. If it would start a conversation in a chat of which nothing is in memory, the
+first record is stored in the event's own row (`begun`). Whether the chat is at rest is looked at once more
+*in* the transaction, where nothing can come between: no other event of it waits, and no conversation of it is
+stored. If not, the event is accepted as every other, and goes its way.
 
 Most conversations end well before anything more of them has to be known; then that row is all that was ever
 stored of them. One that rests, or does more than one thing, is written down by itself (`JournalWriter`). What
@@ -17,15 +21,18 @@ Filters see an event then that isn't stored yet: it has no number by which they 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast, final
 
 import trio
 
 from ...engine import Record, decode_record, encode_record
 from ...engine.records import FORMAT, START, time_of
-from ...errors import StoreFullError, UnreadableRecordError
+from ...errors import StoreError, StoreFullError, UnreadableRecordError
 from ...journals import (
     AppendRecords,
     BeginConversation,
@@ -35,17 +42,19 @@ from ...journals import (
     Lease,
     RunKind,
 )
-from ...seams import Alarm, ChatAtArrival, Consume, InboxRow, Store, Write
+from ...seams import Alarm, Arrival, ChatAtArrival, Consume, InboxRow, Store, Write
 from ...wire.events import Event, Join, Message
 from ...wire.ids import ChatId, SenderId
 from ..codec import CODEC
 from ..conversation import Conversation
 from ..data.keeping import of_authors
 from ..data.slots import any_declared
+from ..journal_writer import Taken as TakenFirst
+from ..life import ChatLife
 from ..routes.declarations import Per, RouteKind, Table
 from ..routes.filters import Setting
-from ..routes.routing import Start, decide
-from ..running.waits import Delivery
+from ..routes.routing import Decision, Give, Start, decide
+from ..running.waits import Delivery, Taken, Wait, Watch
 from ..services import Services
 from ..starting import Opening, open_run
 from .consumption import stored_event
@@ -58,6 +67,7 @@ log: Final = logging.getLogger("triobot.conversations")
 _PAGE: Final = 256
 _PLACES: Final = 9
 HAS_NO_NUMBER: Final = -1
+_LATELY: Final = 4096
 
 
 @final
@@ -71,11 +81,14 @@ class Claims:
         self._username = username
         # Conversations are started from the store's task, and must not run in its context.
         self._context: Context | None = None
-        # The chats of which an event is being stored as a beginning.
+        # The chats of which an event is being stored, with how many are, and what one is to begin.
+        self._coming: Counter[ChatId] = Counter()
         self._beginnings: dict[ChatId, Beginning] = {}
         # Rows whose beginning came to nothing: they go their way like every other.
         self._declined: set[int] = set()
         self._from_before: int | None = None
+        # Keys of events that were taken lately: what is delivered twice is for the store to tell.
+        self._lately: dict[str, None] = {}
 
     async def write_out(self) -> None:
         """Write down what began in an earlier run, before the store is asked who goes on."""
@@ -103,76 +116,176 @@ class Claims:
         """Return what an event of this chat is about to begin."""
         return self._beginnings.get(chat_id)
 
-    def claim(self, event: Event, at: int) -> Beginning | None:
-        """Return what is to become durable with this event; None if nothing is."""
-        if self._context is None or not self._hall.keeps_up:
-            return None
+    # --- an answer
+
+    def take(self, event: Event, arrival: Arrival) -> TakenFirst | None:
+        """Give an event to the conversation that waits for it; None, and nothing done, if it goes its way."""
         chat_id = event.chat_id
-        if chat_id in self._beginnings or self._hall.life(chat_id) is not None:
-            return None
-        if not isinstance(event, Message | Join) or not self._hall.keeping.is_stored(chat_id):
-            return None
-        if self._services.store.lease(chat_id) is None:
+        life = self._hall.life(chat_id)
+        if life is None or not isinstance(event, Message) or not self._may_take(life, arrival):
             return None
         with self._hall.care.claiming(chat_id) as may:
-            start = self._start(event, at) if may else None
-        if start is None or not start.route.durable:
+            given = self._decide(event, arrival.at, life) if may else None
+        if not isinstance(given, Give) or not given.wait.parked or given.wait.question:
+            return None
+        there = next(there for there in life.places.all() if given.wait in there.waits)
+        if there.writer is None or not there.writer.may_take:
+            return None
+        if arrival.key is not None:
+            self._lately[arrival.key] = None
+            if len(self._lately) > _LATELY:
+                del self._lately[next(iter(self._lately))]
+        self._hall.took(life, arrival.at)
+        taken = there.writer.take(arrival)
+        life.give(given.wait, Taken(Delivery(HAS_NO_NUMBER, event, arrival.at), given.value))
+        return taken
+
+    def _may_take(self, life: ChatLife, arrival: Arrival) -> bool:
+        """Return whether nothing of this chat is on its way, and it can be brought back as it is stored."""
+        if not self._hall.keeps_up or not self._hall.all_routed or self._coming[arrival.chat_id]:
+            return False
+        if arrival.key in self._lately or not life.knows(arrival.sender_id):
+            return False
+        return life.may_leave and not any(there.stuck for there in life.places.all())
+
+    def _decide(self, event: Event, at: int, life: ChatLife | None) -> Decision | None:
+        """Return what would become of an event now; None if that can't be told before it is stored."""
+        failures: list[str] = []
+        waits: list[Wait] = []
+        live: list[Wait] | None = None
+        watches: list[Watch] = []
+        if life is not None:
+            (waits, live), watches = life.places.waits(event), life.places.watches(event)
+        decision = decide(
+            event,
+            Setting(self._username, life is not None and life.group, HAS_NO_NUMBER, at, NoMemory()),
+            self._table,
+            waits,
+            live,
+            lambda name, error: failures.append(name),
+            watches=watches,
+        )
+        return None if failures else decision
+
+    # --- a beginning
+
+    def claim(self, event: Event, at: int) -> Coming:
+        """Return what is to become durable with this event, if it begins something."""
+        chat_id = event.chat_id
+        beginning = self._beginning(event, at)
+        self._coming[chat_id] += 1
+        if beginning is not None:
+            self._beginnings[chat_id] = beginning
+        return Coming(self, chat_id, beginning)
+
+    def _beginning(self, event: Event, at: int) -> Beginning | None:
+        chat_id = event.chat_id
+        if self._context is None or not self._hall.keeps_up or not isinstance(event, Message | Join):
+            return None
+        if self._coming[chat_id] or self._hall.life(chat_id) is not None:
+            return None
+        if not self._hall.keeping.is_stored(chat_id) or self._services.store.lease(chat_id) is None:
+            return None
+        with self._hall.care.claiming(chat_id) as may:
+            start = self._decide(event, at, None) if may else None
+        if not isinstance(start, Start) or start.call is not None or not start.route.durable:
+            return None
+        if start.route.kind is not RouteKind.CONVERSATION:
             return None
         opening, clock = Opening(event, at, start.value), self._services.clock
         first, value, durable = open_run(start.route, opening, now=clock.now(), jumped=clock.jumped())
         if not durable:
             return None
-        claim = Beginning(self, event, Start(start.route, value), first, same=start.value is event)
-        self._beginnings[chat_id] = claim
-        return claim
+        return Beginning(event, Start(start.route, value), first, same=start.value is event)
 
-    def _start(self, event: Event, at: int) -> Start | None:
-        """Return the conversation that would start if nothing went on in the chat; None if none would."""
-        failures: list[str] = []
-        setting = Setting(self._username, False, HAS_NO_NUMBER, at, NoMemory())
-        decision = decide(event, setting, self._table, (), None, lambda name, error: failures.append(name))
-        if failures or not isinstance(decision, Start) or decision.call is not None:
-            return None
-        return decision if decision.route.kind is RouteKind.CONVERSATION else None
-
-    def begin(self, claim: Beginning, row: InboxRow) -> bool:
+    def begin(self, beginning: Beginning, row: InboxRow) -> bool:
         """Run a conversation whose beginning is durable; False if the chat has come alive meanwhile."""
-        self.let_go(claim)
         if self._hall.stopping:
             return False  # it is stored as something under way, and goes on after the next start
         if self._context is None or self._hall.life(row.chat_id) is not None:
             self._declined.add(row.seq)
             return False
-        self._context.run(self._run, claim, row)
+        self._context.run(self._run, beginning, row)
         return True
 
-    def let_go(self, claim: Beginning) -> None:
-        """Let other events of the chat begin something."""
-        if self._beginnings.get(claim.event.chat_id) is claim:
-            del self._beginnings[claim.event.chat_id]
-
-    def _run(self, claim: Beginning, row: InboxRow) -> None:
+    def _run(self, beginning: Beginning, row: InboxRow) -> None:
         life = self._hall.came_to(row)
-        if claim.values is not None:
-            life.kept.begin_with(claim.values)
-        delivery = Delivery(row.seq, claim.event, row.at)
+        if beginning.values is not None:
+            life.kept.begin_with(beginning.values)
+        delivery = Delivery(row.seq, beginning.event, row.at)
         self._hall.count("taken_at_once")
+        owner, first = beginning.owner, beginning.first
         life.begin_claimed(
-            Conversation(self._services, life, claim.start, delivery, owner=claim.owner, in_row=claim.first)
+            Conversation(self._services, life, beginning.start, delivery, owner=owner, in_row=first)
         )
+
+    # --- an event that is being stored
+
+    def came(self, chat_id: ChatId, beginning: Beginning | None) -> None:
+        """Note that an event is stored, or won't be."""
+        self._coming[chat_id] -= 1
+        if not self._coming[chat_id]:
+            del self._coming[chat_id]
+        if beginning is not None and self._beginnings.get(chat_id) is beginning:
+            del self._beginnings[chat_id]
+
+    def find_out(self, coming: Coming) -> None:
+        """Find out, in a task of its own, what became of an event that the store has been given."""
+        self._hall.beside(partial(coming.wait_out, self._services.store))
+
+
+@final
+class Coming:
+    """An event that is being stored; see `triobot.webhook.inbox.Claim`."""
+
+    def __init__(self, claims: Claims, chat_id: ChatId, beginning: Beginning | None) -> None:
+        self._claims = claims
+        self._chat_id = chat_id
+        self._beginning = beginning
+        self._came = False
+
+    def beginning(self, chat: ChatAtArrival) -> str | None:
+        """Return what is stored with the event. Runs in the store's thread; the last run counts."""
+        return None if self._beginning is None else self._beginning.words(chat)
+
+    def accepted(self, row: InboxRow) -> bool:
+        """Return whether the event, durable now, has begun something; else it is to be handed on."""
+        self.came()
+        return (
+            self._beginning is not None and row.begun is not None and self._claims.begin(self._beginning, row)
+        )
+
+    def over(self, *, known: bool) -> None:
+        """Note that the event is stored, or refused; if not `known`, it may still be stored."""
+        if known:
+            self.came()
+        elif not self._came:
+            self._claims.find_out(self)
+
+    async def wait_out(self, store: Store) -> None:
+        """Wait until the store has it, or not."""
+        # What is asked later is answered later; only its failure would be told to nobody.
+        with suppress(StoreError):
+            await store.pending(self._chat_id, after=0, limit=1)
+        self.came()
+
+    def came(self) -> None:
+        """Let other events of the chat be taken or begin something."""
+        if not self._came:
+            self._came = True
+            self._claims.came(self._chat_id, self._beginning)
 
 
 @final
 class Beginning:
-    """The beginning of a conversation that an event would start; see `triobot.webhook.inbox.Claim`.
+    """The beginning of a conversation that an event would start.
 
     Attributes:
         first: its first record.
         values: what the chat keeps; None if it is to be read from the store.
     """
 
-    def __init__(self, claims: Claims, event: Event, start: Start, first: Record, *, same: bool) -> None:
-        self._claims = claims
+    def __init__(self, event: Event, start: Start, first: Record, *, same: bool) -> None:
         self.event = event
         self.start = start
         self.first = first
@@ -182,32 +295,22 @@ class Beginning:
         self._reads = any_declared()
         # The event's own bytes are in the row already.
         told = None if same else first[3]
+        route = start.route
         self._words = encode_record(
-            [*first[:3], told, *first[4:], start.route.kind.value, start.route.version, self.owner]
+            [*first[:3], told, *first[4:], route.kind.value, route.version, self.owner]
         )
 
     def put(self, key: str, value: str | None) -> None:
         """Note that what the chat keeps changes, and may have been read without that; see `Keeper`."""
         self._reads, self.values = False, None
 
-    def beginning(self, chat: ChatAtArrival) -> str | None:
-        """Return what is stored with the event. Runs in the store's thread; the last run counts."""
+    def words(self, chat: ChatAtArrival) -> str | None:
+        """Return what is stored with the event; None if something waits or goes on in the chat."""
         if not chat.at_rest:
             return None
         if self._reads:
             self.values = of_authors(chat.data())
         return self._words
-
-    def accepted(self, row: InboxRow) -> bool:
-        """Return whether it runs; else the event, durable now, is to be handed on."""
-        if row.begun is None:
-            self._claims.let_go(self)
-            return False
-        return self._claims.begin(self, row)
-
-    def over(self, *, known: bool) -> None:
-        """Let go of the chat: if its event is accepted all the same, the transaction looks who is there."""
-        self._claims.let_go(self)
 
 
 async def _write_out(store: Store) -> int:

@@ -18,10 +18,11 @@ from ...errors import (
     JournalConflictError,
     LocalProtocolError,
     ProtocolError,
+    RedeliveredError,
     StaleRowError,
     StoreFullError,
 )
-from ...seams import Alarm, InboxRow, PutData, RaiseAlarm, Store, Write
+from ...seams import Accept, Alarm, InboxRow, PutData, RaiseAlarm, Store, Write
 from ...wire.decode import decode_event
 from ...wire.events import Event
 from ...wire.ids import ChatId
@@ -32,8 +33,8 @@ log: Final = logging.getLogger("triobot.conversations")
 
 _FLUSH_DEADLINE: Final = 10.0
 
-Refusal: TypeAlias = JournalConflictError | StaleRowError | LocalProtocolError
-_REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError)
+Refusal: TypeAlias = JournalConflictError | StaleRowError | LocalProtocolError | RedeliveredError
+_REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, RedeliveredError)
 """What the store says of a unit that it will not have, however often it is asked."""
 
 
@@ -50,14 +51,38 @@ class Writer(Protocol):
         """Stop: its unit can't be stored, and has not happened; no effect of it was seen. Must not raise."""
         ...
 
+    def accepted(self, error: Exception | None) -> None:
+        """Hear what became of an event that it took before that was stored. Must not raise."""
+        ...
+
 
 @final
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class _Unit:
-    """What is stored whole or not at all."""
+    """What is stored whole or not at all.
+
+    Attributes:
+        accepts: an event comes into the store with it.
+        stored: it is durable.
+        error: why it is not, and never will be.
+    """
 
     writes: tuple[Write, ...]
     writer: Writer | None
+    accepts: bool = False
+    stored: bool = False
+    error: Exception | None = None
+
+    def refuse(self, error: Exception) -> None:
+        """Have it not happen, nor what its writer has written behind it."""
+        self.error = error
+        if self.writer is not None:
+            self.writer.lost = True
+
+    def tell(self) -> None:
+        """Tell its writer what became of the event."""
+        if self.accepts and self.writer is not None:
+            self.writer.accepted(self.error)
 
 
 def stored_event(row: InboxRow) -> Event | None:
@@ -98,10 +123,13 @@ class Consumption:
     def add(self, writes: Sequence[Write], writer: Writer | None = None) -> int:
         """Write this, as one; returns how many units were added so far, for `wait_for`."""
         if writes:
-            self._units.append(_Unit(tuple(writes), writer))
+            unit = _Unit(tuple(writes), writer)
+            self._units.append(unit)
             for write in writes:
                 if isinstance(write, PutData):
                     self._chats[write.chat_id] += 1
+                elif isinstance(write, Accept):
+                    unit.accepts = True
             self._added += 1
             self._some.set()
         return self._added
@@ -168,12 +196,17 @@ class Consumption:
     async def flush_at_the_end(self) -> None:
         """Write the last of it, in spite of cancellation, within some seconds."""
         # Shielded, so that events that were dealt with are not dealt with again after a clean stop.
-        with trio.move_on_after(_FLUSH_DEADLINE, shield=True) as limit:
-            await self._flush()
-        self._over = True
-        self._more_written.unpark_all()
-        for tell in self._told:
-            tell()
+        try:
+            with trio.move_on_after(_FLUSH_DEADLINE, shield=True) as limit:
+                await self._flush()
+        finally:
+            self._over = True
+            self._more_written.unpark_all()
+            for unit in self._units:
+                unit.error = StoreFullError("the bot stopped before this could be written")
+                unit.tell()
+            for tell in self._told:
+                tell()
         if limit.cancelled_caught:
             log.warning("the last %d handled events are still in the inbox", len(self._units))
 
@@ -184,8 +217,15 @@ class Consumption:
         told, self._told = self._told, []
         try:
             await self._commit(units)
-        except StoreFullError:
+        except StoreFullError as error:
             # Nothing is lost: what isn't durable has not happened, and nobody has seen anything of it.
+            for unit in units:
+                if unit.accepts:
+                    # The platform delivers it again; what others have written waits in memory for room.
+                    if not unit.stored:
+                        unit.refuse(error)
+                    unit.tell()
+                    unit.accepts = False
             self._units, self._told = [*units, *self._units], [*told, *self._told]
             self._raise_alarm(
                 Alarm("store_unwritable", "store", "the store can't be written: free some space")
@@ -200,6 +240,8 @@ class Consumption:
             for unit in units:
                 self._chats.subtract(write.chat_id for write in unit.writes if isinstance(write, PutData))
             self._chats += Counter()
+        for unit in units:
+            unit.tell()
         self._more_written.unpark_all()
         for tell in told:
             tell()
@@ -212,7 +254,14 @@ class Consumption:
             look()
 
     async def _commit(self, units: Sequence[_Unit]) -> None:
-        writes = [write for unit in units if not _is_lost(unit) for write in unit.writes]
+        writes: list[Write] = []
+        for unit in units:
+            if unit.stored:
+                continue
+            if not _is_lost(unit):
+                writes += unit.writes
+            elif unit.error is None:
+                unit.error = StoreFullError("what it comes behind was not stored")
         try:
             if writes:
                 await self._store.commit(*writes)
@@ -222,15 +271,24 @@ class Consumption:
             # It is one unit's own: the others must not suffer for it.
             for unit in units:
                 await self._commit([unit])
+        else:
+            for unit in units:
+                unit.stored = unit.error is None
 
     def _refused(self, unit: _Unit, error: Refusal) -> None:
-        if self._in_doubt and isinstance(error, JournalConflictError):
+        if self._in_doubt and isinstance(error, JournalConflictError | RedeliveredError):
             # A commit that was cut short by the program's stop has been done all the same.
+            unit.stored = True
             log.debug("a conversation is where its writer believes it to be, already: %s", error)
+            return
+        unit.refuse(error)
+        if unit.accepts:
+            # At once: what has begun behind it must not be stored without it.
+            unit.tell()
+            unit.accepts = False
             return
         log.warning("a conversation isn't where its writer believes: %s", error)
         if unit.writer is not None:
-            unit.writer.lost = True
             unit.writer.refused(error)
 
 
