@@ -99,8 +99,9 @@ class Town:
         sender = None if event.sender is None else event.sender.id
         arrival = Arrival(event.chat_id, sender, self.services.clock.now(), body.content_type, body.data)
 
-        if self.at_once and (taken := self.dispatcher.claims.take(event, arrival)) is not None:
-            assert await taken.stored()
+        taken = self.dispatcher.claims.take(event, arrival) if self.at_once else None
+        if taken is not None and (stored := await taken.stored()) is not None:
+            assert stored
             if wait:
                 await wait_all_tasks_blocked()
             return 0

@@ -115,6 +115,7 @@ class Conversation:
         given: the same, as it is recorded.
         successor: what goes on in its place.
         beside: it has the place of an aside.
+        at: when its event arrived.
         settled: it has come to rest after all that was recorded, or is over, or can't be revived.
         stored: what it was revived from.
         in_row: its first record, if that is durable in the row of its event.
@@ -168,7 +169,7 @@ class Conversation:
         self.settled = trio.Event()
         self.stuck = False
         self.stuck_at = "?"
-        self._at = delivery.at
+        self.at = delivery.at
         self.stored = stored
         self.carried = carried
         self.in_row = in_row
@@ -241,7 +242,7 @@ class Conversation:
             self._run = Run(self.writer, [self.in_row], codec=CODEC, fresh=True)
             return self._run
         opening, clock = (
-            Opening(self.event, self._at, self.value, self.args, self.interrupted),
+            Opening(self.event, self.at, self.value, self.args, self.interrupted),
             self.services.clock,
         )
         first, value, durable = open_run(self.route, opening, now=clock.now(), jumped=clock.jumped())
@@ -265,7 +266,8 @@ class Conversation:
                 self.take_press(self.event)
             if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
                 run.interrupt(*self._ended_by, self.ending.value)
-            return await run.run(partial(self._concluded, chat))
+            # With an argument of its own: what it was started with is not read from its first record.
+            return await run.run(partial(self._concluded, chat), None)
         finally:
             leave_branch(task)
             self.data.look_at_copies()
@@ -448,12 +450,12 @@ class Conversation:
         await trio.lowlevel.checkpoint_if_cancelled()
         place, life = self.life.places.place_of(self), self.life
         call = Call(life.chat_id, route.name, args, self.given, self.event.sender, self.key, place)
-        opening = Opening(self.event, self._at, self.given, args, self.interrupted)
+        opening = Opening(self.event, self.at, self.given, args, self.interrupted)
         first, value, _ = open_run(route, opening, now=self.run.since(), jumped=self.services.clock.jumped())
         if not first[3]:
             CODEC.node_of([self.event, self.given, list(args)])  # says what can't be recorded
         self.next_first = first
-        self.successor = (Start(route, value, call), Delivery(self.seq, self.event, self._at))
+        self.successor = (Start(route, value, call), Delivery(self.seq, self.event, self.at))
         self.run.continue_as(route.name)
 
     @property

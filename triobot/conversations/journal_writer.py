@@ -29,7 +29,7 @@ from ..engine.records import (
     Node,
     time_of,
 )
-from ..errors import LocalProtocolError, NondeterminismError, RedeliveredError
+from ..errors import JournalConflictError, LocalProtocolError, NondeterminismError, RedeliveredError
 from ..journals import (
     AppendRecords,
     BeginConversation,
@@ -49,6 +49,7 @@ from ..seams import Accept, Arrival, Consume, PutData, Write
 from .codec import CODEC
 from .running.leash import line_in, parting_line
 from .running.lines import calling_line
+from .starting import tell
 
 if TYPE_CHECKING:
     from .conversation import Carried, Conversation
@@ -78,8 +79,10 @@ class Taken:
         await self._known.wait()
         return self._error is None
 
-    async def stored(self) -> bool:
+    async def stored(self) -> bool | None:
         """Wait until it is stored, with all that came of it so far; return False if it was here already.
+
+        None if it has not been taken after all, for a reason that isn't its own: it is to go its way.
 
         Raises:
             StoreFullError: it could not be stored, and has not been taken.
@@ -88,6 +91,8 @@ class Taken:
         await self._known.wait()
         if isinstance(self._error, RedeliveredError):
             return False
+        if isinstance(self._error, JournalConflictError):
+            return None
         if self._error is not None:
             raise self._error
         return True
@@ -182,6 +187,7 @@ class JournalWriter(Host):
             self._effects = {str(one[2]) for one in there.stored.records if one[0] in _BESIDE}
         self._watched: Watched | None = None
         if there.services.replays and durable:
+            self._tell()
             stored = there.stored
             known = [first if carried is None else carried.first] if stored is None else stored.records
             self._watched = there.services.replays.watch(there, self._lease, cast("Sequence[Record]", known))
@@ -371,6 +377,7 @@ class JournalWriter(Host):
         self._begun = True
         there, first = self._there, self._first
         assert first is not None
+        self._tell()
         begin = BeginConversation(
             self._lease,
             self._id,
@@ -383,6 +390,11 @@ class JournalWriter(Host):
             there.key,
         )
         return [begin, self._records_at([first]), Consume((there.seq,))]
+
+    def _tell(self) -> None:
+        """Put into the first record what its event's row says until then."""
+        if self._in_row and self._first is not None:
+            tell(self._first, self._there.event, self._there.at)
 
     def _end(self, record: Record) -> None:
         """Write that it ended; one that ends well leaves nothing."""

@@ -35,18 +35,23 @@ class Opening:
     interrupted: str | None = None
 
 
-def open_run(route: Route, opening: Opening, *, now: int, jumped: int) -> tuple[Record, object, bool]:
+def open_run(
+    route: Route, opening: Opening, *, now: int, jumped: int, untold: bool = False
+) -> tuple[Record, object, bool]:
     """Return the first record, the value as the code sees it, and whether the record holds all that.
 
     What can't be recorded lives as long as the process; its record only says that it was there.
 
     Args:
         jumped: by how much the time of day has jumped in all, as the clock that says `now` knows.
+        untold: leave out what it was started with if that is the event alone, a request's: `tell` puts it in.
     """
     value, seed = opening.value, secrets.token_hex(16)
     begins = partial(begun, route.name, time=now, seed=seed, codec=CODEC, jumped=jumped)
     # The wire's own events are the same when they come back, and there is no need to say them twice.
     same = value is opening.event and type(value).__module__ == Join.__module__
+    if untold and same and not opening.args:
+        return begins(), value, route.durable
     told: list[object] = [opening.event, opening.at, opening.interrupted]
     try:
         if not same or opening.args:
@@ -57,6 +62,12 @@ def open_run(route: Route, opening: Opening, *, now: int, jumped: int) -> tuple[
     except UnrecordableError:
         return begins(), value, False
     return record, value, route.durable
+
+
+def tell(first: Record, event: Event, at: int) -> None:
+    """Put into a first record what it was started with, if `open_run` left that out."""
+    if not first[3]:
+        first[3] = [CODEC.node_of(told) for told in (event, at, None)]
 
 
 def opening_of(start: Record) -> Opening | None:

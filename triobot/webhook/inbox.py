@@ -220,8 +220,10 @@ class Claim(Protocol):
 class Taken(Protocol):
     """An event that was taken before it is stored."""
 
-    async def stored(self) -> bool:
+    async def stored(self) -> bool | None:
         """Wait until it is stored, with what came of it; return False if the store had it before.
+
+        None if it has not been taken after all, and is to be stored first.
 
         Raises:
             StoreError: it could not be stored, and has not been taken.
@@ -382,8 +384,9 @@ class Inbox:
                 arrival, quota=self._quota, on_commit=lambda row: self._hand_on(row, event)
             )
         await trio.lowlevel.checkpoint_if_cancelled()
-        if (taken := claims.take(event, arrival)) is not None:
-            return await taken.stored()
+        taken = claims.take(event, arrival)
+        if taken is not None and (stored := await taken.stored()) is not None:
+            return stored
         claim, known = claims.claim(event, arrival.at), True
         try:
             return await self._store.accept(

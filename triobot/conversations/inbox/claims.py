@@ -45,7 +45,6 @@ from ...journals import (
 from ...seams import Alarm, Arrival, ChatAtArrival, Consume, InboxRow, Store, Write
 from ...wire.events import Event, Join, Message
 from ...wire.ids import ChatId, SenderId
-from ..codec import CODEC
 from ..conversation import Conversation
 from ..data.keeping import of_authors
 from ..data.slots import any_declared
@@ -56,7 +55,7 @@ from ..routes.filters import Setting
 from ..routes.routing import Decision, Give, Start, decide
 from ..running.waits import Delivery, Taken, Wait, Watch
 from ..services import Services
-from ..starting import Opening, open_run
+from ..starting import Opening, open_run, tell
 from .consumption import stored_event
 
 if TYPE_CHECKING:
@@ -193,10 +192,12 @@ class Claims:
         if start.route.kind is not RouteKind.CONVERSATION:
             return None
         opening, clock = Opening(event, at, start.value), self._services.clock
-        first, value, durable = open_run(start.route, opening, now=clock.now(), jumped=clock.jumped())
+        first, value, durable = open_run(
+            start.route, opening, now=clock.now(), jumped=clock.jumped(), untold=True
+        )
         if not durable:
             return None
-        return Beginning(event, Start(start.route, value), first, same=start.value is event)
+        return Beginning(event, Start(start.route, value), first)
 
     def begin(self, beginning: Beginning, row: InboxRow) -> bool:
         """Run a conversation whose beginning is durable; False if the chat has come alive meanwhile."""
@@ -285,7 +286,7 @@ class Beginning:
         values: what the chat keeps; None if it is to be read from the store.
     """
 
-    def __init__(self, event: Event, start: Start, first: Record, *, same: bool) -> None:
+    def __init__(self, event: Event, start: Start, first: Record) -> None:
         self.event = event
         self.start = start
         self.first = first
@@ -293,12 +294,8 @@ class Beginning:
         self.owner = sender.id if sender is not None and start.route.per is Per.SENDER else None
         self.values: Mapping[str, str] | None = None
         self._reads = any_declared()
-        # The event's own bytes are in the row already.
-        told = None if same else first[3]
         route = start.route
-        self._words = encode_record(
-            [*first[:3], told, *first[4:], route.kind.value, route.version, self.owner]
-        )
+        self._words = encode_record([*first, route.kind.value, route.version, self.owner])
 
     def put(self, key: str, value: str | None) -> None:
         """Note that what the chat keeps changes, and may have been read without that; see `Keeper`."""
@@ -375,11 +372,11 @@ def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
     first, (kind, version, owner) = parts[:-3], parts[-3:]
     if first[5] != FORMAT:
         raise UnreadableRecordError(f"it has format {first[5]!r}; this program reads {FORMAT}")
-    if first[3] is None:
+    if not first[3]:  # the event's own bytes are in the row
         event = stored_event(row)
         if event is None:
             raise UnreadableRecordError("its event can't be read")
-        first[3] = [CODEC.node_of(told) for told in (event, row.at, None)]
+        tell(first, event, row.at)
     return first, cast("RunKind", kind), version, owner
 
 

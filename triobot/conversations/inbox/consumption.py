@@ -261,7 +261,7 @@ class Consumption:
             if not _is_lost(unit):
                 writes += unit.writes
             elif unit.error is None:
-                unit.error = StoreFullError("what it comes behind was not stored")
+                unit.error = JournalConflictError(0, "what this comes behind was not stored")
         try:
             if writes:
                 await self._store.commit(*writes)
