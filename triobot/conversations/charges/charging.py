@@ -174,7 +174,7 @@ class Till:
         self.id = await conversation.effect(OperationKind.CHARGE, lambda _: body(), inside=True)
         self._opened.append(self.id)
         self._began = False
-        if not conversation.replaying:
+        if not (conversation.replaying or conversation.dry):
             ticket, write = payments_of(conversation).opened(self.id, self._asked)
             # A turn that runs again has opened it: and it may have moved since.
             if conversation.also("opened", [write]):
