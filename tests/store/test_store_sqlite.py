@@ -587,6 +587,38 @@ async def test_every_earlier_schema_is_brought_up_to_date(path: Path, schema: in
     assert path.with_name(f"bot.db.schema-{schema}.backup").exists()
 
 
+@pytest.mark.parametrize("begun", [True, False])
+async def test_conversations_that_cannot_be_read_are_not_lost(path: Path, begun: bool) -> None:
+    """A store whose journals have another form stays as it is, for the triobot that wrote them."""
+    make_older(path, 7)
+    connection = sqlite3.connect(path)
+    if begun:
+        connection.execute("UPDATE inbox SET begun = '[1,null]'")
+    else:
+        connection.execute(
+            "INSERT INTO conversations (id, chat_id, route, kind, version, unfinished, epoch, started_at,"
+            " updated_at) VALUES (1, 1, 'order', 'conversation', '1', 0, 0, 1, 1)"
+        )
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+
+    for _ in range(2):
+        with pytest.raises(StoreVersionError, match="holds 1 conversations that"):
+            async with opened(path):
+                pytest.fail("opened")
+    assert path.read_bytes() == before
+    assert not list(path.parent.glob("*.backup"))
+
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE inbox SET begun = NULL")
+    connection.execute("UPDATE conversations SET ended_at = 7")
+    connection.commit()
+    connection.close()
+    async with opened(path) as store:
+        assert store.statistics().conversations == 0
+
+
 async def test_a_store_that_is_up_to_date_is_not_backed_up(path: Path) -> None:
     for _ in range(2):
         async with opened(path, migrations=[*MIGRATIONS, NEXT_VERSION]):

@@ -27,6 +27,7 @@ from .schema import (
     MIGRATIONS,
     Stamp,
     check_identity,
+    check_journals,
     check_stamp,
     drop_meta,
     due_migrations,
@@ -157,7 +158,7 @@ def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | Non
     Raises:
         ConfigError: there is no backup, it is none, or it is another bot's.
         StoreLockedError: a program has the store or the backup.
-        StoreVersionError: it was made by a newer triobot.
+        StoreVersionError: it was made by a newer triobot, or holds journals that this one can't read.
         StoreCorruptError: the backup is damaged.
     """
     path = checked_path(path)
@@ -170,7 +171,9 @@ def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | Non
             if get_meta(connection, BACKUP) is None:
                 raise ConfigError(f"{backup} is a store, not a backup of one")
             check_stamp(stored_stamp(connection, backup), stamp)
-            due_migrations(read_version(connection), MIGRATIONS)
+            found = read_version(connection)
+            due_migrations(found, MIGRATIONS)
+            check_journals(connection, found)
             if problems := examine(connection):
                 raise StoreCorruptError(f"the backup {backup} is damaged: {problems[0]}")
             remove_leftover(part)

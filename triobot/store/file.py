@@ -33,6 +33,7 @@ from .schema import (
     SchemaVersion,
     Stamp,
     check_identity,
+    check_journals,
     check_original,
     check_stamp,
     drop_meta,
@@ -226,6 +227,7 @@ def _prepare(
     if found is not None:
         check_original(connection, file.path)
     due = due_migrations(found, migrations)
+    check_journals(connection, found)
     if found is not None and not rebind:
         check_stamp(stored_stamp(connection, file.path), stamp)
     _set(connection, "journal_mode", "wal")

@@ -247,7 +247,11 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             "CREATE INDEX effects_unknown ON effects (conversation) WHERE result IS NULL",
         ),
     ),
+    # The records of journals have another form, which code before this one can't read.
+    Migration(number=8, release="0.1.0", min_reader=8, statements=()),
 )
+_READABLE: Final = 8
+"""The first schema whose journals this code reads."""
 
 
 @final
@@ -275,6 +279,26 @@ def due_migrations(found: SchemaVersion | None, known: Sequence[Migration]) -> S
             f" it can be opened by triobot {found.min_reader_release} and later"
         )
     return [migration for migration in known if migration.number > found.number]
+
+
+def check_journals(connection: sqlite3.Connection, found: SchemaVersion | None) -> None:
+    """Refuse a store whose journals can't be read: what goes on there would be lost.
+
+    Raises:
+        StoreVersionError: it holds conversations that an earlier triobot has recorded, and that go on.
+    """
+    if found is None or not 3 <= found.number < _READABLE:
+        return
+    held = "SELECT (SELECT count(*) FROM conversations WHERE ended_at IS NULL)"
+    if found.number >= 6:  # they begin in the rows of their events
+        held += " + (SELECT count(*) FROM inbox WHERE begun IS NOT NULL)"
+    count: tuple[int] = connection.execute(held).fetchone()
+    if count[0]:
+        raise StoreVersionError(
+            f"the store has schema {found.number}, and holds {count[0]} conversations that an earlier triobot"
+            f" has recorded in a form that schema {_READABLE} doesn't read; run that triobot until they have"
+            " ended, or have it forget their chats (triobot forget), and then this one"
+        )
 
 
 def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:

@@ -167,7 +167,7 @@ async def open_sqlite(
 
     Raises:
         StoreLockedError: another process has it open. Names the file.
-        StoreVersionError: a newer triobot made it. Says which one can open it.
+        StoreVersionError: a newer triobot made it, or an older one whose conversations this one can't read.
         StoreCorruptError: the file is damaged, or is no store; it was left alone.
         StoreFullError: there is no room to make it.
         ConfigError: it belongs to another platform or bot, or it can't be kept there.
