@@ -8,7 +8,7 @@ from doubles import FakeOutbox, FakeStore
 from town import ALI, CHAT, SARA, TEXTS, Run, Town, open_town, start
 from trio.testing import MockClock
 
-from triobot import Chat, Key, Router
+from triobot import Buttons, Chat, Key, Router
 from triobot.conversations.routes.filters import Filter
 from triobot.errors import StoreFullError
 from triobot.filters import command, flooding, text
@@ -182,6 +182,37 @@ async def test_a_kill_before_the_commit_takes_all_of_it_back(autojump_clock: Moc
     async with open_town(asking_bot(got), store=store, outbox=outbox) as town:
         await town.says("Zahra")
         assert town.sent()[1].startswith("Hello Zahra")  # type: ignore[attr-defined]
+
+
+async def test_no_message_shows_what_is_not_stored(autojump_clock: MockClock) -> None:
+    """If it can't be, the message stays as it was."""
+    bot, store = Router(), FakeStore()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        while True:
+            async with chat.live("Baking", buttons=Buttons({"no": "Stop"})) as live:
+                live.show(f"Baking for {await chat.ask('For whom?')}")
+                await chat.sleep(100)
+
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        store.full = 3
+        with pytest.raises(StoreFullError):
+            await delivered(town, "Ali", "once")
+        await trio.sleep(10)
+        assert town.edits() == []
+        store.full, store.latency = 0, 5
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(delivered, town, "Ali", "twice")
+            await trio.sleep(4)
+            assert town.edits() == []
+        await trio.sleep(50)
+        assert [edit.content for edit in town.edits()] == ["Baking for Ali"]
+        await trio.sleep(100)
+        assert [edit.content for edit in town.edits()] == ["Baking for Ali"] * 2
+        assert town.sent() == ["Baking", "For whom?", "Baking", "For whom?"]
+        assert store.kept == {}
 
 
 async def test_a_full_disk_leaves_the_chat_as_it_was(autojump_clock: MockClock) -> None:

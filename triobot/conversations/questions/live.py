@@ -90,6 +90,9 @@ class Live:
             with self._editor:
                 while self._newest != self._shown:
                     await trio.sleep_until(self._due)
+                    writer = self._conversation.writer
+                    if writer is not None and writer.ahead is not None and not await writer.ahead.holds():
+                        return  # what the text tells of has been taken back
                     self._due = trio.current_time() + self._every
                     await self._perform(self._newest)
         finally:

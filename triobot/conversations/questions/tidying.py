@@ -29,6 +29,7 @@ from ..house import House
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
+    from ..journal_writer import Taken
 
 ANSWERED: Final = 10_000
 """So many are remembered; older buttons are answered as expired."""
@@ -106,8 +107,13 @@ class Tidying:
         operation: Operation[object],
         still: Callable[[], bool] = lambda: True,
         over: Callable[[], None] = lambda: None,
+        taken: Taken | None = None,
     ) -> None:
-        """Do this, if it is `still` wanted when its turn comes; then, or if it was refused, it is `over`."""
+        """Do this, if it is `still` wanted when its turn comes; then, or if it was refused, it is `over`.
+
+        Args:
+            taken: what it comes of, which isn't stored yet: nobody is to see what may be taken back.
+        """
         if self._chats[chat_id] >= TIDYING:
             self._house.count("left_untidy")
             return
@@ -117,7 +123,7 @@ class Tidying:
             beside = isinstance(operation, EditMessage)
             noted = None if beside else trio.Event()
             try:
-                if still():
+                if (taken is None or await taken.holds()) and still():
                     urgency = Urgency.BESIDE if beside else Urgency.REPLY
                     await self._outbox.perform(operation, urgency=urgency, noted=noted)
                 over()
@@ -167,7 +173,8 @@ class Tidying:
         if self._chats[chat_id] >= TIDYING:
             self._house.count("left_untidy")
         elif conversation.also(f"tidy {message_id}", [PutData(chat_id, OWED, str(message_id))]):
-            self._begin(chat_id, message_id, _Owed(text, kept=False))
+            taken = None if conversation.writer is None else conversation.writer.ahead
+            self._begin(chat_id, message_id, _Owed(text, kept=False), taken)
 
     def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
         """Say this of a conversation, now (`said`) or at the next start; this goes with its end."""
@@ -210,7 +217,7 @@ class Tidying:
                 for debt, shown in cast("dict[_Debt, str]", decode_value(text)).items():
                     self._begin(chat_id, debt, _Owed(shown, kept=True))
 
-    def _begin(self, chat_id: ChatId, debt: _Debt, owed: _Owed) -> None:
+    def _begin(self, chat_id: ChatId, debt: _Debt, owed: _Owed, taken: Taken | None = None) -> None:
         self._owed.setdefault(chat_id, {})[debt] = owed
         pays: Operation[object] = (
             SendMessage(chat_id, owed.text)
@@ -222,6 +229,7 @@ class Tidying:
             pays,
             lambda: self._owed.get(chat_id, {}).get(debt) is owed,
             partial(self._settle, chat_id, debt, owed),
+            taken,
         )
 
     def _settle(self, chat_id: ChatId, debt: _Debt, owed: _Owed) -> None:
