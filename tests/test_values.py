@@ -30,6 +30,7 @@ from triobot.values import (
     expect,
     forget_met,
     formerly,
+    node_of_value,
     recorded,
     register,
 )
@@ -148,6 +149,12 @@ def test_what_comes_back_is_what_went_in(value: object) -> None:
     assert types_of(read) == types_of(value)
     assert encode_value(read) == text
     assert text.isascii() and "\0" not in text
+
+
+@given(values)
+def test_a_node_is_what_the_text_says(value: object) -> None:
+    """Whichever way it was made: what was recorded by the one is read by the other."""
+    assert json.dumps(node_of_value(value)) == json.dumps(json.loads(encode_value(value))[1])
 
 
 def test_each_reading_is_fresh() -> None:

@@ -280,9 +280,52 @@ def node_of_value(value: object) -> Node:
         UnrecordableError: as `encode_value`.
     """
     try:
-        return cast("Node", json.loads(_text(value, 0)))
+        return _node(value, 0)
     except _UnfitValueError as refused:
         raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
+
+
+# What events and answers are made of; all else goes by its text.
+def _node(value: object, depth: int) -> Node:
+    if value is None or value is True or value is False:
+        return value
+    kind = type(value)
+    if depth > _DEPTH:
+        raise _UnfitValueError(value, f"values nest at most {_DEPTH} deep")
+    if kind is str and cast("str", value).isascii():
+        return cast("Node", value)
+    if kind in _fields:
+        return _attrs_node(value, kind, depth)
+    if kind is tuple:
+        return {"tuple": _nodes(cast("tuple[object, ...]", value), depth)}
+    if kind is list:
+        return _nodes(cast("list[object]", value), depth)
+    if kind is int and -_PLAIN_INTEGER <= cast("int", value) <= _PLAIN_INTEGER:
+        return cast("Node", value)
+    return cast("Node", json.loads(_text(value, depth)))
+
+
+def _nodes(values: Iterable[object], depth: int) -> list[Node]:
+    done: list[Node] = []
+    try:
+        for value in values:
+            done.append(_node(value, depth + 1))
+    except _UnfitValueError as refused:
+        refused.path.append(f"[{len(done)}]")
+        raise
+    return done
+
+
+def _attrs_node(value: object, kind: type, depth: int) -> Node:
+    done: dict[str, Node] = {}
+    field = ""
+    try:
+        for field in _fields[kind]:
+            done[field] = _node(getattr(value, field), depth + 1)
+    except _UnfitValueError as refused:
+        refused.path.append(f".{field}")
+        raise
+    return {"class": [_name_of(kind), done]}
 
 
 def with_member(text: str, member: str) -> str:
