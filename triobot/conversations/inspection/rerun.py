@@ -52,7 +52,7 @@ _PATIENCE: Final = 1000
 
 
 @final
-class DryHost(Host):
+class RerunHost(Host):
     """The host of a run that ends where its journal does.
 
     Attributes:
@@ -283,7 +283,7 @@ class Rerun:
     def __init__(self, now: int, leash: Leash, jumped: int) -> None:
         self.divergence: Divergence | None = None
         self.reworded: list[Divergence] = []
-        self.world = DryHost(now, self._stuck, self._reworded, self._swallowed, jumped)
+        self.world = RerunHost(now, self._stuck, self._reworded, self._swallowed, jumped)
         self._leash = leash
         self._stuck_at = "?"
         self._there: Conversation | None = None
