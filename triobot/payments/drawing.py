@@ -66,7 +66,7 @@ _TOGETHER: Final = (
     ),
     (
         "`settled`, `taker_gone` and `handler_failed` at the end of whoever has it",
-        "that end; with `continue_as`, the row of the inbox that begins what goes on",
+        "that end; with `continue_as`, the beginning of what goes on",
     ),
     (
         "`callback`, `declined_retry`, `declined_final`",
