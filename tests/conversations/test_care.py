@@ -71,6 +71,7 @@ class Processes:
         self.reread()
         self.deaths = 0
         self.noted: tuple[int, ...] = ()
+        self.unanswered: list[tuple[str, int]] = []
         self._dies = trio.Event()
 
     def reread(self) -> None:
@@ -91,6 +92,9 @@ class Processes:
         try:
             async with trio.open_nursery() as nursery:
                 run = await start(nursery, self.town)
+                unanswered, self.unanswered = self.unanswered, []
+                for words, chat in unanswered:
+                    await self.says(words, chat)
                 if do is not None:
                     await do()
                 with trio.move_on_after(within):
@@ -102,6 +106,21 @@ class Processes:
         await trio.sleep(1)
         self.store.reopen(cleanly=not died)
         return not died
+
+    async def says(self, words: str, chat: int) -> None:
+        """Somebody writes; what a process that dies doesn't answer is delivered again to the next."""
+        if not self.store.dead:
+            async with trio.open_nursery() as platform:
+
+                async def hang_up() -> None:
+                    await self._dies.wait()
+                    platform.cancel_scope.cancel()
+
+                platform.start_soon(hang_up)
+                await self.town.says(words, chat, wait=False)
+                platform.cancel_scope.cancel()
+                return
+        self.unanswered.append((words, chat))
 
     async def until_one_survives(self) -> int:
         """Start it again and again, as a supervisor does; how often it took."""
@@ -217,13 +236,13 @@ async def test_who_kills_is_parked_and_the_others_go_on(
         for chat in range(10, 15):
             await town.says("hello", chat)
         await town.says("slow", 20)
-        await town.says("hello", 21, wait=False)
+        await there.says("hello", 21)
         for said in FATAL[way]:
-            await town.says(said, GUILTY, wait=False)
+            await there.says(said, GUILTY)
             await trio.sleep(1)
         for chat in range(10, 15):
-            await town.says("more", chat, wait=False)
-        await town.says("late", 30, wait=False)
+            await there.says("more", chat)
+        await there.says("late", 30)
         await trio.sleep(10)
 
     assert not await there.lives(talk)
