@@ -107,10 +107,12 @@ class Timepiece:
         now = self._clock.now()
         between = now - self._steady()
         known = self._between
-        if known is None or abs(between - known) > TOLERANCE:
-            # Once more: the program may have been stopped between the two readings.
-            now = self._clock.now()
-            between = now - self._steady()
+        if known is not None and -TOLERANCE <= between - known <= TOLERANCE:
+            self._between = between
+            return now
+        # Once more: the program may have been stopped between the two readings.
+        now = self._clock.now()
+        between = now - self._steady()
         by, self._between = 0 if known is None else between - known, between
         if abs(by) > TOLERANCE:
             self._jump(by)

@@ -286,22 +286,23 @@ def node_of_value(value: object) -> Node:
 
 
 # What events and answers are made of; all else goes by its text.
-def _node(value: object, depth: int) -> Node:
-    if value is None or value is True or value is False:
-        return value
-    kind = type(value)
+def _node(value: Any, depth: int) -> Node:
+    made: Node = value  # of what JSON has
+    kind: type = type(value)
+    if value is None or kind is bool:
+        return made
     if depth > _DEPTH:
         raise _UnfitValueError(value, f"values nest at most {_DEPTH} deep")
-    if kind is str and cast("str", value).isascii():
-        return cast("Node", value)
+    if kind is str and value.isascii():
+        return made
     if kind in _fields:
         return _attrs_node(value, kind, depth)
     if kind is tuple:
-        return {"tuple": _nodes(cast("tuple[object, ...]", value), depth)}
+        return {"tuple": _nodes(value, depth)}
     if kind is list:
-        return _nodes(cast("list[object]", value), depth)
-    if kind is int and -_PLAIN_INTEGER <= cast("int", value) <= _PLAIN_INTEGER:
-        return cast("Node", value)
+        return _nodes(value, depth)
+    if kind is int and -_PLAIN_INTEGER <= value <= _PLAIN_INTEGER:
+        return made
     return cast("Node", json.loads(_text(value, depth)))
 
 
@@ -540,10 +541,13 @@ _NESTED: Final = frozenset((dict, list))
 
 
 def _load(node: Node) -> object:
-    if isinstance(node, list):
-        return [_load(item) if type(item) in _NESTED else item for item in node]
-    if not isinstance(node, dict):
-        return node
+    match node:
+        case list():
+            return [_load(item) if type(item) in _NESTED else item for item in node]
+        case dict():
+            pass
+        case _:
+            return node
     ((tag, parts),) = node.items()
     if tag not in _LOADERS:
         raise UnreadableRecordError(f"this program knows no recorded type {tag!r}")

@@ -127,7 +127,7 @@ def admit_writes(writes: Sequence[Write]) -> tuple[Write, ...]:
     Raises:
         LocalProtocolError: one of them can't be stored; names the field.
     """
-    return tuple(_admitted(write) for write in writes)
+    return tuple([_admitted(write) for write in writes])
 
 
 def admit_due(now: int, after: tuple[int, int], limit: int) -> None:
@@ -146,7 +146,7 @@ def admit_page(after: int, limit: int) -> None:
 
 def size_of(writes: Sequence[Write]) -> int:
     """Return roughly how many bytes these writes bring."""
-    return sum(_size(write) for write in writes)
+    return sum([_size(write) for write in writes])
 
 
 def _size(write: Write) -> int:
@@ -322,7 +322,7 @@ def journal_size(write: JournalWrite) -> int:
     """Return roughly how many bytes this write brings."""
     match write:
         case AppendRecords() | ContinueConversation():
-            return 256 + sum(len(record) for record in write.records)
+            return 256 + sum(map(len, write.records))
         case KeepIntent() | KeepResult():
             return 256 + len(write.text)
         case _:

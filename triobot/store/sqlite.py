@@ -21,7 +21,7 @@ import trio
 from ..alarm_kinds import AlarmKind
 from ..errors import ConfigError, StoreError, StoreFullError
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
-from ..money import AlarmRow, PaymentMove, PaymentRow, PaymentTotal
+from ..money import AlarmRow, MovePayment, PaymentMove, PaymentRow, PaymentTotal
 from ..seams import (
     Acceptance,
     Accepted,
@@ -64,6 +64,9 @@ from .statements import Tables
 from .writer import AnyWriter, Writer
 
 _log: Final = logging.getLogger("triobot.store")
+
+_TOLD: Final = frozenset((MovePayment, Acknowledge))
+"""Writes after which somebody hears that they are durable."""
 
 
 class Ask(Protocol):
@@ -373,13 +376,16 @@ class SqliteStore:
         # them, which would be done again.
         lazy = all(isinstance(write, Consume) and not write.spoken for write in admitted)
 
+        told = [write for write in admitted if type(write) in _TOLD]
+
         def announce(_: None) -> None:
-            tell_moved(admitted)
-            for write in admitted:
+            tell_moved(told)
+            for write in told:
                 if isinstance(write, Acknowledge):
                     self._notes.drop(write.keys)
 
-        await self._writer.ask(work, writes=True, size=size_of(admitted), lazy=lazy, announce=announce)
+        announces = announce if told else None
+        await self._writer.ask(work, writes=True, size=size_of(admitted), lazy=lazy, announce=announces)
 
     def note_answered(self, key: str) -> None:
         self._notes.add(key)

@@ -126,10 +126,13 @@ class Consumption:
             unit = _Unit(tuple(writes), writer)
             self._units.append(unit)
             for write in writes:
-                if isinstance(write, PutData):
-                    self._chats[write.chat_id] += 1
-                elif isinstance(write, Accept):
-                    unit.accepts = True
+                match write:
+                    case PutData():
+                        self._chats[write.chat_id] += 1
+                    case Accept():
+                        unit.accepts = True
+                    case _:
+                        pass
             self._added += 1
             self._some.set()
         return self._added
