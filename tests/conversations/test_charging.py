@@ -759,3 +759,16 @@ async def test_a_refused_send_is_the_authors() -> None:
         assert isinstance(shop.outcomes[0], BadRequestError)
         (row,) = await town.store.payments.find(limit=9)
         assert (row.state, row.due_at) == ("refused", None)
+
+
+async def test_an_invoice_that_was_in_flight_at_a_restart(bill: Shop) -> None:
+    """A second one would be another debt: the code learns that its outcome is unknown."""
+    async with open_town(bill.bot) as town:
+        town.outbox.hold()
+        await town.says("bill")
+        assert [type(op) for op in town.operations()] == [CreateInvoice]
+        store = town.store
+    async with open_town(bill.bot, store=store) as town:
+        await town.rest()
+        assert CreateInvoice not in map(type, town.operations())
+        assert isinstance(bill.outcomes[0], DeliveryUnknownError)
