@@ -14,6 +14,7 @@ from .core import Evicted as Evicted
 from .core import Returned as Returned
 from .core import Stuck as Stuck
 from .core import WasInterrupted as WasInterrupted
+from .core import begun as begun
 from .host import Host as Host
 from .machine import Nursery as Nursery
 from .machine import Scope as Scope
@@ -24,7 +25,6 @@ from .records import Record as Record
 from .records import decode_record as decode_record
 from .records import encode_record as encode_record
 from .run import Run as Run
-from .run import begun as begun
 from .snapshot import Snapshot as Snapshot
 from .sync import Channel as Channel
 from .sync import Event as Event

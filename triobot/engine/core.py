@@ -26,14 +26,16 @@ from trio.lowlevel import (
 )
 
 from ..errors import NondeterminismError, NonDurableCancelError, UnreadableRecordError, UnrecordableError
-from .codec import PLAIN, Codec, Raises
+from .codec import JSON, PLAIN, Codec, Raises
 from .host import Host
 from .operations import FELT, GONE, Nature, Operation
 from .records import (
     CUT,
     DONE,
     FAILED,
+    FORMAT,
     INTENDED,
+    START,
     Id,
     Node,
     Record,
@@ -110,6 +112,19 @@ End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | S
 
 Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Raises, Exception | None, bool]"
 """An effect's body and arguments, the author's errors, what it raises in doubt, and whether it is inside."""
+
+
+def begun(fn: str, *args: object, time: int, seed: str, codec: Codec = JSON, jumped: int = 0) -> Record:
+    """Return the first record of a run; append it before the run begins.
+
+    Args:
+        fn: the name by which the host finds the code again.
+        time: in wall milliseconds.
+        seed: secret; what is random in the run comes of it.
+        jumped: what the host's `jumped` says then.
+    """
+    nodes = [codec.node_of(arg) for arg in args]
+    return [START, [time, jumped, 0] if jumped else time, fn, nodes, seed, FORMAT]
 
 
 class Core:

@@ -59,7 +59,6 @@ from .records import (
     DONE,
     ENDED,
     FAILED,
-    FORMAT,
     INTENDED,
     INTERRUPTED,
     KNOWN,
@@ -67,7 +66,6 @@ from .records import (
     OUTCOMES,
     PATCHED,
     READ,
-    START,
     TURNS,
     WROTE,
     Id,
@@ -88,19 +86,6 @@ class _Continue(BaseException):
         super().__init__()
         self.fn = fn
         self.nodes = args
-
-
-def begun(fn: str, *args: object, time: int, seed: str, codec: Codec = JSON, jumped: int = 0) -> Record:
-    """Return the first record of a run; append it before the run begins.
-
-    Args:
-        fn: the name by which the host finds the code again.
-        time: in wall milliseconds.
-        seed: secret; what is random in the run comes of it.
-        jumped: what the host's `jumped` says then.
-    """
-    nodes = [codec.node_of(arg) for arg in args]
-    return [START, [time, jumped, 0] if jumped else time, fn, nodes, seed, FORMAT]
 
 
 @final
