@@ -54,7 +54,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "if False:",
         "directed",
     ),
-    "catchup": ("machine", "if due <= self._run.revived:", "if False:", "directed"),
+    "catchup": ("machine", "if due <= self._run.revived and now", "if False and now", "directed"),
     "mid": ("run", "or id == self.mid", "or False", "directed"),
     "rows": ("run", "await self._known(id, kind, in_doubt) if self.rows else None", "None", "race"),
     "notes": (
@@ -65,8 +65,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "writes": (
         "run",
-        "if self._notes is not None and (WROTE, turn, key, n) in self._notes:",
-        "if False:",
+        " or (self._notes is not None and (WROTE, turn, key, n) in self._notes)",
+        "",
         "race",
     ),
 }

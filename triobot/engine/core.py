@@ -270,7 +270,7 @@ class Core:
         """Return the time of a turn that begins now: it never goes back, unless the clock was set."""
         now = self.host.now()
         self.stale = False
-        if (jumped := self.set_by()) != self.jumped:
+        if (jumped := self.host.jumped() + self.unseen) != self.jumped:
             self.time, self.jumped = now, jumped
             return [now, jumped, self.unseen]
         if now > self.time or self.time - now > TOLERANCE:
