@@ -58,20 +58,26 @@ class Timers:
         self._holds: dict[Sleeper, _Deadline] = {}
         self._heap: list[_Deadline] = []
         self._count = 0
+        self._withdrawn = 0
         self._sooner = trio.Event()
         self._all = False
 
     def wake_at(self, sleeper: Sleeper, when: int | None) -> None:
         """Wake it then, or not at all; the last word counts."""
+        before = self._holds.get(sleeper)
         if when is None:
-            self._holds.pop(sleeper, None)
-        elif self.when(sleeper) != when:
+            if before is not None:
+                del self._holds[sleeper]
+                self._withdrawn += 1
+        elif before is None or before[0] != when:
+            self._withdrawn += before is not None
             self._count += 1
             deadline = self._holds[sleeper] = (when, self._count, sleeper)
             heapq.heappush(self._heap, deadline)
             if self._heap[0] is deadline:
                 self._sooner.set()
-        if len(self._heap) - len(self._holds) > max(len(self._holds), _WITHDRAWN):
+        if self._withdrawn > _WITHDRAWN and self._withdrawn > len(self._holds):
+            self._withdrawn = 0
             self._heap = list(self._holds.values())
             heapq.heapify(self._heap)
 
@@ -103,6 +109,8 @@ class Timers:
                 if self._holds.get(sleeper) is deadline:
                     del self._holds[sleeper]
                     sleeper.tick()
+                else:
+                    self._withdrawn -= 1
             left = (self._heap[0][0] - now) / 1000 if self._heap else float("inf")
             self._sooner = trio.Event()
             with trio.move_on_after(min(left, LOOK_AGAIN) if self._heap else left):
