@@ -1,4 +1,4 @@
-"""The deadlines of conversations: what has ended waits for none of them."""
+"""What a conversation leaves behind when it has ended: nothing, whatever it waited for."""
 
 from __future__ import annotations
 
@@ -36,6 +36,29 @@ async def test_a_conversation_that_ended_is_not_kept_until_its_deadline(autojump
             await town.says("one", chat=CHAT + number % 3)
         assert [town.sent(chat) for chat in range(CHAT, CHAT + 3)] == [["And?"] * 100] * 3
         assert in_memory() - before < 100
+
+
+async def test_a_conversation_that_ended_leaves_nothing_to_the_collector() -> None:
+    """It is gone with the last step of its task, and the collector, which looks rarely, finds nothing."""
+    bot = Router()
+
+    @bot.conversation(text())
+    async def pair(chat: Chat) -> None:
+        first = chat.event
+        second = await chat.ask("And?")
+        await chat.send(f"{first} and {second}")
+
+    async with open_town(bot) as town:
+        await town.says("one")
+        await town.says("two")
+        gc.collect()
+        gc.disable()
+        try:
+            for number in range(200):
+                await town.says(f"{number}")
+            assert gc.collect() < 100
+        finally:
+            gc.enable()
 
 
 async def test_deadlines_that_hold_strike_among_those_that_were_withdrawn(autojump_clock: MockClock) -> None:

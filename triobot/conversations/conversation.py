@@ -218,6 +218,7 @@ class Conversation:
         taken = None if self.writer is None else self.writer.ahead
         if words and self.ending is Ending.FAILED and (taken is None or await taken.holds()):
             await apologize(self, words)
+        self.house.care.end_work()
         if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
             self.writer = self._run = None
             del self.money

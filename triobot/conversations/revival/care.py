@@ -113,6 +113,10 @@ class Care(trio.abc.Instrument):
         self._noted = True
         self._note(_RUNS, there.seq)
 
+    def end_work(self) -> None:
+        """Note that this task's work is done; else its context leads back to it, until it is collected."""
+        _at_work.set(None)
+
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """Note whose work a task goes on with, if it is a conversation's: it may kill the program now."""
         found = task.context.get(_at_work)
