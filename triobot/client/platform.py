@@ -291,7 +291,7 @@ class PlatformClient:
         token = self._token.reveal().encode("ascii")
         body = answer.body.replace(token, b"***") if len(token) >= _SHORTEST_TOKEN else answer.body
         try:
-            if is_taken(answer.status) and (answer.too_large or answer.broken is not None):
+            if (answer.too_large or answer.broken is not None) and is_taken(answer.status):
                 result = take_unread(operation)
             else:
                 result = decode_result(operation, answer.status, body)

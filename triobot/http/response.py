@@ -122,7 +122,7 @@ class ResponseReader:
         """Check the head; for an interim response, note a 100 and go on."""
         if self.done:
             return
-        status = self._parser.get_status_code()
+        status = self.status or self._parser.get_status_code()
         self.version = self._parser.get_http_version()
         if self.version not in ("1.1", "1.0"):
             raise MalformedError("neither HTTP/1.1 nor HTTP/1.0")

@@ -65,7 +65,7 @@ def decode_result(operation: Operation[R], status: int, body: bytes) -> R:
 
     Platform: interface sections 4 and 7; gap 36.
     """
-    if not is_taken(status):
+    if status != 200 and not is_taken(status):
         raise _refusal(operation, status, body)
     if isinstance(operation, SendMessage) and (plain := _PLAIN_ID.fullmatch(body)) is not None:
         # Nearly every answer of all is this one, and there is nothing else to be read in it.
