@@ -437,11 +437,9 @@ class Run(Core):
             if self.cursor < self.many:
                 if (record := self._recorded(id, kind, print)) is not None:
                     value = record[5]
-                    return (
-                        value
-                        if record[0] == DONE and type(value) in PLAIN
-                        else await self._read(record, raises)
-                    )
+                    if record[0] == DONE and type(value) in PLAIN:
+                        return value
+                    return await self._read(record, raises)
             elif self.dry:
                 return await self._stand(Operation(id, kind, Nature.EFFECT, print, current_task()))
             else:
@@ -459,11 +457,9 @@ class Run(Core):
                     record = [known[0], 0, id, kind, print, known[1]]
                     self._take(record)
                     value = record[5]
-                    return (
-                        value
-                        if record[0] == DONE and type(value) in PLAIN
-                        else await self._read(record, raises)
-                    )
+                    if record[0] == DONE and type(value) in PLAIN:
+                        return value
+                    return await self._read(record, raises)
                 op = self.machine.parked[id]
                 self.machine.finish(op, known)
                 return await self.come(op, await self.rest(op), raises)
@@ -487,9 +483,9 @@ class Run(Core):
             if self.cursor < self.many:
                 if (record := self._recorded(id, kind, print)) is not None:
                     value = record[5]
-                    return (
-                        value if record[0] == DONE and type(value) in PLAIN else await self._read(record, ())
-                    )
+                    if record[0] == DONE and type(value) in PLAIN:
+                        return value
+                    return await self._read(record, ())
             else:
                 if self.rows:
                     await self._missing(id, kind)
@@ -622,12 +618,10 @@ class Run(Core):
 
     def _taken(self, op: Operation, taken: object, row: int | None) -> Record:
         tag, node = self.outcome_of(taken)
-        if row is None:
-            record = [tag, 0, op.id, op.kind, op.print, node]
-            self._take(record)
-        else:
-            record = [tag, 0, op.id, op.kind, op.print, node, row]
-            self._take(record, (row,))
+        record = [tag, 0, op.id, op.kind, op.print, node]
+        if row is not None:
+            record += (row,)
+        self._take(record, record[6:])
         return record
 
     def _complete(self, op: Operation, taken: object, row: int | None) -> None:
@@ -723,13 +717,10 @@ class Run(Core):
         self._view[key] = ABSENT
 
     def also(self, key: str, write: object) -> bool:
-        """Have the host write something, once, together with a record; not what a replayed turn has written.
+        """Have the host write something with a record, once; return False if a replayed turn has done it.
 
         Args:
             key: tells it from other writes of the turn.
-
-        Returns:
-            Whether it is written now.
         """
         turn, view = self._noting()
         counted = f"#{key}"
