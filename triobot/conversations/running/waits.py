@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
 import attrs
@@ -252,6 +253,11 @@ def look_again(there: Conversation, wait: Wait) -> None:
             there.life.give_back(there, answer.delivery)
 
 
+def _tell_parked(wait: Wait) -> None:
+    if wait.rests and wait.parking is not None:
+        wait.parking()
+
+
 async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:
     """Wait for the next event that the wait takes, or that doesn't fit.
 
@@ -260,10 +266,11 @@ async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:
     Cancellation: *atomic*: an event is returned, or it is next for another wait.
     """
     there.enter(OperationKind.RECEIVE)
-    if not (there.replaying or there.dead):
+    if not there.dead:
+        # On replay, too: other branches may have gone on while this one stays here beyond the journal's end.
         wait.rests, wait.around = True, there.around
         if wait.parking is not None:
-            wait.parking()
+            there.when_live(partial(_tell_parked, wait)) if there.replaying else wait.parking()
         if wait.open:
             there.life.offer_queued(there, wait, parking=True)
     try:
