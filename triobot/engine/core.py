@@ -44,6 +44,7 @@ from .records import (
 )
 
 BREATH: Final = 64
+"""Operations after which a branch lets others run: a replay must not keep the whole program waiting."""
 PATIENCE: Final = 50
 """Refusals after which a branch is left where it is: its code catches everything, and goes on for ever."""
 TOLERANCE: Final = 5_000
@@ -105,9 +106,6 @@ class Stuck:
 
 
 End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | Stuck
-
-
-"""Operations after which a branch lets others run: a replay must not keep the whole program waiting."""
 
 
 Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Raises, Exception | None, bool]"
