@@ -286,23 +286,24 @@ def node_of_value(value: object) -> Node:
 
 
 # What events and answers are made of; all else goes by its text.
-def _node(value: Any, depth: int) -> Node:
-    made: Node = value  # of what JSON has
-    kind: type = type(value)
+def _node(value: object, depth: int) -> Node:
+    of_any: Any = value
+    plain: Node = of_any
+    kind = type(value)
     if value is None or kind is bool:
-        return made
+        return plain
     if depth > _DEPTH:
         raise _UnfitValueError(value, f"values nest at most {_DEPTH} deep")
-    if kind is str and value.isascii():
-        return made
+    if kind is str and of_any.isascii():
+        return plain
     if kind in _fields:
         return _attrs_node(value, kind, depth)
     if kind is tuple:
-        return {"tuple": _nodes(value, depth)}
+        return {"tuple": _nodes(of_any, depth)}
     if kind is list:
-        return _nodes(value, depth)
-    if kind is int and -_PLAIN_INTEGER <= value <= _PLAIN_INTEGER:
-        return made
+        return _nodes(of_any, depth)
+    if kind is int and -_PLAIN_INTEGER <= of_any <= _PLAIN_INTEGER:
+        return plain
     return cast("Node", json.loads(_text(value, depth)))
 
 
