@@ -142,12 +142,15 @@ class Deaths:
             self.kills += 1  # here: it may die in the middle of a stop
         if kill is not None and not (kill.durable or kill.stops):
             mortal.die()
-        yield
-        if kill is not None:
-            self._stops = kill.stops
-            if not kill.stops:
-                mortal.die()
-            self._died.set()
+        try:
+            yield
+        finally:
+            # Also where a write of a dead process is refused: an event that was taken before it was stored.
+            if kill is not None:
+                self._stops = kill.stops
+                if not kill.stops:
+                    mortal.die()
+                self._died.set()
 
     @contextmanager
     def watching(self) -> Generator[None]:
