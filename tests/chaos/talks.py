@@ -145,6 +145,7 @@ class _Branch:
         self.path = path
         self.said = 0
         self.children = 0
+        self.nurseries = 0
         self.log = 0
 
     @property
@@ -171,6 +172,13 @@ class _Branch:
         for node in body:
             await self.one(node)
             self.count(1)
+
+    async def within(self, body: Body) -> None:
+        self.nurseries += 1
+        try:
+            await self.run(body)
+        finally:
+            self.nurseries -= 1
 
     async def one(self, node: Node) -> None:
         chat = self.chat
@@ -204,7 +212,8 @@ class _Branch:
             case ("charge", _, seconds, _):
                 await self.charge(seconds)
             case ("continue", *_):
-                if self.talk.goes_on is not None and not self.path:
+                # Inside a nursery it is a mistake that is refused.
+                if self.talk.goes_on is not None and not (self.path or self.nurseries):
                     await self.talk.goes_on()
             case ("start", *_):
                 await chat.start(self.talk.aside, key=self.path or "main")
@@ -262,7 +271,7 @@ class _Branch:
                 async with chat.open_nursery() as nursery:
                     for each in bodies:
                         nursery.start_soon(self.child().run, each)
-                    await self.run(body)
+                    await self.within(body)
                     if kind == "cancel":
                         nursery.cancel()
             case "finally":
@@ -281,7 +290,7 @@ class _Branch:
                 event = chat.open_event()
                 async with chat.open_nursery() as nursery:
                     nursery.start_soon(self.child().after, event, bodies[0])
-                    await self.run(body)
+                    await self.within(body)
                     event.set()
             case _:
                 raise AssertionError(node)
