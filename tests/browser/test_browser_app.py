@@ -19,7 +19,7 @@ from window import Window, needs_browser, window
 
 from tests.loopback import PATIENCE
 from triobot.emulator import acts
-from triobot.emulator.page import stream
+from triobot.emulator.page import follower
 from triobot.wire.content import Contact, Descriptor, File, Image, Location, MediaKind
 from triobot.wire.events import Message, Press, Submission
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
@@ -129,7 +129,7 @@ async def test_a_line_that_is_answered_late_is_not_given_up(
     async with window(browser) as shown:
         page = shown.page
         await page.keep_time()
-        monkeypatch.setattr(stream, "websocket", late)
+        monkeypatch.setattr(follower, "websocket", late)
         await page.reload()
         with trio.fail_after(PATIENCE):
             await late.asked.wait()

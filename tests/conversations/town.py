@@ -57,7 +57,9 @@ class Town:
         self.outbox = outbox
         self.store = store
         self.alarms: list[Alarm] = []
-        self.accepted: list[tuple[int, Event]] = []
+        # What was accepted, each with its place in its chat: a row's number, and how many were taken
+        # without a row since.
+        self.accepted: list[tuple[tuple[int, int], Event]] = []
         # An event may be dealt with in the transaction that accepts it.
         self.at_once = True
         self.services = Services(
@@ -100,15 +102,22 @@ class Town:
         arrival = Arrival(event.chat_id, sender, self.services.clock.now(), body.content_type, body.data)
 
         taken = self.dispatcher.claims.take(event, arrival) if self.at_once else None
-        if taken is not None and (stored := await taken.stored()) is not None:
-            assert stored
+        if taken is not None:
+            place = self._place_of_taken(event.chat_id)
+            self.accepted.append((place, event))
+            if (stored := await taken.stored()) is None:
+                self.accepted.remove((place, event))
+                taken = None
+            else:
+                assert stored
+        if taken is not None:
             if wait:
                 await wait_all_tasks_blocked()
             return 0
         claim = self.dispatcher.claims.claim(event, arrival.at) if self.at_once else None
 
         def offer(row: InboxRow) -> None:
-            self.accepted.append((row.seq, event))
+            self.accepted.append(((row.seq, 0), event))
             if claim is None or not claim.accepted(row):
                 self.dispatcher.offer(row, event)
 
@@ -128,6 +137,11 @@ class Town:
         if wait:
             await wait_all_tasks_blocked()
         return accepted.row.seq
+
+    def _place_of_taken(self, chat: ChatId) -> tuple[int, int]:
+        # Nothing of the chat is on its way into the store then: all earlier rows have been handed on.
+        row, taken = max((place for place, event in self.accepted if event.chat_id == chat), default=(0, 0))
+        return row, taken + 1
 
     async def rest(self) -> None:
         """Wait until nobody does anything any more."""

@@ -103,10 +103,13 @@ class Deaths:
         now = self._left == -1 and not mortal.dead
         if now and not self._durable:
             mortal.die()
-        yield
-        if now:
-            mortal.die()
-            self._died.set()
+        try:
+            yield
+        finally:
+            # Also where a write of a dead process is refused: an event that was taken before it was stored.
+            if now:
+                mortal.die()
+                self._died.set()
 
     async def bring_back(self, world: DrivenWorld) -> None:
         """Start it again."""
