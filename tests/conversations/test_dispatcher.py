@@ -159,7 +159,8 @@ async def test_each_chat_hears_everything_once_and_in_order(seed: int, autojump_
         assert town.dispatcher.lag == 0
 
 
-@pytest.mark.parametrize("seed", sample(range(SEEDS)))
+# In 37 a turn that runs again drains a mailbox, as its journal knows, while other events wait.
+@pytest.mark.parametrize("seed", [*sample(range(SEEDS)), 37])
 async def test_a_restart_loses_nothing_and_skips_nothing(seed: int, autojump_clock: MockClock) -> None:
     """Cut at any moment: conversations go on where they were, with the next event, chat by chat."""
     dice = random.Random(seed)

@@ -631,14 +631,17 @@ class Conversation:
         """Take what is queued."""
         self.enter(OperationKind.SCOPE)
 
-        # What comes after an interrupt is not for what that ends, even before its code has felt it.
-        over = self.replaying or self.ending is not None
-        brought = set[int]() if over else self.life.bring_queued(self)
+        brought = set[int]()
+
+        def bring() -> None:
+            # What comes after an interrupt is not for what that ends, even before its code has felt it.
+            if self.ending is None:
+                brought.update(self.life.bring_queued(self))
 
         def take(delivery: Delivery) -> object:
             return delivery.event if delivery.seq in brought else LEFT
 
-        return cast("list[Event]", self.run.drain(take))
+        return cast("list[Event]", self.run.drain(take, bring))
 
     def take_press(self, press: Press[object]) -> None:
         """Note that this conversation took a press: the author may answer it until the next operation."""

@@ -731,8 +731,12 @@ class Run(Core):
         self._append([WROTE, self.time, turn, key, n], (), write)
         return not (self.dry or self.dying)
 
-    def drain(self, takes: Filter | None = None) -> list[Any]:
-        """Take all that is in the mailbox, or what `takes` takes of it."""
+    def drain(self, takes: Filter | None = None, first: Callable[[], None] | None = None) -> list[Any]:
+        """Take all that is in the mailbox, or what `takes` takes of it.
+
+        Args:
+            first: what fills the mailbox, called only where nothing is recorded of this.
+        """
         turn, view = self._noting()
         n = view["##"] = view.get("##", 0) + 1
         key = f"drain {n}"
@@ -740,6 +744,8 @@ class Run(Core):
         nodes: list[Node] = [] if record is None else record[4]
         if record is None:
             rows: list[int] = []
+            if first is not None and self.live and not self.dry:
+                first()
             for row, _, value in self.mailbox if self.live and not self.dry else ():
                 taken = value if takes is None else takes(value)
                 if taken is not LEFT:
