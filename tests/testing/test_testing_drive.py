@@ -53,6 +53,23 @@ def greeting() -> Bot:
     return bot
 
 
+@pytest.mark.parametrize("steps", [0, 1, 3, 10, 30])
+@pytest.mark.parametrize("first", ["crashes", "restarts"])
+async def test_two_tasks_may_crash_it_at_once(autojump_clock: object, first: str, steps: int) -> None:
+    """One process runs at a time, whether the second kill finds it dying, starting or up."""
+    async with drive(greeting()) as world:
+        person = world.user("Sara")
+        await person.joins()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(getattr(world, first))
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            nursery.start_soon(world.crashes)
+
+        await person.says("Sara")
+        await person.sees("Hello, Sara.")
+
+
 @pytest.mark.parametrize("pause", [0, 0.1, 1, 5, 59])
 async def test_an_equal_word_after_a_crash_is_heard(autojump_clock: object, pause: float) -> None:
     """The platform got its 200 for the first: there is nothing to repeat, however soon the process died."""

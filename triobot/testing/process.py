@@ -256,10 +256,17 @@ class DrivenProcess:
         self._scope = trio.CancelScope()
         self._stop = trio.Event()
         self._stopped = trio.Event()
+        self._stopped.set()
+        self._starting = trio.Lock()
 
     async def start(self) -> None:
-        """Start, and return once events are accepted."""
-        await self._nursery.start(self._live)
+        """Start, and return once events are accepted; do nothing while a process runs.
+
+        It runs already where two tasks of a test killed the same process, and the other has started it again.
+        """
+        async with self._starting:
+            if self._stopped.is_set():
+                await self._nursery.start(self._live)
 
     async def stop(self) -> None:
         """Stop as a deploy does: come to rest within the grace period."""
@@ -268,7 +275,13 @@ class DrivenProcess:
             await self._stopped.wait()
 
     async def kill(self) -> None:
-        """Die as by ``kill -9``: what was not written is forgotten, what was not sent never leaves."""
+        """Die as by ``kill -9``: what was not written is forgotten, what was not sent never leaves.
+
+        A process that is being started comes up first.
+        """
+        while self._starting.locked():
+            async with self._starting:
+                pass
         self._mortal.die()
         self._scope.cancel()
         with trio.CancelScope(shield=True):
