@@ -16,7 +16,7 @@ import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, final
@@ -38,6 +38,9 @@ from .talks import Ping, make_bot
 
 Act: TypeAlias = str
 Burst: TypeAlias = tuple[float, Sequence[Act]]
+
+OTHERS: Final = 24
+"""Undisturbed runs that are looked at before a difference counts."""
 
 _UNIQUE: Final = re.compile(r"^(?P<operation>.*#\d+): ")
 
@@ -71,6 +74,7 @@ class Seen:
     kills: int
     writes: int
     problems: Sequence[str]
+    came: Sequence[float] = ()
 
 
 def bursts_of(seed: int, *, wild: bool) -> Sequence[Burst]:
@@ -122,8 +126,9 @@ def kills_of(seed: int, bursts: int, writes: int) -> Sequence[Kill]:
 class Deaths:
     """Lets the process die at writes of its store, and starts it again."""
 
-    def __init__(self, kills: Sequence[Kill]) -> None:
+    def __init__(self, kills: Sequence[Kill], late: Sequence[float] = ()) -> None:
         self._at = [kill for kill in kills if kill.write is not None]
+        self._late = list(late)
         self._died = trio.Event()
         self._stops = False
         self.writes = 0
@@ -158,6 +163,8 @@ class Deaths:
         deaths, accept, commit = self, CrashableStore.accept, CrashableStore.commit
 
         async def dying_accept(store: CrashableStore, arrival: Arrival, **more: Any) -> Acceptance:
+            if deaths._late and not arrival.once:
+                await trio.sleep_until(max(trio.current_time(), deaths._late.pop(0)))
             with deaths.at_a_write(store):
                 accepted = await accept(store, arrival, **more)
             if isinstance(accepted, Accepted) and not arrival.once:
@@ -189,11 +196,17 @@ class Deaths:
         await world.crashes()
 
 
-async def live(seed: int, bursts: Sequence[Burst], kills: Sequence[Kill], *, wild: bool) -> Seen:
-    """One run."""
+async def live(
+    seed: int, bursts: Sequence[Burst], kills: Sequence[Kill], *, wild: bool, late: Sequence[float] = ()
+) -> Seen:
+    """One run.
+
+    Args:
+        late: when the store takes what people do, at the earliest.
+    """
     given = set[str]()
     bot = make_bot(seed, given, wild=wild)
-    deaths = Deaths(kills)
+    deaths = Deaths(kills, late)
     problems: list[str] = []
     with deaths.watching():
         # The platform must not give up what it posts: that would be its loss, and not the bot's.
@@ -218,7 +231,7 @@ async def live(seed: int, bursts: Sequence[Burst], kills: Sequence[Kill], *, wil
             said = _said(world)
             problems += _captured(world, given)
             nursery.cancel_scope.cancel()
-    return Seen(said, deaths.kills, deaths.writes, problems)
+    return Seen(said, deaths.kills, deaths.writes, problems, deaths.came)
 
 
 def _expected(kind: str) -> bool:
@@ -291,8 +304,12 @@ def _captured(world: DrivenWorld, given: Collection[str]) -> Sequence[str]:
     return []
 
 
-def compare(calm: Seen, shaken: Seen) -> str | None:
-    """The same, but for repeats: at most as many as kills for each of what may be under way at a time."""
+def compare(calm: Seen, shaken: Seen, *, by_branch: bool = False) -> str | None:
+    """The same, but for repeats: at most as many as kills for each of what may be under way at a time.
+
+    Args:
+        by_branch: the order counts within each branch only.
+    """
     said, wanted = Counter(shaken.by_bot), Counter(calm.by_bot)
     if missing := wanted - said:
         return f"not said: {list(missing)}"
@@ -300,10 +317,19 @@ def compare(calm: Seen, shaken: Seen) -> str | None:
         return f"new: {new}"
     if (more := sum((said - wanted).values())) > 2 * shaken.kills:
         return f"{more} repeats in {shaken.kills} kills"
-    left = iter(shaken.by_bot)
-    if not all(any(line == other for other in left) for line in calm.by_bot):
-        return "in another order"
+    mine, others = (_branches(seen.by_bot) if by_branch else {"": seen.by_bot} for seen in (calm, shaken))
+    for branch, lines in mine.items():
+        left = iter(others[branch])
+        if not all(any(line == other for other in left) for line in lines):
+            return f"in another order{branch and ': '}{branch}"
     return None
+
+
+def _branches(said: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = {}
+    for line in said:
+        found.setdefault(line.partition("#")[0], []).append(line)
+    return found
 
 
 def contradictions(seen: Seen) -> Sequence[str]:
@@ -325,9 +351,9 @@ def check(seed: int, *, wild: bool, shuffle: int = 0, explain: bool = False) -> 
     """What is wrong with this seed, if anything."""
     bursts = bursts_of(seed, wild=wild)
 
-    def lived(kills: Sequence[Kill]) -> Seen:
+    def lived(kills: Sequence[Kill], shuffle: int = shuffle, late: Sequence[float] = ()) -> Seen:
         with seeded(f"shuffle {seed} {shuffle}"):
-            return run(partial(live, seed, bursts, kills, wild=wild))
+            return run(partial(live, seed, bursts, kills, wild=wild, late=late))
 
     calm = lived(())
     if problems := [*calm.problems, *(contradictions(calm) if wild else ())]:
@@ -338,7 +364,19 @@ def check(seed: int, *, wild: bool, shuffle: int = 0, explain: bool = False) -> 
         _explain(bursts, kills, calm, shaken)
     if problems := [*shaken.problems, *(contradictions(shaken) if wild else ())]:
         return str(problems)
-    return None if wild else compare(calm, shaken)
+    if wild or (wrong := compare(calm, shaken)) is None:
+        return None
+    # A kill may bring about what chance or a slow platform could have brought about as well.
+    others, by_branch = [calm], False
+    for number in range(OTHERS):
+        # An event that a dying process refused is posted again a second later, when others may wait for it.
+        late = number % 2 == 0
+        others.append(lived((), shuffle + number, shaken.came if late else ()))
+        # What branches do at once has no order where Trio's scheduler, which has none, decides it.
+        by_branch = by_branch or (not late and compare(calm, others[-1]) is not None)
+        if any(compare(other, shaken, by_branch=by_branch) is None for other in others):
+            return None
+    return wrong
 
 
 def _explain(bursts: Sequence[Burst], kills: Sequence[Kill], calm: Seen, shaken: Seen) -> None:

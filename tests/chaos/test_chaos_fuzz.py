@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from triobot.conversations.journal_writer import read_journal
 from triobot.conversations.revival import stored
 from triobot.engine import Record
 from triobot.journals import Journal
+from triobot.seams import InboxRow
+from triobot.testing.process import CrashableStore
 
+from . import fuzz
 from .fuzz import check
 
 SEEDS = range(4)
@@ -33,6 +37,25 @@ def test_a_store_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(stored, "read_journal", read_short)
 
     assert any(_goes_wrong(seed) for seed in SEEDS)
+
+
+def test_an_event_that_a_kill_loses_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    backlog = CrashableStore.backlog
+
+    async def read_short(store: CrashableStore, *, after: int, limit: int) -> Sequence[InboxRow]:
+        rows = await backlog(store, after=after, limit=limit)
+        return rows[after == 0 :]
+
+    monkeypatch.setattr(CrashableStore, "backlog", read_short)
+    monkeypatch.setattr(fuzz, "OTHERS", 4)
+
+    assert _goes_wrong(0)
+
+
+@pytest.mark.parametrize("seed", [7, 19])
+def test_what_no_kill_is_needed_for_is_no_difference(seed: int) -> None:
+    """Two branches that say something at once; an event that comes late, when another branch waits."""
+    assert check(seed, wild=False) is None
 
 
 def _goes_wrong(seed: int) -> bool:
