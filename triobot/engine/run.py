@@ -618,9 +618,9 @@ class Run(Core):
 
     def _taken(self, op: Operation, taken: object, row: int | None) -> Record:
         tag, node = self.outcome_of(taken)
-        record = [tag, 0, op.id, op.kind, op.print, node]
+        record: Record = [tag, 0, op.id, op.kind, op.print, node]
         if row is not None:
-            record += (row,)
+            record.append(row)
         self._take(record, record[6:])
         return record
 
