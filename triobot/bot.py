@@ -75,6 +75,9 @@ _importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None
 # millisecond, and an echo costs a tenth less.
 _THRESHOLDS: Final = (10_000, 20, 20)
 
+M = TypeVar("M", bound=Media)
+T = TypeVar("T")
+
 
 @final
 @attrs.frozen
@@ -122,10 +125,6 @@ class OutsideDoor:
         """Keep something for the chat."""
         refuse_conversations("bot.chat()", INSTEAD)
         await self._work.dispatcher.keeping.put(chat_id, key, value)
-
-
-M = TypeVar("M", bound=Media)
-T = TypeVar("T")
 
 
 @contextmanager

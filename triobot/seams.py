@@ -40,8 +40,11 @@ LONGEST_KEY: Final = 200
 """Characters of a broadcast's key."""
 
 LARGEST_VALUE: Final = 1024 * 1024
+"""Characters of one value of a chat: all of a chat's are in memory while it lives."""
 WORK_SLOTS: Final = 64
 """How many numbers a store can note of what is at work."""
+
+R = TypeVar("R")
 
 
 def check_key(key: object) -> str:
@@ -192,9 +195,6 @@ class DropBroadcast:
 BroadcastWrite: TypeAlias = OpenBroadcast | AddReceivers | AdvanceBroadcast | TurnBroadcast | DropBroadcast
 
 
-"""Characters of one value of a chat: all of a chat's are in memory while it lives."""
-
-
 @final
 @attrs.frozen
 class Arrival:
@@ -303,9 +303,6 @@ class ChatAtArrival:
 
 Beginning: TypeAlias = Callable[[ChatAtArrival], str | None]
 """See `triobot.seams.Store.accept`."""
-
-
-R = TypeVar("R")
 
 
 class WallClock(Protocol):

@@ -6,6 +6,7 @@ its bot's declarations are read, and its tests are run.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import sys
@@ -129,3 +130,14 @@ def test_what_is_named_in_passing_exists() -> None:
 
 def test_there_is_code() -> None:
     assert len(MODULES) > 15
+
+
+def test_what_a_package_says_of_its_modules_exists() -> None:
+    """A module that has gone, or that has joined another one, is in no docstring of its package."""
+    for face in (ROOT / "triobot").glob("*/**/__init__.py"):
+        code = "\n".join(module.read_text(encoding="utf-8") for module in face.parent.glob("*.py"))
+        there = {path.stem for path in face.parent.iterdir()} | set(
+            re.findall(r"\b(?:def|class) (\w+)", code)
+        )
+        said = ast.get_docstring(ast.parse(face.read_text(encoding="utf-8"))) or ""
+        assert set(re.findall(r"(?<!`)`(\w+)`(?!`)", said)) <= there, face

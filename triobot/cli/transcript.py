@@ -23,7 +23,6 @@ from .terminal import harmless
 if TYPE_CHECKING:
     from ..bot import Bot
     from ..emulator.chats import ChatMessage
-    from ..emulator.server import Emulator
 
 _MARGIN: Final = " " * 10
 

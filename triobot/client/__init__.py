@@ -1,7 +1,7 @@
 """The platform over HTTP: `PlatformClient`, usable alone.
 
 Read it in this order: `platform` (the client), `exchange` (one request), `delivery` (what a failure means),
-`upload` and `multipart` (files on their way out), `media` and `address` (files on their way in).
+`upload` (files on their way out), `media` and `address` (files on their way in).
 
 Nothing is retried, ordered, paced or stored here, and nothing is logged.
 """

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, cast, final
+from typing import Generic, Self, cast, final
 
 import trio
 from typing_extensions import TypeVar, TypeVarTuple
@@ -25,9 +25,6 @@ from .routes.filters import Filter, check_filter
 from .running.branches import OperationKind, branch_of, enter_branch, leave_branch
 from .running.leash import held
 from .running.waits import Watch
-
-if TYPE_CHECKING:
-    from .conversation import Conversation
 
 E_co = TypeVar("E_co", covariant=True, default=object)
 T = TypeVar("T")

@@ -97,6 +97,8 @@ _ENDS: Final = ("code", "taken", "amount")
 STRIDES: Final = 60
 SHORTEST: Final = 1_000
 
+SettingsT = TypeVar("SettingsT")
+
 
 @final
 class BadAskError(TriobotError):
@@ -278,9 +280,6 @@ async def _body() -> bytes:
 
 def _refused(status: int, reason: str) -> Response:
     return Response(encode_error(reason), status, content_type="application/json")
-
-
-SettingsT = TypeVar("SettingsT")
 
 
 @final

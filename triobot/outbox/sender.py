@@ -63,6 +63,8 @@ _DOUBT_TEXT: Final = (
     "have left, or the token is not valid any more. Sending waits until another chat tells which."
 )
 
+R = TypeVar("R")
+
 
 @final
 @attrs.define(eq=False)
@@ -139,8 +141,6 @@ class Couriers:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-
-R = TypeVar("R")
 
 _log = logging.getLogger("triobot.outbox")
 

@@ -68,6 +68,8 @@ _log: Final = logging.getLogger("triobot.store")
 _TOLD: Final = frozenset((MovePayment, Acknowledge))
 """Writes after which somebody hears that they are durable."""
 
+R = TypeVar("R")
+
 
 class Ask(Protocol):
     """Has a function run on the rows, and returns its result."""
@@ -135,9 +137,6 @@ class ReadAlarms:
     async def all(self, *, limit: int) -> Sequence[AlarmRow]:
         check_integer("limit", limit, least=0)
         return await self._ask(lambda money: money.all_alarms(limit))
-
-
-R = TypeVar("R")
 
 
 @asynccontextmanager

@@ -83,6 +83,9 @@ _OF_PEOPLE: Final[frozenset[AlarmKind]] = frozenset(
     {"inbox_half_full", "paid_will_lapse", "declined_by_code", "button_still_live"}
 )
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 
 @final
 @attrs.frozen(kw_only=True)
@@ -373,10 +376,6 @@ def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
     """Return whether a form was sent: it has an id, too, but no bot answers it (interface section 4.1)."""
     entry = chat.entries.get(pressed.message_id)
     return entry is not None and entry.form is not None
-
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 @contextmanager

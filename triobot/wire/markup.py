@@ -42,6 +42,8 @@ SHARE_LOCATION: Final = "$location"
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^\s\x00-\x1f]+")
 _KINDS: Final = ("cb_data", "url", "amount")
 
+V = TypeVar("V")
+
 
 @final
 @attrs.frozen
@@ -132,9 +134,6 @@ class InlineKeyboard:
     """Rows of buttons under a message."""
 
     rows: tuple[tuple[InlineButton, ...], ...] = attrs.field(validator=_is_button_rows)
-
-
-V = TypeVar("V")
 
 
 # --- to text

@@ -17,7 +17,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast, final
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
@@ -56,19 +56,20 @@ from ..running.branches import OperationKind
 from ..running.waits import Delivery, OtherwisePolicy, Taken, Wait
 from .paid import Currency, Paid, moves, payments_of, refuse_without_aside
 
-if TYPE_CHECKING:
-    from ..conversation import Conversation
-
 # Only what every reader of addresses takes for the same host: no user, no other port, no backslash.
 _LINK: Final = re.compile(
     r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(?::443)?(?:[/?#][!-\[\]-~]{0,2000})?", re.ASCII | re.IGNORECASE
 )
 
 HELD: Final = 5.0
+"""Seconds that a timeout is held."""
 log: Final = logging.getLogger("triobot.conversations")
 _NOT_ENOUGH: Final = 1000
 BUTTON_LIFE: Final = 24 * 3600
+"""Seconds that a charge waits; then `PaymentExpiredError`."""
 _DUPLICATE: Final = 1003
+
+T = TypeVar("T")
 
 
 async def offer_top_up(conversation: Conversation, url: str | None) -> None:
@@ -92,11 +93,6 @@ def is_trusted(url: str, hosts: Sequence[str]) -> bool:
 
 def _names(hosts: Sequence[str]) -> list[str]:
     return [host.lower() for host in hosts if host]
-
-
-T = TypeVar("T")
-
-"""Seconds that a timeout is held."""
 
 
 async def hold(
@@ -475,8 +471,6 @@ class Sending:
 
 
 Late: TypeAlias = Literal["deliver", "refund"]
-
-"""Seconds that a charge waits; then `PaymentExpiredError`."""
 
 
 async def charge(

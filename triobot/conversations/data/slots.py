@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ..conversation import Conversation
 
 OURS: Final = "triobot."
+"""What the runtime itself keeps for a chat has names that begin so."""
 _declared: Final[set[str]] = set()
 _keys: Final[dict[str, Key[Any]]] = {}
 # What these hold is checked; other classes that take parameters are checked as classes.
@@ -64,6 +65,8 @@ _OF_ELEMENTS: Final = frozenset(
     )
 )
 _OF_ENTRIES: Final = frozenset((dict, collections.abc.Mapping, collections.abc.MutableMapping))
+
+T = TypeVar("T")
 
 
 def register_wire_values() -> None:
@@ -95,7 +98,6 @@ def register_wire_values() -> None:
         register(cls, name=f"triobot.{cls.__name__}")
 
 
-T = TypeVar("T")
 Check: TypeAlias = Callable[[object], bool]
 
 
@@ -104,8 +106,6 @@ class _Missing(Enum):
 
 
 MISSING: Final = _Missing.MISSING
-
-"""What the runtime itself keeps for a chat has names that begin so."""
 
 
 register_wire_values()

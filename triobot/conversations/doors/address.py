@@ -32,6 +32,9 @@ from ..running.lines import calling_line
 if TYPE_CHECKING:
     from ..chat import Chat
 
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
 
 @final
 @attrs.frozen
@@ -113,10 +116,6 @@ def recordable(value: object) -> object:
     except UnrecordableError:
         return None
     return value
-
-
-T = TypeVar("T")
-Args = TypeVarTuple("Args")
 
 
 class Door(Protocol):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import Final, Protocol, final
 
 import trio
 
@@ -25,10 +25,6 @@ from ..routes.filters import is_payment
 from ..running.waits import Delivery
 from ..services import Services
 from .consumption import stored_event
-
-if TYPE_CHECKING:
-    from ..house import House
-    from ..services import Services
 
 PAGE: Final = 256
 PROMPT: Final = 1.0

@@ -1,7 +1,5 @@
 """Conversations leave memory, survive the process, and come back.
 
-`journaling` is what a conversation's turns leave in the store, `opening` its first record, `stored` all of
-it; `waking` says when somebody is needed, `reviving` brings them back, `beginning` gives each its
-incarnation, `care` parks who takes the process down again and again, `build` knows whether the code is
-another one.
+`stored` is what a conversation left in the store, `reviving` brings it back, `care` parks what takes the
+process down again and again.
 """

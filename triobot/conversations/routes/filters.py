@@ -45,6 +45,7 @@ _FOLDED: Final = _DIGITS | {
     0x0640: None,  # the letter-stretching tatweel
 }
 REMEMBERED: Final = 10_000
+"""Senders that are remembered; the one that was silent for longest is forgotten first."""
 
 
 @final
@@ -444,9 +445,6 @@ __all__ = [
     "text",
     "when",
 ]
-
-
-"""Senders that are remembered; the one that was silent for longest is forgotten first."""
 
 
 @final
