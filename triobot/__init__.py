@@ -29,6 +29,7 @@ from .conversations.routes.filters import fold as fold
 from .conversations.routes.router import Router as Router
 from .conversations.running.waits import Otherwise as Otherwise
 from .conversations.texts import Texts as Texts
+from .failures import Failure as Failure
 from .resources import Provided as Provided
 from .resources import Resource as Resource
 from .resources import provide as provide

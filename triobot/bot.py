@@ -45,11 +45,13 @@ from .conversations.inspection.rerun import dry_services
 from .conversations.routes.declarations import check_async
 from .conversations.routes.router import Router, table_of
 from .conversations.running.branches import refuse_conversations
-from .conversations.running.failures import Speech
+from .conversations.running.failures import Speech, tell_nobody
 from .conversations.running.lines import calling_line
 from .conversations.services import Services
 from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
+from .failures import Failure as Failure
+from .failures import OnError, open_failures
 from .fronts import AsgiBot, Mounted
 from .http import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
 from .http.listener import allow_descriptors
@@ -190,6 +192,7 @@ class Bot(Router):
         self._transport = transport
         self._clock = clock or SystemClock()
         self._hook: OnAlarm | None = None
+        self._on_error: OnError | None = None
         self._resources: list[Resource[object]] = []
         self._work: Runtime | None = None
         self._around: Surroundings | None = None
@@ -208,6 +211,32 @@ class Bot(Router):
             raise ConfigError(f"@on_alarm decorates an async function of an alarm, not {hook!r}")
         check_async(hook, "@on_alarm decorates")
         self._hook = hook
+        return hook
+
+    def on_error(self, hook: OnError, /) -> OnError:
+        """Declare what is called with each exception that the bot's own code raised and nothing handled.
+
+        An async function of a `Failure`, called once for each failed conversation and each filter that failed
+        on an event, in the process where that happened; `on_alarm` is what is told again after a restart.
+        It has five seconds. It runs beside the bot, and may write to a chat by ``failure.place`` and use the
+        bot's resources; its own errors are logged. *Sensitive*: the exception may hold what people wrote.
+
+        Not for conversations whose user has left, or did not pay.
+
+        Raises:
+            ConfigError: it is something else, or there is one.
+
+        Examples:
+            >>> @bot.on_error
+            ... async def report(failure: Failure) -> None:
+            ...     await trackers.send(failure.error, tags={"route": failure.route})
+        """
+        if not callable(hook):
+            raise ConfigError(f"@on_error decorates an async function of a Failure, not {hook!r}")
+        check_async(hook, "@on_error decorates")
+        if self._on_error is not None:
+            raise ConfigError("a bot has one @on_error, and this one has it already")
+        self._on_error = hook
         return hook
 
     def resource(self, open: Callable[[], AbstractAsyncContextManager[T]], /) -> Resource[T]:
@@ -370,6 +399,7 @@ class Bot(Router):
             raise ConfigError("this bot is running already")
         table, texts, transport, media = table_of(self), self._texts, self._transport, None
         around, develops = self._around, intake.settings.development
+        told = tell_nobody if around is None else around.on_failure
         if around is not None:
             transport = media = around.transport
             provided = (*around.provided, *provided)
@@ -379,6 +409,7 @@ class Bot(Router):
                 # Not in virtual time, which stands still for good reasons.
                 watched_loop() if around is None else nullcontext(_told_nobody) as tell_ready,
                 open_resources(self._resources, provided) as resources,
+                open_failures(self._on_error, self.chat, told) as failures,
                 open_work(
                     intake,
                     table,
@@ -389,10 +420,12 @@ class Bot(Router):
                     replays=around.replays if around else ReplayCheck() if develops else None,
                     # A test's platform fails for as long as the test likes.
                     backlog_seconds=intake.settings.backlog_seconds if around is None else None,
+                    on_failure=failures.take,
                 ) as self._work,
             ):
                 # Not before: what is started after this one may need what the resources opened.
                 tell_ready()
+                failures.begin()
                 yield
         finally:
             self._work = None

@@ -32,7 +32,7 @@ from .conversations.doors.elsewhere import give_order
 from .conversations.inbox.claims import begun_journal
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.routes.router import Table
-from .conversations.running.failures import Speech
+from .conversations.running.failures import OnFailure, Speech, tell_nobody
 from .errors import StoreError
 from .journals import ConversationRow
 from .money import Captured, MovePayment
@@ -90,6 +90,7 @@ class Surroundings:
         provided: values in place of resources.
         opened: called with the intake once events can be accepted.
         replays: checks each conversation while it runs, or None.
+        on_failure: told of each error of the bot's own code.
     """
 
     settings: Settings
@@ -100,6 +101,7 @@ class Surroundings:
     provided: Sequence[Provided] = ()
     opened: Callable[[Intake], None]
     replays: ReplayCheck | None = None
+    on_failure: OnFailure = tell_nobody
 
 
 @final
@@ -414,11 +416,13 @@ async def open_work(
     resources: Opened,
     replays: ReplayCheck | None = None,
     backlog_seconds: float | None = None,
+    on_failure: OnFailure = tell_nobody,
 ) -> AsyncGenerator[Runtime]:
     """Handle accepted events while the block runs; then come to rest, within the grace period.
 
     Args:
         backlog_seconds: after which a backlog has an alarm; None: it has none.
+        on_failure: told of each error that an author's code leaves unhandled.
     """
     settings, bell = intake.settings, intake.bell
     client = PlatformClient(
@@ -462,6 +466,8 @@ async def open_work(
             resources=resources,
             advice=Advice() if settings.development else None,
             replays=replays,
+            tracebacks=settings.log_tracebacks,
+            on_failure=on_failure,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
             payments=cashier,
             max_amount=settings.max_amount,

@@ -32,6 +32,7 @@ _VARIABLES: Final = (
     "TRIOBOT_USERNAME",
     "TRIOBOT_MEDIA_HOSTS",
     "TRIOBOT_DEVELOPMENT",
+    "TRIOBOT_LOG_TRACEBACKS",
     "TRIOBOT_RETENTION_DAYS",
     "TRIOBOT_BACKLOG_SECONDS",
     *(f"TRIOBOT_{name.upper()}" for name in LIMITS),
@@ -76,6 +77,8 @@ class Settings:
         grace: seconds that a stop gives to what is being done.
         development: tell a developer, in the log, of habits that hurt later (``TRIOBOT_DEVELOPMENT=1``);
             on under ``triobot talk`` and in tests, off when a bot runs in earnest.
+        log_tracebacks: log the traceback of an error of the bot's own code (``TRIOBOT_LOG_TRACEBACKS=1``).
+            *Sensitive*: the error's text may hold what people wrote.
         allow_insecure: let the token travel over http:// to another machine.
 
     Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
@@ -104,6 +107,7 @@ class Settings:
     grace: float = 10.0
     allow_insecure: bool = False
     development: bool = False
+    log_tracebacks: bool = False
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -168,6 +172,7 @@ def read_environment(environ: Mapping[str, str]) -> Settings:
         username=_variable(environ, "TRIOBOT_USERNAME"),
         media_hosts=_listed(_variable(environ, "TRIOBOT_MEDIA_HOSTS")),
         development=_variable(environ, "TRIOBOT_DEVELOPMENT") not in (None, "0"),
+        log_tracebacks=_variable(environ, "TRIOBOT_LOG_TRACEBACKS") not in (None, "0"),
         limits=_limits(environ),
         retention_days=_days(_variable(environ, "TRIOBOT_RETENTION_DAYS"), defaults.retention_days),
         backlog_seconds=_seconds(_variable(environ, "TRIOBOT_BACKLOG_SECONDS"), defaults.backlog_seconds),

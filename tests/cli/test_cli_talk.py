@@ -53,3 +53,34 @@ def test_a_whole_order_can_be_typed(tmp_path: Path) -> None:
     assert "! nobody knows !fly" in ran.stdout
     assert "! the file can't be read" in ran.stdout
     assert "floor 3, label.txt, 500 rials" in ran.stdout
+
+
+@pytest.mark.processes
+def test_an_error_of_the_bot_s_own_is_shown_with_its_lines_and_its_cause(tmp_path: Path) -> None:
+    """The author is at the terminal: the text is shown, the runtime's own lines are counted."""
+    (tmp_path / "order.py").write_text(
+        "from triobot import Bot, Chat\n"
+        "bot = Bot()\n"
+        "async def price(size):\n"
+        "    return {'small': 1}[size]\n"
+        "@bot.conversation\n"
+        "async def order(chat: Chat) -> None:\n"
+        "    await chat.step(price, await chat.ask('Size?'))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "triobot.cli", "talk", "order.py:bot"],
+        cwd=tmp_path,
+        env=child_environment(),
+        input="hi\nlarge\n!quit\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert "order.py:7" in ran.stderr
+    shown = [line.strip(" |") for line in ran.stderr.splitlines() if line.startswith("  | ")]
+    assert "KeyError: 'large'" in shown or "KeyError: 'hi'" in shown
+    assert any(
+        line.startswith("File") and "order.py" in line and "line 4, in price" in line for line in shown
+    )
+    assert not any(line.startswith("File") and "triobot" in line for line in shown)
+    assert "of triobot and of libraries left out)" in shown[-1]

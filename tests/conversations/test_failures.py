@@ -53,7 +53,8 @@ async def test_an_error_ends_its_conversation_only(caplog: pytest.LogCaptureFixt
         (alarm,) = town.alarms
     (line,) = lines_of(caplog)
     assert re.fullmatch(
-        r"conversation test_failures\..*\.order of chat 5 failed: ValueError at .*/test_failures\.py:\d+",
+        r"conversation test_failures\..*\.order \(reference \d+\) of chat 5 failed:"
+        r" ValueError at .*/test_failures\.py:\d+",
         line,
     )
     assert alarm.kind == "conversation_crashed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -324,6 +325,70 @@ def test_the_report_of_a_failed_test_shows_its_chats(
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*chats of the driven bot*", "--- Ali, chat *", "bot #* Salaam"])
     result.stdout.fnmatch_lines(["*assert 1 == 2*"])
+
+
+def test_a_failed_test_shows_the_bot_s_own_error_and_pdb_opens_there(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the lines of the bot and of the test alone; a test that fails without the bot's error as ever."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    pytester.makeini("[pytest]\ntrio_mode = true\n")
+    pytester.makepyfile(
+        """
+        from triobot import Bot, Chat
+        from triobot.testing import drive
+
+        bot = Bot()
+
+        async def price(size):
+            return {"small": 1}[size]
+
+        @bot.conversation
+        async def order(chat: Chat) -> None:
+            await chat.step(price, await chat.ask("Size?"))
+
+        async def test_it(autojump_clock) -> None:
+            async with drive(bot) as world:
+                ali = world.user("Ali")
+                await ali.joins()
+                await ali.says("large")
+                await ali.sees("1")
+
+        async def test_that(autojump_clock) -> None:
+            async with drive(bot) as world:
+                ali = world.user("Ali")
+                await ali.joins()
+                await ali.says("large")
+                await ali.sees()
+                await ali.sees()
+
+        async def test_other() -> None:
+            assert 1 == 2
+        """
+    )
+    plugins = ("-p", "pytest_trio.plugin", "-p", "triobot.testing.plugin")
+    result = pytester.runpytest_subprocess(*plugins)
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            '>       return {"small": 1}[[]size]',
+            "E       KeyError: 'large'",
+            "*The above exception was the direct cause of the following exception:",
+            '>       await chat.step(price, await chat.ask("Size?"))',
+            "*The above exception was the direct cause of the following exception:",
+            '>           await ali.sees("1")',
+            "E           *NotSeenError: the message '1' did not come *",
+            "*KeyError: 'large'",
+            "E  *AssertionError: the bot raised alarms that the test did not take *",
+            "*assert 1 == 2",
+        ]
+    )
+    assert "triobot/engine" not in result.stdout.str()
+    debugged = pytester.run(
+        sys.executable, "-m", "pytest", *plugins, "--pdb", "-k", "test_it", stdin=b"p size\nq\n"
+    )
+    debugged.stdout.fnmatch_lines(["*return {*size]*", "*'large'*"])
 
 
 async def test_time_goes_on_after_a_thread_beside_another_driven_bot(

@@ -46,10 +46,12 @@ def main() -> None:
     """Run the bot until SIGTERM, or until the parent is gone."""
     target, (fd, said, ahead) = sys.argv[1], map(int, sys.argv[2:])
     set_up_streams()
-    set_up_logging()
+    set_up_logging(variables=True)
     try:
         bot = load_bot(target)
-        settings = attrs.evolve(read_environment(os.environ), fd=fd, grace=GRACE, development=True)
+        settings = attrs.evolve(
+            read_environment(os.environ), fd=fd, grace=GRACE, development=True, log_tracebacks=True
+        )
         clock = HurriedClock(ahead)
         trio.run(_run, bot, settings, said, clock, clock=clock)
     except ConfigError as error:

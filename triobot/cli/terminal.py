@@ -62,17 +62,28 @@ def _escaped(sign: str) -> str:
 
 @final
 class PlainFormatter(logging.Formatter):
-    """One line a record; a traceback's lines are marked, so that none can pass for a record."""
+    """One line a record; a traceback's lines are marked, so that none can pass for a record.
 
-    def __init__(self) -> None:
+    Args:
+        variables: show those of a traceback's frames, too.
+        whole: show the runtime's own frames, too, and those of libraries.
+    """
+
+    def __init__(self, *, variables: bool = False, whole: bool = False) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._variables = variables
+        self._whole = whole
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = harmless(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: ExcInfo) -> str:
-        return _marked(super().formatException(ei))
+        if self._whole or ei[1] is None:
+            return _marked(super().formatException(ei))
+        from ..conversations.running.lines import authors_words
+
+        return _marked(authors_words(ei[1], variables=self._variables))
 
     def formatStack(self, stack_info: str) -> str:
         return _marked(super().formatStack(stack_info))
@@ -83,7 +94,12 @@ def _marked(text: str) -> str:
 
 
 def set_up_logging(
-    stream: TextIO | None = None, *, debug: bool = False, level: int = logging.INFO, access: bool = False
+    stream: TextIO | None = None,
+    *,
+    debug: bool = False,
+    level: int = logging.INFO,
+    access: bool = False,
+    variables: bool = False,
 ) -> None:
     """Log to `stream`, the error output by default, in one plain format.
 
@@ -91,9 +107,10 @@ def set_up_logging(
         debug: show triobot's own debug records, too.
         level: the least that is shown.
         access: show a line for each request to the webhook, too.
+        variables: show those of the frames of an author's error, too.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(PlainFormatter())
+    handler.setFormatter(PlainFormatter(variables=variables, whole=debug))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

@@ -182,6 +182,7 @@ async def open_stage(bot: Bot, *, store: str, port: int = 0) -> AsyncGenerator[S
                 webhook_secret=Secret(secret),
                 store=store,
                 development=True,
+                log_tracebacks=True,
                 fd=listening.detach(),
             )
             async with trio.open_nursery() as bots:

@@ -203,18 +203,27 @@ async def run_step(
             begun = fn(*args)
             if inspect.isawaitable(begun):
                 return await begun
-        except own:
+        except own as error:
+            live.append(error)
             raise
         except ConversationError:
             # The author's mistake, not the step's failure.
             raise
         except Exception as error:
+            live.append(error)
             raise StepError(type(error).__name__, str(error)) from error
         finally:
             branch.in_step = False
         raise ConfigError("step() takes an async function; this one returned without being awaited")
 
-    done: T = await there.run.effect("step", body, print=fingerprint_of_call(fn, args), raises=own)
+    live: list[Exception] = []
+    try:
+        done: T = await there.run.effect("step", body, print=fingerprint_of_call(fn, args), raises=own)
+    except Exception as failed:
+        # What is raised has been read from its record, and knows no line of the step.
+        if live:
+            raise failed from live.pop()
+        raise
     return done
 
 

@@ -12,7 +12,7 @@ from ..money import Payments
 from ..resources import Opened, Resource
 from ..seams import Outbox, RaiseAlarm, Store
 from .advice import Advice
-from .running.failures import Speech
+from .running.failures import OnFailure, Speech, tell_nobody
 
 if TYPE_CHECKING:
     from .inspection.checking import ReplayCheck
@@ -32,6 +32,8 @@ class Services:
         memory: what filters remember.
         advice: tells a developer of habits that hurt later; None in production.
         replays: runs journals again to see whether a restart would bring them back; None in production.
+        tracebacks: log the traceback of an author's error, its text included.
+        on_failure: told of each error that an author's code leaves unhandled.
     """
 
     outbox: Outbox
@@ -49,3 +51,5 @@ class Services:
     )
     advice: Advice | None = None
     replays: ReplayCheck | None = None
+    tracebacks: bool = False
+    on_failure: OnFailure = tell_nobody

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, final
@@ -15,6 +15,7 @@ from quart_trio import QuartTrio
 from ..bot import Bot
 from ..conversations.inspection.checking import RULE, ReplayCheck
 from ..conversations.inspection.rerun import Divergence
+from ..conversations.running.lines import authors_traceback
 from ..emulator.exchange import Exchange, ShiftedClock
 from ..emulator.faults import FaultPlan, Switches
 from ..emulator.inside import InsideControl, InsideTransport
@@ -39,6 +40,9 @@ _SECRET: Final = "secret-of-the-driven-bot"
 
 recent: Final[list[str]] = []
 """The chats of the worlds that ended in a failure since this was cleared; for the report of a failed test."""
+
+crashes: Final[list[BaseException]] = []
+"""The errors of bots that are the causes of failures of tests since this was cleared."""
 
 
 @final
@@ -179,7 +183,8 @@ async def drive(
 
     The bot runs as in production, but for the network, the time of day and a store in memory. No setting of
     the environment is read. An alarm that the test doesn't take, such as that of a conversation that failed,
-    fails the test at the end of the block.
+    fails the test at the end of the block. What fails the test is raised from the first error of the bot's
+    own code, if there was one: pytest shows its lines, and ``--pdb`` opens there.
 
     Args:
         provided: values in place of resources; see `provide`.
@@ -210,6 +215,7 @@ async def drive(
     failure: BaseException | None = None
     with virtual_time() as until_stuck, tempfile.TemporaryDirectory(prefix="triobot-drive-") as folder:
         clock, alarms, late = VirtualWallClock(), list[Alarm](), list[DrivenProcess]()
+        failures: list[Exception] = []
 
         async def post(body: Body) -> int | None:
             return await late[0].take(body)
@@ -250,6 +256,7 @@ async def drive(
                     transport=transport,
                     rows=MemoryRows(),
                     on_alarm=alarms.append,
+                    on_failure=lambda error, name, chat_id, reference: failures.append(error),
                     provided=provided,
                     replays=ReplayCheck(diverged) if replay_check else None,
                 )
@@ -270,14 +277,26 @@ async def drive(
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             failure = _only(group)
-    if failure is not None:
-        # Outside of all nurseries: a test's author wants to read the assertion, not a tree of groups.
-        raise failure
-    if alarms:
-        raise AssertionError(
+    if failure is None and alarms:
+        failure = AssertionError(
             "the bot raised alarms that the test did not take (see takes_alarm):\n"
             + "\n".join(f"{alarm.kind}: {alarm.text}" for alarm in alarms)
         )
+    if failure is not None:
+        # Outside of all nurseries: a test's author wants to read the assertion, not a tree of groups.
+        raise failure from failure.__cause__ or _to_be_shown(failures)
+
+
+def _to_be_shown(failures: Sequence[Exception]) -> BaseException | None:
+    """Return the first error of the bot, with its author's frames alone; None if it had none."""
+    if not failures:
+        return None
+    cause: BaseException | None = failures[0]
+    while cause is not None:
+        cause.with_traceback(authors_traceback(cause.__traceback__))
+        crashes.append(cause)
+        cause = cause.__cause__
+    return failures[0]
 
 
 async def _fail(error: NondeterminismError) -> None:

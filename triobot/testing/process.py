@@ -17,6 +17,7 @@ from quart_trio import QuartTrio
 
 from ..bot import Bot, within
 from ..conversations.inspection.checking import ReplayCheck
+from ..conversations.running.failures import OnFailure
 from ..errors import ConfigError, StoreFullError
 from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..money import AlarmRows, PaymentRows
@@ -219,6 +220,7 @@ class DrivenProcess:
         app: the application that the bot is mounted into, or None.
         rows: what the store holds; each process opens it anew.
         on_alarm: told of each alarm.
+        on_failure: told of each error of the bot's own code.
         replays: checks each conversation while it runs, or None.
 
     Attributes:
@@ -237,6 +239,7 @@ class DrivenProcess:
         transport: httpx.AsyncBaseTransport,
         rows: MemoryRows,
         on_alarm: RaiseAlarm,
+        on_failure: OnFailure,
         provided: Sequence[Provided],
         replays: ReplayCheck | None,
     ) -> None:
@@ -248,6 +251,7 @@ class DrivenProcess:
         self._transport = transport
         self._rows = rows
         self._on_alarm = on_alarm
+        self._on_failure = on_failure
         self._provided = provided
         self._replays = replays
         self.answered: Counter[int | None] = Counter()
@@ -326,6 +330,7 @@ class DrivenProcess:
                     transport=CrashableTransport(self._transport, self._mortal),
                     store=CrashableStore(store, self._mortal),
                     on_alarm=self._alarm,
+                    on_failure=self._on_failure,
                     provided=self._provided,
                     opened=self._opened,
                     replays=self._replays,

@@ -1,14 +1,13 @@
 """A conversation failed: what is logged, who is told, and what the user hears.
 
 An author's error ends its own conversation and nothing else. Logs name the conversation, the chat and the
-author's line; never the text of an error that may hold what a user wrote.
+author's line; never the text of an error that may hold what a user wrote, unless tracebacks are wanted.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -50,6 +49,17 @@ _UNPAID: Final = {
 }
 # The author's mistakes: their texts say what is wrong, and never hold a value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
+
+
+OnFailure: TypeAlias = Callable[[Exception, str, ChatId, str], None]
+"""Told of an error of an author's code: it, the route or filter, the chat, the conversation's number.
+
+It must be quick and must not raise.
+"""
+
+
+def tell_nobody(error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
+    """Tell nobody."""
 
 
 class Ending(Enum):
@@ -96,8 +106,8 @@ def report(conversation: Conversation, failure: Exception) -> str:
 
     Nobody is to blame if the user has left or blocked the bot, or did not pay.
     """
-    errors = list(leaves(failure))
-    chat_id, name = conversation.life.chat_id, conversation.route.name
+    errors, services = list(leaves(failure)), conversation.services
+    chat_id, name, reference = conversation.life.chat_id, conversation.route.name, str(conversation.seq)
     what, words = _verdict(conversation, errors)
     conversation.house.count(what)
     for error in errors if what == _CRASHED else ():
@@ -105,10 +115,14 @@ def report(conversation: Conversation, failure: Exception) -> str:
         # Some of our errors name the line themselves.
         told = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
         failed = f"{type(error).__name__} at {line}{told}"
-        log.error("conversation %s of chat %s failed: %s", name, chat_id, failed)
-        log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
+        shown = error if services.tracebacks else None
+        about = f"{name} (reference {reference}) of chat {chat_id}"
+        log.error("conversation %s failed: %s", about, failed, exc_info=shown)
         text = f"conversation {name} failed with {failed}; users are told to start again"
-        conversation.services.raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
+        text += f" (reference {reference})"
+        services.raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
+    if what == _CRASHED:
+        services.on_failure(errors[0] if len(errors) == 1 else failure, name, chat_id, reference)
     return words
 
 
@@ -156,10 +170,14 @@ def _words(error: Exception) -> str:
     return ""
 
 
-def report_filter(chat_id: ChatId, name: str, error: Exception) -> None:
+def report_filter(
+    chat_id: ChatId, name: str, error: Exception, on_failure: OnFailure, *, tracebacks: bool
+) -> None:
     """Tell the operator of a filter that failed on an event, which then takes nothing."""
-    line = failing_line(error.__traceback__)
-    log.error("filter %s failed on an event of chat %s: %s at %s", name, chat_id, type(error).__name__, line)
+    failed = f"{type(error).__name__} at {failing_line(error.__traceback__)}"
+    shown = error if tracebacks else None
+    log.error("filter %s failed on an event of chat %s: %s", name, chat_id, failed, exc_info=shown)
+    on_failure(error, name, chat_id, "")
 
 
 Speech: TypeAlias = Texts | Callable[[Data], Texts]

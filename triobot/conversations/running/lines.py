@@ -7,6 +7,7 @@ import linecache
 import os
 import sys
 import sysconfig
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -96,13 +97,51 @@ def _in_task(frame: FrameType | None) -> Iterator[FrameType]:
     return iter(found)
 
 
-def failing_line(traceback: TracebackType | None) -> str:
+def failing_line(found: TracebackType | None) -> str:
     """Return ``file:line`` of the innermost frame in an author's code, or ``?``."""
     frames: list[tuple[str, int]] = []
-    while traceback is not None:
-        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
-        traceback = traceback.tb_next
+    while found is not None:
+        frames.append((found.tb_frame.f_code.co_filename, found.tb_lineno))
+        found = found.tb_next
     return _authors_line(list(reversed(frames)))
+
+
+def authors_traceback(found: TracebackType | None) -> TracebackType | None:
+    """Return a traceback with an author's frames alone; all of it where none is an author's."""
+    own: list[TracebackType] = []
+    inner = found
+    while inner is not None:
+        if is_authors(inner.tb_frame.f_code.co_filename):
+            own.append(inner)
+        inner = inner.tb_next
+    shown: TracebackType | None = None
+    for one in reversed(own):
+        shown = TracebackType(shown, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return shown or found
+
+
+def authors_words(error: BaseException, *, variables: bool = False) -> str:
+    """Write an exception as Python does, with an author's frames alone; a last line counts those left out.
+
+    *Sensitive*: its text, and even more its frames' variables, may hold what people wrote.
+
+    Args:
+        variables: show those of each frame, too.
+    """
+    shown = traceback.TracebackException.from_exception(error, capture_locals=variables)
+    left_out = _left_out(shown)
+    words = "".join(shown.format()).rstrip("\n")
+    return f"{words}\n({left_out} frames of triobot and of libraries left out)" if left_out else words
+
+
+def _left_out(shown: traceback.TracebackException) -> int:
+    """Leave out of a traceback, and of those of its causes, the frames that are no author's; count them."""
+    own = [frame for frame in shown.stack if is_authors(frame.filename)]
+    left_out = len(shown.stack) - len(own) if own else 0
+    if own:
+        shown.stack = traceback.StackSummary.from_list(own)
+    causes = [shown.__cause__, None if shown.__suppress_context__ else shown.__context__]
+    return left_out + sum(_left_out(cause) for cause in (*causes, *(shown.exceptions or ())) if cause)
 
 
 @final

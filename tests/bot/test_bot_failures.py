@@ -1,0 +1,186 @@
+"""What a bot's own code leaves unhandled is told to `on_error`, and to nobody else with its text."""
+
+from __future__ import annotations
+
+import logging
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.bot.rig import Chats, make_bot, say
+from tests.loopback import PATIENCE
+from triobot import Bot, Chat, Event, Failure, Message, Settings
+from triobot.errors import ConfigError, StepError
+from triobot.failures import HOOK_SECONDS
+from triobot.filters import command, when
+
+PIN = "my PIN is 4321"
+
+
+async def look_up(pin: str) -> int:
+    return {"0000": 1}[pin]
+
+
+def failing(chats: Chats) -> Bot:
+    bot = make_bot(chats)
+
+    @bot.conversation
+    async def order(chat: Chat[Message]) -> None:
+        await chat.step(look_up, await chat.ask("PIN?"))
+
+    return bot
+
+
+async def test_the_hook_gets_the_error_itself_and_where_it_happened(caplog: pytest.LogCaptureFixture) -> None:
+    """It may write to the chat; the step's own error is the cause; the log and the alarm hold no text."""
+    caplog.set_level(logging.DEBUG)
+    chats, told = Chats(), list[Failure]()
+    bot = failing(chats)
+
+    @bot.on_error
+    async def track(failure: Failure) -> None:
+        told.append(failure)
+        await failure.place.send("Ask Sara.")
+
+    async with bot.running() as intake:
+        await say(intake, 7, "hi")
+        await chats.wait_for(7, "PIN?")
+        await say(intake, 7, PIN)
+        await chats.wait_for(7, "PIN?", "Something went wrong here. Please start again.", "Ask Sara.")
+    (failure,) = told
+    assert isinstance(failure.error, StepError)
+    assert isinstance(failure.error.__cause__, KeyError)
+    assert failure.route.endswith(".order")
+    assert failure.place.id == 7
+    assert f"(reference {failure.reference})" in caplog.text
+    assert PIN not in caplog.text + repr(failure)
+
+
+async def test_a_filter_that_failed_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    chats, told = Chats(), list[str]()
+    bot = make_bot(chats)
+
+    def broken(event: Event) -> bool:
+        raise ValueError(event)
+
+    @bot.conversation(when(broken))
+    async def order(chat: Chat) -> None:
+        await chat.send("not here")
+
+    @bot.on_error
+    async def track(failure: Failure) -> None:
+        told.append(f"{type(failure.error).__name__} {failure.reference!r}")
+
+    async with bot.running() as intake:
+        await say(intake, 7, "hi")
+        await trio.testing.wait_all_tasks_blocked()
+    assert told == ["ValueError ''"]
+
+
+async def test_a_hook_that_fails_or_hangs_is_logged_and_the_next_failure_told(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    chats, told = Chats(), list[float]()
+    bot = failing(chats)
+
+    @bot.on_error
+    async def track(failure: Failure) -> None:
+        told.append(trio.current_time())
+        if len(told) == 1:
+            raise RuntimeError(PIN)
+        if len(told) == 2:
+            await trio.sleep_forever()
+
+    async with bot.running() as intake:
+        for chat in (1, 2, 3):
+            await say(intake, chat, "hi")
+            await chats.wait_for(chat, "PIN?")
+        for chat in (1, 2, 3):
+            await say(intake, chat, PIN)
+        await trio.sleep(HOOK_SECONDS + 1)
+    assert len(told) == 3
+    assert told[2] - told[1] == pytest.approx(HOOK_SECONDS)
+    assert "on_error failed: RuntimeError at " in caplog.text
+    assert "on_error was cut after 5 s" in caplog.text
+    assert PIN not in caplog.text
+
+
+async def test_what_fails_last_is_told_before_the_bot_stops(autojump_clock: MockClock) -> None:
+    """The hook has five seconds then, in all, and its resources are still open."""
+    chats, told = Chats(), list[str]()
+    bot = make_bot(chats)
+    hanging = trio.Event()
+
+    @bot.conversation
+    async def order(chat: Chat[Message]) -> None:
+        await chat.send("in")
+        raise ValueError
+
+    @bot.on_error
+    async def track(failure: Failure) -> None:
+        await trio.sleep(1)
+        told.append(failure.route)
+        await hanging.wait()
+
+    async with bot.running() as intake:
+        await say(intake, 7, "hi")
+        await chats.wait_for(7, "in", "Something went wrong here. Please start again.")
+        assert told == []
+        began = trio.current_time()
+    assert len(told) == 1
+    assert trio.current_time() - began <= HOOK_SECONDS + PATIENCE
+
+
+async def test_someone_who_leaves_is_no_failure() -> None:
+    chats, told = Chats(), list[Failure]()
+    bot = make_bot(chats)
+
+    @bot.conversation
+    async def order(chat: Chat[Message]) -> None:
+        await chat.ask("PIN?")
+
+    @bot.interrupt(command("cancel"))
+    async def cancel(chat: Chat[Message]) -> None:
+        await chat.send("Cancelled.")
+
+    @bot.on_error
+    async def track(failure: Failure) -> None:
+        told.append(failure)
+
+    async with bot.running() as intake:
+        await say(intake, 7, "hi")
+        await chats.wait_for(7, "PIN?")
+        await say(intake, 7, "/cancel")
+        await chats.wait_for(7, "PIN?", "Cancelled.")
+    assert told == []
+
+
+async def test_a_traceback_is_in_the_log_where_that_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    chats = Chats()
+    bot = failing(chats)
+    settings: Settings = attrs.evolve(bot.settings(), log_tracebacks=True)
+    async with bot.running(settings=settings) as intake:
+        await say(intake, 7, "hi")
+        await chats.wait_for(7, "PIN?")
+        await say(intake, 7, PIN)
+        await chats.wait_for(7, "PIN?", "Something went wrong here. Please start again.")
+    (record,) = [record for record in caplog.records if record.exc_info]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], StepError)
+    assert f"KeyError: {PIN!r}" in caplog.text
+
+
+def test_what_is_no_hook_is_refused() -> None:
+    bot = Bot()
+    with pytest.raises(ConfigError, match="@on_error decorates"):
+        bot.on_error(lambda failure: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(ConfigError, match="not 7"):
+        bot.on_error(7)  # type: ignore[arg-type]
+
+    @bot.on_error
+    async def track(failure: Failure) -> None: ...
+
+    with pytest.raises(ConfigError, match="has it already"):
+        bot.on_error(track)
