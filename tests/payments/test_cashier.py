@@ -187,6 +187,33 @@ async def test_a_platform_that_is_away_for_too_long(autojump_clock: MockClock) -
         assert await till.alarms() == {"sweep_blind", "paid_maybe_unverified"}
 
 
+@pytest.mark.parametrize("how", ["lost", "death"])
+async def test_one_lost_answer_is_no_silence(autojump_clock: MockClock, how: str) -> None:
+    """It is asked again before an operator is told, however often it was looked at before."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await trio.sleep(100 * MINUTE)
+        asked = list[str]()
+
+        def fault(operation: Any) -> str | None:
+            asked.append(operation.path)
+            return how if len(asked) <= 2 else None
+
+        if how == "death":  # while a verify is on its way
+            till.line.fault = lambda operation: "hangs"
+            while await till.state(ticket.id) != "verifying":
+                await trio.sleep(1)
+            till.line.fault = lambda operation: None
+            async with again(till):
+                await trio.sleep(30 * MINUTE)
+        else:
+            till.line.fault = fault
+            await trio.sleep(30 * MINUTE)
+            assert len(asked) > 2
+        assert await till.alarms() == set()
+        assert (await till.entry(ticket.id)).clean
+
+
 async def test_who_has_acknowledged_hears_of_what_goes_on(autojump_clock: MockClock) -> None:
     """What is paid an hour after the alarm was raised goes back two hours after it."""
     async with open_till() as till:

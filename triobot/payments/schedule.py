@@ -29,6 +29,9 @@ UNCLEAR: Final = 5 * MINUTE
 SWEEP: Final = 18 * MINUTE
 """Between examinations of what can be paid; the two minutes to `BLIND` are for the platform to answer."""
 
+NEAR: Final = 30 * SECOND
+"""Between examinations while nothing certain is known, when the alarm would come before the next one."""
+
 BLIND: Final = 20 * MINUTE
 BLIND_STILL: Final = 30 * MINUTE
 """After so long it is said again: who has acknowledged it has to hear of what was paid since, in its hour."""
@@ -62,9 +65,12 @@ def pause(pauses: tuple[int, ...], tries: int, then: int) -> int:
 def next_check(entry: Entry, now: int) -> int:
     """Say when to ask about it again, after an answer that decided nothing."""
     hinted = entry.hinted_at is not None and entry.tries < len(PAUSES)
-    if hinted or not entry.clean:
-        return now + pause(PAUSES, entry.tries, UNCLEAR)
-    return now + SWEEP
+    if not (hinted or not entry.clean):
+        return now + SWEEP
+    at = now + pause(PAUSES, entry.tries, UNCLEAR)
+    alarm = None if "unchecked_20min" in entry.warned else _blind(entry)
+    # One lost answer, or a death in a verify, is no silence: it is asked again before an operator is told.
+    return now + NEAR if alarm is not None and now < alarm[0] <= at else at
 
 
 def verify_by(entry: Entry) -> int:
