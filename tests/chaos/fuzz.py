@@ -25,14 +25,21 @@ import attrs
 import trio
 
 from triobot import Bot
+from triobot.conversations.dispatcher import Dispatcher
+from triobot.conversations.inbox.claims import Claims
+from triobot.conversations.journal_writer import Taken
 from triobot.emulator.people import ImpossibleActError
 from triobot.emulator.person import AppError, Person
 from triobot.errors import ConfigError, StoreFullError
-from triobot.seams import Acceptance, Accepted, Arrival, Write
+from triobot.seams import Accept, Acceptance, Accepted, Arrival, Write
 from triobot.testing import drive, run
 from triobot.testing.driving import DrivenWorld
-from triobot.testing.process import Crashable, CrashableStore
+from triobot.testing.process import Crashable, CrashableStore, DrivenProcess
 from triobot.testing.simulating import seeded
+from triobot.wire.decode import decode_event
+from triobot.wire.encode import Body
+from triobot.wire.events import Event
+from triobot.wire.identity import event_key
 
 from .talks import Ping, make_bot
 
@@ -122,13 +129,27 @@ def kills_of(seed: int, bursts: int, writes: int) -> Sequence[Kill]:
     return kills
 
 
+def _counts(body: Body) -> bool:
+    """Tell whether this is none of the events that `Deaths.came` leaves out."""
+    event = decode_event(body.content_type, body.data)
+    return not event_key(event, body.content_type, body.data)[1]
+
+
 @final
 class Deaths:
-    """Lets the process die at writes of its store, and starts it again."""
+    """Lets the process die at writes of its store, and starts it again.
 
-    def __init__(self, kills: Sequence[Kill], late: Sequence[float] = ()) -> None:
+    Attributes:
+        came: when each event came into the store, by a row or with what took it; presses and signals, which
+            have a key of their own, are not among them.
+    """
+
+    def __init__(self, kills: Sequence[Kill], late: Sequence[float] = (), *, together: bool = False) -> None:
         self._at = [kill for kill in kills if kill.write is not None]
         self._late = list(late)
+        self._together = together
+        # When something came late last: what comes then is kept for those who route until all has come.
+        self._kept_at: float | None = None
         self._died = trio.Event()
         self._stops = False
         self.writes = 0
@@ -160,28 +181,57 @@ class Deaths:
     @contextmanager
     def watching(self) -> Generator[None]:
         """See every write of the store while the block runs."""
-        deaths, accept, commit = self, CrashableStore.accept, CrashableStore.commit
+        deaths, take, first_take, busy = self, DrivenProcess.take, Claims.take, Dispatcher.until_not_too_busy
+        accept, commit = CrashableStore.accept, CrashableStore.commit
+
+        async def late_take(process: DrivenProcess, body: Body) -> int | None:
+            # Before the process has seen it: an event may be taken before it is stored.
+            if deaths._late and _counts(body):
+                now, at = trio.current_time(), deaths._late.pop(0)
+                if at > now:
+                    await trio.sleep_until(at)
+                    deaths._kept_at = at if deaths._together else None
+            return await take(process, body)
+
+        def taken_first(claims: Claims, event: Event, arrival: Arrival) -> Taken | None:
+            return None if deaths._kept_at == trio.current_time() else first_take(claims, event, arrival)
+
+        async def until_all_came(dispatcher: Dispatcher) -> None:
+            if deaths._kept_at == trio.current_time():
+                await trio.sleep(0.001)
+            await busy(dispatcher)
 
         async def dying_accept(store: CrashableStore, arrival: Arrival, **more: Any) -> Acceptance:
-            if deaths._late and not arrival.once:
-                await trio.sleep_until(max(trio.current_time(), deaths._late.pop(0)))
             with deaths.at_a_write(store):
                 accepted = await accept(store, arrival, **more)
-            if isinstance(accepted, Accepted) and not arrival.once:
-                deaths.came.append(trio.current_time())
+            if isinstance(accepted, Accepted):
+                deaths._stored(arrival)
             return accepted
 
         async def dying_commit(store: CrashableStore, *writes: Write) -> None:
             with deaths.at_a_write(store):
                 await commit(store, *writes)
+            for write in writes:
+                if isinstance(write, Accept):
+                    deaths._stored(write.arrival)
 
+        setattr(DrivenProcess, "take", late_take)  # noqa: B010
+        setattr(Claims, "take", taken_first)  # noqa: B010
+        setattr(Dispatcher, "until_not_too_busy", until_all_came)  # noqa: B010
         setattr(CrashableStore, "accept", dying_accept)  # noqa: B010
         setattr(CrashableStore, "commit", dying_commit)  # noqa: B010
         try:
             yield
         finally:
+            setattr(DrivenProcess, "take", take)  # noqa: B010
+            setattr(Claims, "take", first_take)  # noqa: B010
+            setattr(Dispatcher, "until_not_too_busy", busy)  # noqa: B010
             setattr(CrashableStore, "accept", accept)  # noqa: B010
             setattr(CrashableStore, "commit", commit)  # noqa: B010
+
+    def _stored(self, arrival: Arrival) -> None:
+        if not arrival.once:
+            self.came.append(trio.current_time())
 
     async def bring_back(self, world: DrivenWorld) -> None:
         while True:
@@ -197,16 +247,23 @@ class Deaths:
 
 
 async def live(
-    seed: int, bursts: Sequence[Burst], kills: Sequence[Kill], *, wild: bool, late: Sequence[float] = ()
+    seed: int,
+    bursts: Sequence[Burst],
+    kills: Sequence[Kill],
+    *,
+    wild: bool,
+    late: Sequence[float] = (),
+    together: bool = False,
 ) -> Seen:
     """One run.
 
     Args:
-        late: when the store takes what people do, at the earliest.
+        late: when what people do comes to the bot, at the earliest.
+        together: what comes late and at once is routed at once, as after a start.
     """
     given = set[str]()
     bot = make_bot(seed, given, wild=wild)
-    deaths = Deaths(kills, late)
+    deaths = Deaths(kills, late, together=together)
     problems: list[str] = []
     with deaths.watching():
         # The platform must not give up what it posts: that would be its loss, and not the bot's.
@@ -355,9 +412,15 @@ def check(seed: int, *, wild: bool, shuffle: int = 0, explain: bool = False) -> 
     """What is wrong with this seed, if anything."""
     bursts = bursts_of(seed, wild=wild)
 
-    def lived(kills: Sequence[Kill], shuffle: int = shuffle, late: Sequence[float] = ()) -> Seen:
+    def lived(
+        kills: Sequence[Kill],
+        shuffle: int = shuffle,
+        late: Sequence[float] = (),
+        *,
+        together: bool = False,
+    ) -> Seen:
         with seeded(f"shuffle {seed} {shuffle}"):
-            return run(partial(live, seed, bursts, kills, wild=wild, late=late))
+            return run(partial(live, seed, bursts, kills, wild=wild, late=late, together=together))
 
     calm = lived(())
     if problems := [*calm.problems, *(contradictions(calm) if wild else ())]:
@@ -375,7 +438,8 @@ def check(seed: int, *, wild: bool, shuffle: int = 0, explain: bool = False) -> 
     for number in range(OTHERS):
         # An event that a dying process refused is posted again a second later, when others may wait for it.
         late = number % 2 == 0
-        others.append(lived((), shuffle + number, shaken.came if late else ()))
+        came = shaken.came if late else ()
+        others.append(lived((), shuffle + number, came, together=number % 4 == 2))
         # What branches do at once has no order where Trio's scheduler, which has none, decides it; and where
         # an event came late, it does something else at once.
         apart = _later(calm, shaken) if late else compare(calm, others[-1]) is not None
