@@ -36,7 +36,7 @@ from .schema import (
     read_version,
     stored_stamp,
 )
-from .transactions import for_the_opener
+from .sqlite_errors import for_the_opener
 
 STEP: Final = 64
 """Pages copied at a time, with others' turns between: a quarter of a megabyte."""

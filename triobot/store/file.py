@@ -45,8 +45,8 @@ from .schema import (
     run_migration,
     stored_stamp,
 )
+from .sqlite_errors import for_the_opener
 from .statements import Tables
-from .transactions import Transactions, Work, for_the_opener
 
 _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 
@@ -61,6 +61,7 @@ class StoreFile:
     """An open store file: its lock, its connection, its rows.
 
     Attributes:
+        connection: the writer's batches and the steps of a copy use it, each in its `turn`.
         opening: what is known of this run and of the one before.
         visited: a tool has it, and leaves it as if it had not been there.
         notes: which deliveries were answered, for the process that comes after a kill.
@@ -72,28 +73,13 @@ class StoreFile:
         self.opening = Opening(boot=0, at=0)
         self.visited = False
         self.tables = Tables(connection)
-        self.transactions = Transactions(connection, self.tables, path)
         self.notes = lock.notes
         self.at_work = lock.at_work
+        self.connection = connection
+        self.turn = threading.Lock()
         self._lock = lock
-        self._sql = connection
-        # The writer's batches and the steps of a copy use the connection in turn.
-        self._turn = threading.Lock()
         self._copying = threading.Lock()
         self._closed = False
-
-    def run(self, batch: Sequence[Work]) -> list[Exception | None]:
-        """Run a batch; see `Transactions.run`."""
-        with self._turn:
-            return self.transactions.run(batch)
-
-    def checkpoint(self, *, erase: bool = False) -> None:
-        """Move what is in the log into the file; see `Transactions.checkpoint`."""
-        with self._turn:
-            self._check_open()
-            self.transactions.checkpoint(erase=erase)
-            if erase:
-                _grow_log(self.path)
 
     def copy(self, target: Path, now: int, *, between: Callable[[], None]) -> None:
         """Make a backup, in a thread of its own, while others run batches.
@@ -105,37 +91,42 @@ class StoreFile:
         """
 
         def let_others() -> None:
-            self._turn.release()
+            self.turn.release()
             try:
                 between()
             finally:
-                self._turn.acquire()
-            self._check_open()
+                self.turn.acquire()
+            self.check_open()
 
-        with self._copying, self._turn:
-            self._check_open()
-            copy_store(self._sql, target, now, between=let_others)
+        with self._copying, self.turn:
+            self.check_open()
+            copy_store(self.connection, target, now, between=let_others)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise trio.ClosedResourceError if it was closed; to be called in one's turn."""
         if self._closed:
             raise trio.ClosedResourceError("the store is closed")
 
     def close(self, *, clean: bool, now: int) -> None:
-        """Close the file and let the next process in; `clean` when nothing that was handed over is undone."""
-        with self._turn:
+        """Close the file and let the next process in.
+
+        Args:
+            clean: all that was handed over has been done, and the connection can be used.
+        """
+        with self.turn:
             self._closed = True
         with self._copying:  # a copy that is being made notices, and gives up
             self._close(clean=clean, now=now)
 
     def _close(self, *, clean: bool, now: int) -> None:
         try:
-            if clean and self.transactions.broken is None:
+            if clean:
                 if not self.visited:
-                    put_meta(self._sql, "clean", str(now))
-                self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                    put_meta(self.connection, "clean", str(now))
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
             try:
-                self._sql.close()
+                self.connection.close()
             finally:
                 self._lock.release()
 
@@ -177,7 +168,7 @@ def open_file(
         file.tables.journals.epoch = file.opening.epoch
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if not visit:
-            _grow_log(path)
+            grow_log(path)
         file.tables.count_everything()
     except BaseException as error:
         connection.close()
@@ -188,7 +179,7 @@ def open_file(
     return file
 
 
-def _grow_log(path: Path) -> None:
+def grow_log(path: Path) -> None:
     """Give the empty log its size now: a commit that makes its file longer costs several times as much.
 
     Zeros are written, since the first write into space that is only set aside costs the same. To SQLite

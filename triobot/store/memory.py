@@ -26,8 +26,7 @@ from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, drop_meta, put_meta, run_migration
 from .sqlite import SqliteStore
 from .statements import Tables
-from .transactions import Transactions
-from .writer import InlineWriter
+from .writer import InlineWriter, Transactions
 
 # No boot of the machine but this one can find what is in its memory.
 _MACHINE: Final = "memory"

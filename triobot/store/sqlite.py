@@ -212,7 +212,7 @@ async def open_sqlite(
             file.notes.close()
     try:
         with trio.CancelScope(shield=True):  # as the writer: what was handed over is finished first
-            await trio.to_thread.run_sync(partial(_close, file, clean=not writer.gave_up, now=clock.now()))
+            await trio.to_thread.run_sync(partial(_close, file, clean=writer.unharmed, now=clock.now()))
     finally:
         if writer.crash is not None and (raised is None or isinstance(raised, StoreError)):
             raise writer.crash

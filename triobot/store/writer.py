@@ -1,15 +1,26 @@
-"""The one task that touches the database: it gathers what waits, and has it committed together.
+"""Group commit: the one task that touches the database gathers what waits, and has it committed together.
 
-Callers put jobs into a bounded channel; when 512 wait, further callers wait in `send`. The writer takes all
+Callers hand their jobs over; when 512 wait, the jobs of further callers wait outside. The writer takes all
 there is, at most 512, and runs it in one hop to a worker thread: one transaction, one fsync. While that
-runs, the next batch gathers by itself, so no caller waits for a timer.
+runs, the next batch gathers by itself, so no caller waits for a timer. It wakes each caller's task itself.
 
 The task is shielded: a job that was handed over is finished although the program is being cancelled, because
 its caller may have promised something on the strength of it, or another transaction may build on it. It
-ends when the channel has been closed and emptied, and gives up what is left when that has taken
-`GRACE` seconds of real time: the threads of a dying disk don't follow Trio's clock, nor a virtual one.
+ends when it was closed and nothing waits, and gives up what is left when that has taken `GRACE` seconds of
+real time: the threads of a dying disk don't follow Trio's clock, nor a virtual one.
 
 A store in memory has no task, no thread and no batches: its `InlineWriter` runs each job where it is asked.
+
+If one caller's work fails, all of the batch is taken back and done again with a savepoint for each, so a
+failure of its own concerns it alone. But a full disk or a failed write may end the *whole* transaction, not
+the savepoint, and a program that goes on then writes row by row without any transaction, and answers 200 for
+the rows before. So after every error the connection is asked whether the transaction is still there; if it is
+gone, all of it is done again, caller by caller, in transactions of their own.
+
+A failed COMMIT is different. If the disk refused the fsync, it isn't known what reached it, and a second
+fsync of the same file may report success for pages that were lost. So the store is *broken* then: what was
+in that commit may or may not be stored, and everything after it is refused until the file is opened anew.
+`sqlite_errors` says which error means what.
 """
 
 from __future__ import annotations
@@ -18,22 +29,24 @@ import logging
 import math
 import queue
 import socket
+import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from typing import Final, TypeAlias, TypeVar, cast, final
+from pathlib import Path
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast, final
 
-import attrs
 import outcome
 import trio
 
 from ..errors import StoreCorruptError, StoreFullError
 from ..seams import StoreStatistics, WallClock
-from .file import StoreFile
+from .file import StoreFile, grow_log
+from .sqlite_errors import ends_the_store, for_the_caller
 from .statements import Tables
-from .transactions import Transactions
 
 R = TypeVar("R")
 
@@ -51,17 +64,202 @@ _CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's own default: a thousand page
 _ROW_OVERHEAD: Final = 8 * 1024  # a small row touches about two pages
 
 
-@attrs.define(eq=False)
-class _Job:
-    """One caller's work, and where its outcome goes."""
+@final
+class Job(Generic[R]):
+    """One caller's work, what came of it, and the task to wake.
 
-    run: Callable[[Tables], None]
-    writes: bool
-    size: int = 0
-    announce: Callable[[], None] | None = None
-    lazy: bool = False
-    done: trio.Event = attrs.field(factory=trio.Event)
-    error: Exception | None = None
+    Args:
+        run: to be done in a transaction; it may be run twice, and only the last run counts.
+        writes: whether it changes anything.
+        size: roughly how many bytes it brings.
+        announce: gets the answer once it is durable.
+        lazy: it can wait a moment for company.
+    """
+
+    __slots__ = ("announce", "answer", "error", "lazy", "run", "size", "task", "writes")
+
+    answer: R
+
+    def __init__(
+        self,
+        run: Callable[[Tables], R],
+        writes: bool,
+        size: int = 0,
+        announce: Callable[[R], None] | None = None,
+        lazy: bool = False,
+        task: trio.lowlevel.Task | None = None,
+    ) -> None:
+        self.run = run
+        self.writes = writes
+        self.size = size
+        self.announce = announce
+        self.lazy = lazy
+        self.task = task
+        self.error: Exception | None = None
+
+    def wake(self) -> None:
+        """Wake the caller, unless it has been cancelled meanwhile."""
+        task, self.task = self.task, None
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+
+class _TransactionLostError(Exception):
+    """The transaction ended under our hands."""
+
+
+@final
+class Transactions:
+    """Runs batches on one connection, one at a time."""
+
+    def __init__(self, connection: sqlite3.Connection, tables: Tables, path: Path) -> None:
+        self._sql = connection
+        self._tables = tables
+        self._path = path
+        self._broken: str | None = None
+
+    @property
+    def broken(self) -> StoreCorruptError | None:
+        """Return why nothing may be asked any more, as a fresh error, or None."""
+        return None if self._broken is None else StoreCorruptError(self._broken)
+
+    def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
+        """Run a batch, and tell for each whether it failed; what didn't fail is durable.
+
+        Reads see what the writes before them did, and never hold a transaction open by themselves.
+        """
+        if len(batch) > 1 and any(work.writes for work in batch):
+            try:
+                return self._together(batch)
+            except _TransactionLostError:
+                pass
+        return [self.run_alone(work) for work in batch]
+
+    def checkpoint(self, *, erase: bool = False) -> None:
+        """Move what is in the log into the file; here, so that a failed fsync is seen and not passed over.
+
+        Args:
+            erase: leave nothing in the log.
+        """
+        try:
+            self._sql.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if erase else 'PASSIVE'})").fetchone()
+        except sqlite3.Error as error:
+            if ends_the_store(error, writing=False):
+                self._break(error)
+
+    def _together(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
+        try:
+            self._begin()
+        except sqlite3.Error as error:
+            # Once for all, not once for each: a busy file would make every one of them wait again.
+            verdict = self._verdict(error, writing=True)
+            return [verdict if work.writes else self.run_alone(work) for work in batch]
+        verdicts = self._all_well(batch) or [self._in_savepoint(work) for work in batch]
+        try:
+            self._sql.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            if not ends_the_store(error, writing=True, committing=True):
+                raise _TransactionLostError from error
+            self._break(error)
+            return [verdict or self.broken for verdict in verdicts]
+        self._tables.tally.settle()
+        return verdicts
+
+    def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
+        """Run them without savepoints of their own; None if one failed: then nothing of them is done.
+
+        Most batches are without fault, and a savepoint costs as much as what one caller does in it.
+        """
+        writing = True
+        try:
+            self._sql.execute("SAVEPOINT work")
+            for work in batch:
+                writing = work.writes
+                work.answer = work.run(self._tables)
+            self._sql.execute("RELEASE work")
+        except Exception as error:
+            self._verdict(error, writing=writing)
+            if self._broken is not None or not self._back_to_savepoint():
+                self._roll_back()
+                raise _TransactionLostError from error
+            self._tables.undo()
+            return None
+        return [None for _ in batch]
+
+    def _in_savepoint(self, work: Job[Any]) -> Exception | None:
+        mark = self._tables.tally.mark()
+        try:
+            self._sql.execute("SAVEPOINT work")
+            work.answer = work.run(self._tables)
+            self._sql.execute("RELEASE work")
+        except Exception as error:
+            verdict = self._verdict(error, writing=work.writes)
+            if self._broken is not None or not self._back_to_savepoint():
+                self._roll_back()
+                raise _TransactionLostError from error
+            self._tables.undo(mark)
+            return verdict
+        return None
+
+    def run_alone(self, work: Job[Any]) -> Exception | None:
+        """Run one in a transaction of its own, if it writes, and tell whether it failed."""
+        if self._broken is not None:
+            return self.broken
+        try:
+            if work.writes:
+                self._begin()
+            work.answer = work.run(self._tables)
+        except Exception as error:
+            self._roll_back()
+            return self._verdict(error, writing=work.writes)
+        return self._commit_alone() if work.writes else None
+
+    def _commit_alone(self) -> Exception | None:
+        try:
+            self._sql.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            if ends_the_store(error, writing=True, committing=True):
+                self._break(error)
+                return self.broken
+            return for_the_caller(error, self._path)
+        self._tables.tally.settle()
+        return None
+
+    def _begin(self) -> None:
+        self._sql.execute("BEGIN IMMEDIATE")
+
+    def _back_to_savepoint(self) -> bool:
+        if not self._sql.in_transaction:
+            return False
+        try:
+            self._sql.execute("ROLLBACK TO work")
+            self._sql.execute("RELEASE work")
+        except sqlite3.Error:
+            return False
+        return self._sql.in_transaction
+
+    def _roll_back(self) -> None:
+        self._tables.undo()
+        if self._sql.in_transaction:
+            try:
+                self._sql.execute("ROLLBACK")
+            except sqlite3.Error as error:
+                # A transaction that can be neither ended nor taken back leaves nothing to stand on.
+                self._break(error)
+
+    def _verdict(self, error: Exception, *, writing: bool) -> Exception:
+        if ends_the_store(error, writing=writing):
+            self._break(error)
+        return self.broken or for_the_caller(error, self._path)
+
+    def _break(self, error: Exception) -> None:
+        if self._broken is None:
+            self._broken = (
+                f"the store {self._path} failed and takes nothing more: {error}; what was being committed"
+                " may or may not be stored, everything acknowledged before is; check the disk and start again"
+            )
 
 
 @final
@@ -69,7 +267,7 @@ class Writer:
     """Serves the jobs of one store file until it is closed.
 
     Args:
-        file: the open file; nothing else uses it.
+        file: the open file; its connection serves nothing else but copies.
         clock: for what must be forgotten after a while.
         on_crash: called, once, when the store is broken and the program should stop.
     """
@@ -78,7 +276,12 @@ class Writer:
         self._file = file
         self._clock = clock
         self._on_crash = on_crash
-        self._send, self._receive = trio.open_memory_channel[_Job](MOST_IN_A_BATCH)
+        self._transactions = Transactions(file.connection, file.tables, file.path)
+        # Handed over, in order; and behind them those for which there was no room.
+        self._waiting: list[Job[Any]] = []
+        self._outside: OrderedDict[Job[Any], None] = OrderedDict()
+        self._idle: trio.lowlevel.Task | None = None
+        self._closed = False
         # Its own, so that a program with forty blocked threads can still store what it promised.
         self._hop = Hop("triobot store")
         self._give_up_at = math.inf
@@ -88,6 +291,13 @@ class Writer:
         self.gave_up = False
         self.statistics: StoreStatistics = file.tables.tally.statistics()
 
+    @property
+    def unharmed(self) -> bool:
+        """Return whether all that was handed over has been done, and the store is not broken."""
+        return not self.gave_up and self._transactions.broken is None
+
+    # A Ctrl-C between handing over and waiting would leave a task to be woken that waits for something else.
+    @trio.lowlevel.enable_ki_protection
     async def ask(
         self,
         work: Callable[[Tables], R],
@@ -105,79 +315,106 @@ class Writer:
         Cancellation: *atomic* until the job is handed over; from then on it is done, and announced,
         whether or not its caller waits.
         """
-        answers: list[R] = []
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._closed:
+            raise trio.ClosedResourceError("the store is closed")
+        job = Job(work, writes, size, announce, lazy, trio.lowlevel.current_task())
+        if len(self._waiting) < MOST_IN_A_BATCH:
+            self._waiting.append(job)
+            if self._idle is not None:
+                self._wake()
+        else:
+            self._outside[job] = None
 
-        def run(tables: Tables) -> None:
-            answers[:] = [work(tables)]
+        def abort(_: object) -> trio.lowlevel.Abort:
+            job.task = None
+            self._outside.pop(job, None)
+            return trio.lowlevel.Abort.SUCCEEDED
 
-        def announce_answer() -> None:
-            if announce is not None:
-                announce(answers[0])
-
-        job = _Job(run, writes, size, announce_answer, lazy)
-        try:
-            # Waiting comes next in any case: while there is room, a pass of the scheduler less.
-            await trio.lowlevel.checkpoint_if_cancelled()
-            self._send.send_nowait(job)
-        except trio.WouldBlock:
-            await self._send.send(job)
-        await job.done.wait()
+        await trio.lowlevel.wait_task_rescheduled(abort)
         if job.error is not None:
             raise job.error
-        return answers[0]
+        return job.answer
 
     async def erase_log(self) -> None:
         """Leave nothing of what was written, and deleted since, in the log."""
-        await trio.to_thread.run_sync(
-            partial(self._file.checkpoint, erase=True), limiter=trio.CapacityLimiter(1)
-        )
+
+        def erase() -> None:
+            with self._file.turn:
+                self._file.check_open()
+                self._transactions.checkpoint(erase=True)
+                grow_log(self._file.path)
+
+        await trio.to_thread.run_sync(erase, limiter=trio.CapacityLimiter(1))
         self._stop_if_broken()
 
     def close(self) -> None:
         """Take no more jobs; `run` returns when those that were taken are done."""
         self._give_up_at = time.monotonic() + GRACE
-        self._send.close()
+        self._closed = True
+        for job in self._outside:
+            job.error = trio.ClosedResourceError("the store was closed before this was taken")
+            job.wake()
+        self._outside.clear()
+        self._wake()
 
     # A Ctrl-C between the commit and the word to its callers would leave them waiting for ever.
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Serve until `close`. Raises nothing: what went wrong is in `crash`."""
         with trio.CancelScope(shield=True), closing(self._hop):
-            async for job in self._receive:
-                batch = [job, *self._what_else_waits(MOST_IN_A_BATCH - 1)]
-                if all(job.lazy for job in batch):
+            while self._waiting or not self._closed:
+                if self._waiting:
+                    # Those that have just been told may have more: whatever runs in this pass comes along.
+                    await trio.lowlevel.cancel_shielded_checkpoint()
+                else:
+                    await self._until_woken()
+                batch = self._take(MOST_IN_A_BATCH)
+                if batch and all(job.lazy for job in batch):
                     await self._wait_for_company(batch)
-                if time.monotonic() < self._give_up_at:
+                if batch and time.monotonic() < self._give_up_at:
                     await self._serve(batch)
                 else:
                     self._abandon(batch)
 
-    async def _wait_for_company(self, batch: list[_Job]) -> None:
+    async def _wait_for_company(self, batch: list[Job[Any]]) -> None:
         """Wait a moment for a job that isn't lazy, to share its transaction, its fsync and its thread."""
         with trio.move_on_after(_LAZY_SECONDS):
-            while len(batch) < MOST_IN_A_BATCH:
-                try:
-                    job = await self._receive.receive()
-                except trio.EndOfChannel:
-                    return
-                batch.append(job)
-                if not job.lazy:
-                    batch += self._what_else_waits(MOST_IN_A_BATCH - len(batch))
+            while len(batch) < MOST_IN_A_BATCH and not self._closed:
+                await self._until_woken()
+                more = self._take(MOST_IN_A_BATCH - len(batch))
+                batch += more
+                if not all(job.lazy for job in more):
                     return
 
-    def _what_else_waits(self, most: int) -> list[_Job]:
-        more: list[_Job] = []
-        try:
-            while len(more) < most:
-                more.append(self._receive.receive_nowait())
-        except (trio.WouldBlock, trio.EndOfChannel):
-            pass
-        return more
+    def _take(self, most: int) -> list[Job[Any]]:
+        """Take what was handed over first, and let as many in that wait outside."""
+        taken, self._waiting = self._waiting[:most], self._waiting[most:]
+        while self._outside and len(self._waiting) < MOST_IN_A_BATCH:
+            job, _ = self._outside.popitem(last=False)
+            self._waiting.append(job)
+        return taken
 
-    async def _serve(self, batch: list[_Job]) -> None:
+    async def _until_woken(self) -> None:
+        """Wait for a job, or for the end."""
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._idle = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        if not self._waiting and not self._closed:
+            self._idle = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def _wake(self) -> None:
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            trio.lowlevel.reschedule(idle)
+
+    async def _serve(self, batch: list[Job[Any]]) -> None:
         work = batch + self._housekeeping(batch)
         try:
-            verdicts = await self._hop.run(partial(self._file.run, work))
+            verdicts = await self._hop.run(partial(self._commit, work))
         except Exception as error:
             # No thread to be had, or a mistake of ours; either way it isn't known what was done.
             self._crashed(error)
@@ -186,40 +423,45 @@ class Writer:
         for job, verdict in zip(work, verdicts, strict=True):
             job.error = verdict
             if verdict is None and job.announce is not None:
-                self._announce(job.announce)
+                try:
+                    job.announce(job.answer)
+                except Exception as error:
+                    # The row is durable and was not announced: only a restart finds it now. The others still
+                    # get their word, and the program stops with the mistake.
+                    self._crashed(error)
         for job in work:
-            job.done.set()
-        self._in_log += sum(job.size + _ROW_OVERHEAD for job in work if job.writes)
-        if self._in_log >= _CHECKPOINT_AT and self._file.transactions.broken is None:
+            job.wake()
+        self._in_log += sum([job.size + _ROW_OVERHEAD for job in work if job.writes])
+        if self._in_log >= _CHECKPOINT_AT and self._transactions.broken is None:
             self._in_log = 0
-            await self._hop.run(self._file.checkpoint)
+            await self._hop.run(self._checkpoint)
         self._stop_if_broken()
 
-    def _stop_if_broken(self) -> None:
-        if self._file.transactions.broken is not None:
-            self._crashed(self._file.transactions.broken)
+    def _commit(self, work: Sequence[Job[Any]]) -> list[Exception | None]:
+        with self._file.turn:
+            return self._transactions.run(work)
 
-    def _housekeeping(self, batch: list[_Job]) -> list[_Job]:
+    def _checkpoint(self) -> None:
+        with self._file.turn:
+            self._transactions.checkpoint()
+
+    def _stop_if_broken(self) -> None:
+        if self._transactions.broken is not None:
+            self._crashed(self._transactions.broken)
+
+    def _housekeeping(self, batch: list[Job[Any]]) -> list[Job[Any]]:
         """Forget what has grown old, now and then, in a transaction that is made anyway."""
         now = self._clock.now()
         if abs(now - self._swept_at) < _SWEEP_EVERY or not any(job.writes for job in batch):
             return []
         self._swept_at = now
-        return [_Job(lambda tables: tables.sweep(now), writes=True)]
+        return [Job(lambda tables: tables.sweep(now), writes=True)]
 
-    def _announce(self, announce: Callable[[], None]) -> None:
-        try:
-            announce()
-        except Exception as error:
-            # The row is durable and was not announced: only a restart finds it now. The others still
-            # get their word, and the program stops with the mistake.
-            self._crashed(error)
-
-    def _abandon(self, batch: list[_Job]) -> None:
-        self.gave_up = True
+    def _abandon(self, batch: list[Job[Any]]) -> None:
+        self.gave_up = self.gave_up or bool(batch)
         for job in batch:
             job.error = StoreFullError("the store was closed before this could be written")
-            job.done.set()
+            job.wake()
 
     def _crashed(self, error: Exception) -> None:
         if self.crash is None:
@@ -272,15 +514,15 @@ class InlineWriter:
         await trio.lowlevel.checkpoint()
         if self._closed:
             raise trio.ClosedResourceError("the store is closed")
-        answers: list[R] = []
-        (verdict,) = self._transactions.run([_Job(lambda tables: answers.append(work(tables)), writes)])
+        job = Job(work, writes)
+        verdict = self._transactions.run_alone(job)
         if verdict is not None:
             raise verdict
         if announce is not None:
-            announce(answers[0])
+            announce(job.answer)
         if writes:
             self._sweep()
-        return answers[0]
+        return job.answer
 
     async def erase_log(self) -> None:
         """Pass a checkpoint and do nothing else: there is no log."""
@@ -294,7 +536,7 @@ class InlineWriter:
         now = self._clock.now()
         if abs(now - self._swept_at) >= _SWEEP_EVERY:
             self._swept_at = now
-            self._transactions.run([_Job(lambda tables: tables.sweep(now), writes=True)])
+            self._transactions.run_alone(Job(lambda tables: tables.sweep(now), writes=True))
 
 
 AnyWriter: TypeAlias = Writer | InlineWriter
