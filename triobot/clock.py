@@ -95,8 +95,7 @@ class Timepiece:
     """
 
     def __init__(self, clock: TimeOfDay, *, jumped: int = 0) -> None:
-        self._clock = clock
-        self._steady = clock.steady if isinstance(clock, Steady) else _trios_time
+        self._read = _reader_of(clock)
         self.before: Final = jumped
         self._jumped = jumped
         self._told: list[Callable[[int], None]] = []
@@ -104,15 +103,15 @@ class Timepiece:
 
     def now(self) -> int:
         """Return milliseconds since 1970 in UTC."""
-        now = self._clock.now()
-        between = now - self._steady()
+        now, steady = self._read()
+        between = now - steady
         known = self._between
         if known is not None and -TOLERANCE <= between - known <= TOLERANCE:
             self._between = between
             return now
         # Once more: the program may have been stopped between the two readings.
-        now = self._clock.now()
-        between = now - self._steady()
+        now, steady = self._read()
+        between = now - steady
         by, self._between = 0 if known is None else between - known, between
         if abs(by) > TOLERANCE:
             self._jump(by)
@@ -144,6 +143,21 @@ class Timepiece:
         self._jumped += by
         for told in list(self._told):
             told(by)
+
+
+def _reader_of(clock: TimeOfDay) -> Callable[[], tuple[int, int]]:
+    """Return what reads the time of day, and then a time that can't be set."""
+    if type(clock) is SystemClock:
+        return _read_system
+    steady = clock.steady if isinstance(clock, Steady) else _trios_time
+    return lambda: (clock.now(), steady())
+
+
+def _read_system() -> tuple[int, int]:
+    now = time.time_ns() // 1_000_000
+    if sys.platform == "linux":  # without a detour: an event reads it several times
+        return now, time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return now, steady_time()
 
 
 def _trios_time() -> int:
