@@ -7,6 +7,7 @@ wrote into its chat's data while it had an event in hand goes into the same comm
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias, cast, final
@@ -115,7 +116,8 @@ class Consumption:
         self._chats: Counter[ChatId] = Counter()
         self._added = 0
         self._written = 0
-        self._more_written = trio.lowlevel.ParkingLot()
+        # Who waits, and for how many units. Nobody is woken before these are durable.
+        self._waiting: dict[trio.lowlevel.Task, int] = {}
         self._over = False
         self._in_doubt = False
         self._some = trio.Event()
@@ -168,10 +170,17 @@ class Consumption:
 
         Raises: as `wait_written`.
         """
-        while self._written < added:
-            if self._over:
-                raise trio.ClosedResourceError("the bot has stopped")
-            await self._more_written.park()
+        if self._written < added and not self._over:
+            task = trio.lowlevel.current_task()
+            self._waiting[task] = added
+
+            def abort(_: object) -> trio.lowlevel.Abort:
+                del self._waiting[task]
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            await trio.lowlevel.wait_task_rescheduled(abort)
+        if self._written < added:
+            raise trio.ClosedResourceError("the bot has stopped")
 
     @property
     def added(self) -> int:
@@ -204,7 +213,7 @@ class Consumption:
                 await self._flush()
         finally:
             self._over = True
-            self._more_written.unpark_all()
+            self._wake()
             for unit in self._units:
                 unit.error = StoreFullError("the bot stopped before this could be written")
                 unit.tell()
@@ -245,10 +254,17 @@ class Consumption:
             self._chats += Counter()
         for unit in units:
             unit.tell()
-        self._more_written.unpark_all()
+        self._wake()
         for tell in told:
             tell()
         return True
+
+    def _wake(self) -> None:
+        """Let those go on whose units are durable; at the end everybody."""
+        written = math.inf if self._over else self._written
+        for task in [task for task, added in self._waiting.items() if added <= written]:
+            del self._waiting[task]
+            trio.lowlevel.reschedule(task)
 
     def _look(self) -> None:
         """Let those add their units who wait with that until something is written."""
