@@ -144,7 +144,7 @@ def _shown(rerun: Rerun, *, variables: bool) -> Iterator[str]:
 
 def _frames(rerun: Rerun) -> list[tuple[str, FrameType]]:
     from ..conversations.inspection.standing import authors_frames
-    from ..conversations.running.leash import frames_of
+    from ..conversations.running.lines import frames_of
 
     return [
         (path, frame)

@@ -20,7 +20,7 @@ import trio
 from ..errors import UnrecordableError
 from ..values import encode_value
 from .running.branches import branch_of
-from .running.lines import calling_line, is_authors
+from .running.lines import calling_line, frames_of, is_authors
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -135,11 +135,6 @@ class Advice(trio.abc.Instrument):
         if (habit, line) not in self._told:
             self._told.add((habit, line))
             log.warning("%s: %s", line, words)
-
-
-def frames_of(task: trio.lowlevel.Task) -> Sequence[tuple[FrameType, int]]:
-    """Return the frames that a task is in, outermost first."""
-    return list(task.iter_await_frames())
 
 
 def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:

@@ -121,6 +121,7 @@ class Conversation:
         in_row: its first record, if that is durable in the row of its event.
         dry: the host of a run that only looks at its journal.
         leash: of a dry run, which holds its tasks.
+        branch: its own task's.
         writer: keeps its records; None before it is made, and once it is over.
         next_first: the first record of what goes on in its place.
         stuck: it can't be revived with this code, and waits for other code or an interrupt.
@@ -175,6 +176,7 @@ class Conversation:
         self.in_row = in_row
         self.dry = dry
         self.leash = leash
+        self.branch = Branch("")
         self.next_first: Record | None = None
         self._operations = 0
         self.copies: list[Copy] = []
@@ -192,7 +194,6 @@ class Conversation:
     async def live(self, chat: Chat[Event]) -> None:
         """Run the coroutine to its end, whatever that is; never raises an author's error."""
         failure: Exception | None = None
-        self.house.care.begin_work(self)
         try:
             await self.life.kept.load()
             if self._evicted:
@@ -218,7 +219,6 @@ class Conversation:
         taken = None if self.writer is None else self.writer.ahead
         if words and self.ending is Ending.FAILED and (taken is None or await taken.holds()):
             await apologize(self, words)
-        self.house.care.end_work()
         if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
             self.writer = self._run = None
             del self.money
@@ -261,7 +261,7 @@ class Conversation:
     async def run_over(self, chat: Chat[Event]) -> End:
         """Run the coroutine over its journal, and on from there unless it is a dry run."""
         run, task = self.make_run(), trio.lowlevel.current_task()
-        enter_branch(task, Branch(""))
+        enter_branch(task, self.branch)
         try:
             if isinstance(self.event, Press):
                 self.take_press(self.event)

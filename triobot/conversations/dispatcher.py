@@ -173,11 +173,10 @@ class Dispatcher:
         """
         watching = nullcontext() if (advice := self._services.advice) is None else advice.watching()
         with watching, self._services.clock.telling(self._jumped):
-            trio.lowlevel.add_instrument(self.care)
             try:
                 await self._run_watched(task_status)
             finally:
-                trio.lowlevel.remove_instrument(self.care)
+                self.care.look_no_more()
 
     async def _run_watched(self, task_status: trio.TaskStatus[None]) -> None:
         async with trio.open_nursery() as guard:
@@ -420,7 +419,7 @@ class Dispatcher:
 
     async def _run(self, conversation: Conversation) -> None:
         try:
-            await conversation.live(Chat(conversation))
+            await self.care.drive(conversation, conversation.live(Chat(conversation)))
         finally:
             self.given_up(conversation)
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, final
 import trio
 from trio.testing import MockClock, active_thread_count
 
-from ..conversations.running.lines import positions
+from ..conversations.running.lines import frames_of, positions
 from ..errors import ConfigError
 
 T = TypeVar("T")
@@ -208,7 +208,7 @@ def _waiting(root: trio.lowlevel.Task | None) -> Iterator[str]:
     while tasks:
         task = tasks.pop()
         tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
-        frames = list(task.iter_await_frames())
+        frames = frames_of(task)
         own = [place for place, frame in enumerate(frames) if positions([frame])]
         if own:
             frame, line = frames[own[-1]]

@@ -19,7 +19,7 @@ from ...wire.events import Event, Message
 from ...wire.ids import ChatId, SenderId
 from ..conversation import Conversation
 from ..life import ChatLife
-from ..running.lines import Position, positions
+from ..running.lines import Position, frames_of, positions
 
 State: TypeAlias = Literal["starts", "replays", "works", "waits", "ends", "stuck"]
 
@@ -168,7 +168,7 @@ def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> TaskPortrait:
         None if operation is None else str(operation.id),
         None if operation is None else operation.kind,
         None if operation is None else operation.due,
-        () if task is None or branch.place is Place.QUEUED else positions(task.iter_await_frames()),
+        () if task is None or branch.place is Place.QUEUED else positions(frames_of(task)),
     )
 
 

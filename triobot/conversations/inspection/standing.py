@@ -19,8 +19,7 @@ from ...engine import Run
 from ...engine.records import differs
 from ...errors import TriobotError
 from ...values import encode_value
-from ..running.leash import frames_of
-from ..running.lines import is_authors, is_ours
+from ..running.lines import frames_of, is_authors, is_ours
 
 _LARGEST: Final = 10_000
 """Members of a collection that is compared; what is larger would cost more than it tells."""

@@ -5,6 +5,9 @@ it is revived. So the store is told at each step of a conversation's tasks whose
 is in a thread: memory that outlives the process, and costs no commit. The next run finds there who may have
 killed it. Who only waited, in a step of hours or for a verification, is not there, and is not counted.
 
+A conversation's own task says so itself (`Care.drive`). Its children, and threads, are seen by an instrument,
+which costs each step of every task something, and is there only while a conversation has any.
+
 Only a filter runs before there is a conversation to count: then the event itself is counted, and put away.
 
 What was parked by count is tried again, once the program has lived for a while, after an hour and then at
@@ -18,13 +21,14 @@ import logging
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
 
@@ -35,6 +39,7 @@ from ...wire.operations import SendMessage
 from ..data.keeping import of_authors
 from ..running.branches import branch_of
 from ..running.failures import words_for
+from ..running.lines import frames_of, steps_inner
 from ..services import Services
 
 if TYPE_CHECKING:
@@ -57,6 +62,8 @@ _LIVED: Final = "lived"
 _ROUTING: Final = "routing"
 _EARLY: Final = "killed_early"
 _THREAD: Final = trio.to_thread.run_sync.__code__
+_IDLE: Final = 1_000
+"""Steps of other tasks after which the instrument goes: to put it there costs as much as many of them."""
 
 
 @cache
@@ -93,6 +100,10 @@ class Care(trio.abc.Instrument):
         self._house = house
         self._note = services.store.note_at_work
         self._noted = False
+        # The tasks that have children, or are in a step; while there are some, this is an instrument.
+        self._wide: set[trio.lowlevel.Task] = set()
+        self._looks = False
+        self._idle = 0
         self._opening = services.store.opening()
         self._in_threads: dict[trio.lowlevel.Task, int] = {}
         self._free = list(range(WORK_SLOTS - 1, _THREADS - 1, -1))
@@ -107,19 +118,56 @@ class Care(trio.abc.Instrument):
 
     # --- who is at work
 
-    def begin_work(self, there: Conversation) -> None:
-        """Note that this task, and those that it starts, do this conversation's work from now on."""
-        _at_work.set((there, trio.lowlevel.current_task()))
-        self._noted = True
-        self._note(_RUNS, there.seq)
+    @steps_inner
+    @coroutine
+    def drive(self, there: Conversation, inner: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
+        """Await what a conversation does; note whose it is at each step of its tasks."""
+        note, seq, branch, task = self._note, there.seq, there.branch, trio.lowlevel.current_task()
+        sent: Any = None
+        error: BaseException | None = None
+        _at_work.set((there, task))
+        try:
+            while True:
+                note(_RUNS, seq)
+                try:
+                    trap = inner.send(sent) if error is None else inner.throw(error)
+                except StopIteration:
+                    return
+                finally:
+                    note(_RUNS, 0)
+                if branch.in_step or task.child_nurseries:
+                    self._look_at(task)
+                elif self._wide:
+                    self._wide.discard(task)
+                sent = error = None
+                try:
+                    sent = yield trap
+                except BaseException as raised:  # it is the inner coroutine's to catch
+                    error = raised
+        finally:
+            self._wide.discard(task)
+            _at_work.set(None)  # else the task's context leads back here, until it is collected
 
-    def end_work(self) -> None:
-        """Note that this task's work is done; else its context leads back to it, until it is collected."""
-        _at_work.set(None)
+    def _look_at(self, task: trio.lowlevel.Task) -> None:
+        """Look at each step of every task from now on; and at what this one waits for."""
+        self._wide.add(task)
+        self._noted = True
+        if not self._looks:
+            self._looks = True
+            trio.lowlevel.add_instrument(self)
+
+    def look_no_more(self) -> None:
+        """Look at no other tasks' steps."""
+        if self._looks:
+            self._looks = False
+            trio.lowlevel.remove_instrument(self)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """Note whose work a task goes on with, if it is a conversation's: it may kill the program now."""
         found = task.context.get(_at_work)
+        self._idle = 0 if self._wide else self._idle + 1
+        if self._idle > _IDLE:
+            self.look_no_more()
         if found is None or found[0].house is not self._house or not _is_within(task, found[1]):
             return
         self._noted = True
@@ -324,7 +372,7 @@ def _is_in_thread(task: trio.lowlevel.Task) -> bool:
     branch = branch_of(task)
     if branch is not None and not branch.in_step:
         return False
-    return any(frame.f_code is _THREAD for frame, _ in task.iter_await_frames())
+    return any(frame.f_code is _THREAD for frame, _ in frames_of(task))
 
 
 def _read_counts(text: str | None) -> dict[int, int]:

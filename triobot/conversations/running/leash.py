@@ -11,12 +11,12 @@ import ctypes
 import sys
 import time
 from collections.abc import Awaitable, Coroutine, Generator
-from types import FrameType, SimpleNamespace, coroutine
-from typing import Any, Final, TypeVar, cast, final
+from types import coroutine
+from typing import Any, TypeVar, cast, final
 
 import trio
 
-from .lines import calling_line, line_above, waiting_line
+from .lines import awaiting_frames, calling_line, frames_of, line_above, steps_inner, waiting_line
 
 T = TypeVar("T")
 
@@ -44,6 +44,7 @@ class Leash:
         self._tasks: set[trio.lowlevel.Task] = set()
         self._fewer = trio.lowlevel.ParkingLot()
 
+    @steps_inner
     @coroutine
     def run(self, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         """Await a coroutine; raises `Left` if it had to be left."""
@@ -62,7 +63,7 @@ class Leash:
                     error = raised
                 if self.cut or time.perf_counter() > self._until:
                     if not self.cut:
-                        self.cut, self.line = True, waiting_line(_frames(inner))
+                        self.cut, self.line = True, waiting_line(awaiting_frames(inner))
                     # For ever, not until the interpreter's end.
                     ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
                     raise Left
@@ -89,9 +90,6 @@ def _unshield(task: trio.lowlevel.Task) -> None:
         status = status._parent
 
 
-_RUN: Final = Leash.run.__code__
-
-
 async def held(leash: Leash | None, work: Awaitable[object]) -> None:
     """Await a child's code, on the leash of a dry run."""
     if leash is None:
@@ -104,11 +102,6 @@ async def _awaited(work: Awaitable[object]) -> None:
     await work
 
 
-def frames_of(task: trio.lowlevel.Task) -> list[tuple[FrameType, int]]:
-    """Return the frames in which a suspended task is, outermost first, on a leash or not."""
-    return _followed(list(task.iter_await_frames()))
-
-
 def line_in(task: trio.lowlevel.Task | None) -> str:
     """Return ``file:line`` of an author's code where this task is, or for None the current one; or ``?``."""
     if task is None or task is trio.lowlevel.current_task():
@@ -119,15 +112,3 @@ def line_in(task: trio.lowlevel.Task | None) -> str:
 def parting_line(id: str, task: trio.lowlevel.Task | None) -> str:
     """Return the line where code and journal part, as `line_in`; ``?`` for code that is over."""
     return line_above(sys._getframe(1)) if task is None and id == "0" else line_in(task)  # pyright: ignore[reportPrivateUsage]
-
-
-def _frames(suspended: Coroutine[Any, Any, object]) -> list[tuple[FrameType, int]]:
-    there = cast("trio.lowlevel.Task", SimpleNamespace(coro=suspended))
-    return _followed(list(trio.lowlevel.Task.iter_await_frames(there)))
-
-
-def _followed(frames: list[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
-    if frames and frames[-1][0].f_code is _RUN:
-        # A generator that yields by hand: what it drives isn't in the chain.
-        return frames[:-1] + _frames(frames[-1][0].f_locals["inner"])
-    return frames

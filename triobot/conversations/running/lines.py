@@ -8,10 +8,10 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Final, final
+from types import CodeType, FrameType, SimpleNamespace, TracebackType
+from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 import trio
@@ -31,6 +31,31 @@ _RUN: Final = "run"
 _LIBRARIES: Final = _places("purelib", "platlib")
 # Such code runs inside of a line only if that line awaits it.
 _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+# Generators that step a coroutine by hand: to Python, what they step isn't what they wait for.
+_STEPPING: Final[set[CodeType]] = set()
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def steps_inner(generator: F) -> F:
+    """Have `frames_of` look through a generator function that steps its argument `inner` by hand."""
+    _STEPPING.add(generator.__code__)
+    return generator
+
+
+def frames_of(task: trio.lowlevel.Task) -> list[tuple[FrameType, int]]:
+    """Return the frames in which a suspended task is, outermost first, whoever steps it."""
+    frames = list(task.iter_await_frames())
+    while frames and frames[-1][0].f_code in _STEPPING:
+        inner = frames.pop()[0].f_locals["inner"]
+        frames += awaiting_frames(inner)
+    return frames
+
+
+def awaiting_frames(suspended: object) -> list[tuple[FrameType, int]]:
+    """Return the frames in which a suspended coroutine is, outermost first."""
+    there = cast("trio.lowlevel.Task", SimpleNamespace(coro=suspended))
+    return list(trio.lowlevel.Task.iter_await_frames(there))
 
 
 def calling_line() -> str:
@@ -48,7 +73,7 @@ def _waiting_line() -> str:
     line = "?"
     while line == "?" and task.parent_nursery is not None:
         task = task.parent_nursery.parent_task
-        waits = [(frame.f_code.co_filename, number) for frame, number in task.iter_await_frames()]
+        waits = [(frame.f_code.co_filename, number) for frame, number in frames_of(task)]
         line = _authors_line(waits[::-1])
     return line
 
