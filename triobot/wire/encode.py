@@ -6,7 +6,6 @@ emulator and for tests. An upload becomes a `Request` with a file: its sender ma
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final, TypeAlias, assert_never, final
 from urllib.parse import quote, quote_plus, urlencode
@@ -62,7 +61,7 @@ Fields: TypeAlias = tuple[tuple[str, str], ...]
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
 JSON_TYPE: Final = "application/json"
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.\-]*")
+_QUOTED: Final = {byte: quote_plus(bytes([byte])) for byte in range(256)}
 
 
 @final
@@ -118,13 +117,15 @@ def encode_form(fields: Iterable[tuple[str, str]]) -> bytes:
     Raises:
         LocalProtocolError: a field holds half of a surrogate pair.
     """
-    pairs = [f"{_quoted(name)}={_quoted(check_text(name, value, empty=True))}" for name, value in fields]
+    pairs = [f"{name.translate(_QUOTED)}={_quoted(name, value)}" for name, value in fields]
     return "&".join(pairs).encode("ascii")
 
 
-def _quoted(text: str) -> str:
-    # Names, ids and most words are sent as they are: asking is a tenth of quoting.
-    return text if _PLAIN.fullmatch(text) else quote_plus(text)
+def _quoted(name: str, text: str) -> str:
+    # As `urllib.parse.quote_plus`, in a tenth of its time: each byte of UTF-8 as the character of its number.
+    if text.isascii():
+        return text.translate(_QUOTED)
+    return check_text(name, text, empty=True).encode().decode("latin-1").translate(_QUOTED)
 
 
 def _operation_fields(operation: Operation[object]) -> list[tuple[str, str]]:
