@@ -69,6 +69,7 @@ class Endpoint:
         self._limits = limits
         self._readiness = readiness
         self._prefix = prefix
+        self._own_path = f"{prefix}/".encode()
         self._traffic = TrafficCounters() if traffic is None else traffic
         self._in_hand = 0
         self._given_up = trio.CapacityLimiter(1)
@@ -96,26 +97,11 @@ class Endpoint:
         Cancellation: as above.
         """
         request = talk.request
-        path = path_of(request)[len(self._prefix) :]
-        if request.complete and self._wants(path, request):
-            await self._take_whole(talk)
-        else:
+        if not (request.complete and self._wants(request)):
+            path = path_of(request)[len(self._prefix) :]
             await self._respond(DirectExchange(talk), path, request.method, framing_of(request))
-
-    def _wants(self, path: str, request: Incoming) -> bool:
-        """Return whether a request that has come whole passes all checks of `_respond`."""
-        length = request.length
-        return (
-            self._secrets.matches(path.removeprefix("/"))
-            and request.method == "POST"
-            and length is not None
-            and length <= self._limits.body_bytes
-            and self._in_hand + length <= self._limits.bodies_bytes
-        )
-
-    async def _take_whole(self, talk: Talk) -> None:
+            return
         # The usual request: nothing of it has to be waited for, and nothing in it is left to be refused.
-        request = talk.request
         content_type = request.header(b"content-type").decode("latin-1")
         body = b"".join(request.pieces)
         request.pieces.clear()
@@ -128,6 +114,18 @@ class Endpoint:
             self._note(outcome, answered=there)
         finally:
             self._in_hand -= len(body)
+
+    def _wants(self, request: Incoming) -> bool:
+        """Return whether a request that has come whole passes all checks of `_respond`, as it is written."""
+        length, own = request.length, self._own_path
+        return (
+            request.method == "POST"
+            and length is not None
+            and length <= self._limits.body_bytes
+            and self._in_hand + length <= self._limits.bodies_bytes
+            and request.target[: len(own)] == own
+            and self._secrets.matches_bytes(request.target[len(own) :])
+        )
 
     async def _respond(
         self, exchange: RequestExchange, path: str, method: str, framing: RequestFraming

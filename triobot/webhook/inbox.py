@@ -83,6 +83,9 @@ class Marks:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._waiting
+
     def add(self, key: str) -> None:
         """Remember that the delivery with this key was answered. Never waits."""
         self._store.note_answered(key)
@@ -350,9 +353,14 @@ class Inbox:
                 key=key,
                 once=once,
             )
-            if key is not None:
+            if key is not None and key in self._marks:
                 await self._marks.settle(key)
-            acceptance = await self._store_event(event, arrival)
+            if (claims := self._claims()) is not None:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                taken = claims.take(event, arrival)
+                if taken is not None and (new := await taken.stored()) is not None:
+                    return self._was_taken(key, once=once, new=new)
+            acceptance = await self._store_event(event, arrival, claims)
         except LocalProtocolError as error:
             return await self._keep(str(error), content_type, body)
         except StoreError as error:
@@ -362,10 +370,7 @@ class Inbox:
             case Accepted():
                 self._watch_quota()
                 return EventStored(False, None if once else key)
-            case True:
-                self._accepted += 1
-                return EventStored(False, None if once else key)
-            case Redelivered() | False:
+            case Redelivered():
                 self._repeated += 1
                 return EventStored(True, None if once else key)
             case OverQuota(whole):
@@ -377,16 +382,18 @@ class Inbox:
             case _ as never:
                 assert_never(never)
 
-    async def _store_event(self, event: Event, arrival: Arrival) -> Acceptance | bool:
-        claims = self._claims()
+    def _was_taken(self, key: str | None, *, once: bool, new: bool) -> EventStored:
+        """Count an event that was taken before it was stored."""
+        self._works()
+        self._accepted += new
+        self._repeated += not new
+        return EventStored(not new, None if once else key)
+
+    async def _store_event(self, event: Event, arrival: Arrival, claims: Claims | None) -> Acceptance:
         if claims is None:
             return await self._store.accept(
                 arrival, quota=self._quota, on_commit=lambda row: self._hand_on(row, event)
             )
-        await trio.lowlevel.checkpoint_if_cancelled()
-        taken = claims.take(event, arrival)
-        if taken is not None and (stored := await taken.stored()) is not None:
-            return stored
         claim, known = claims.claim(event, arrival.at), True
         try:
             return await self._store.accept(

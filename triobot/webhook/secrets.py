@@ -30,8 +30,8 @@ _FEWEST_DIFFERENT: Final = 8
 _KEY: Final = system.token_bytes(32)
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=_KEY).digest()
+def _digest(text: bytes) -> bytes:
+    return hashlib.blake2b(text, key=_KEY).digest()
 
 
 @final
@@ -48,7 +48,7 @@ class Secrets:
         for value in self._values:
             if not _SHAPE.fullmatch(value) or len(set(value)) < _FEWEST_DIFFERENT:
                 raise ConfigError(_RULE)
-        object.__setattr__(self, "_digests", tuple(_digest(value) for value in self._values))
+        object.__setattr__(self, "_digests", tuple(_digest(value.encode()) for value in self._values))
 
     @staticmethod
     def parse(text: str) -> Secrets:
@@ -80,6 +80,10 @@ class Secrets:
 
     def matches(self, candidate: str) -> bool:
         """Return whether this is an accepted secret, in a time that tells nothing of how much is right."""
+        return self.matches_bytes(candidate.encode("utf-8", "surrogatepass"))
+
+    def matches_bytes(self, candidate: bytes) -> bool:
+        """Return the same of a path that needs no decoding."""
         digest = _digest(candidate)
         found = False
         for known in self._digests:
