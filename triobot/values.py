@@ -323,7 +323,10 @@ def _attrs_node(value: object, kind: type, depth: int) -> Node:
     field = ""
     try:
         for field in _fields[kind]:
-            done[field] = _node(getattr(value, field), depth + 1)
+            member = getattr(value, field)
+            # Most are numbers, which stand for themselves.
+            plain = type(member) is int and -_PLAIN_INTEGER <= member <= _PLAIN_INTEGER
+            done[field] = member if plain else _node(member, depth + 1)
     except _UnfitValueError as refused:
         refused.path.append(f".{field}")
         raise

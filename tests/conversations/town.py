@@ -291,7 +291,7 @@ class Town:
             name: len(getattr(self.dispatcher, name))
             for name in ("_lives", "_running", "tidying", "_catching_up")
         }
-        kept["_consumption"] = self.dispatcher._consumption.waiting
+        kept["_consumption"] = self.dispatcher.commits.waiting
         kept["_busy"] = self.dispatcher._busy
         return {name: size for name, size in kept.items() if size}
 

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Final, final
 import attrs
 import trio
 
+from ..engine import Run
 from ..errors import UnrecordableError
 from ..values import encode_value
 from .running.branches import branch_of
+from .running.leash import held
 from .running.lines import calling_line, frames_of, is_authors
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cance
 
 _OURS: Final = str(Path(__file__).parent.parent) + os.sep
 # Where a route's function is awaited, and a child's.
-_ENTRIES: Final = frozenset({"_unless_continued", "_concluded", "held"})
+_ENTRIES: Final = frozenset({Run.run.__code__, held.__code__})
 
 
 @final
@@ -144,7 +146,7 @@ def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
     """
     files = [(frame.f_code.co_filename, number) for frame, number in frames]
     entry = next((place for place, (file, _) in enumerate(files) if not file.startswith(_OURS)), 0)
-    if not entry or frames[entry - 1][0].f_code.co_name not in _ENTRIES:
+    if not entry or frames[entry - 1][0].f_code not in _ENTRIES:
         return None
     if any(file.startswith(_OURS) for file, _ in files[entry:]):
         return None

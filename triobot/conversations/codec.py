@@ -11,6 +11,8 @@ from ..engine.records import Node
 from ..errors import TriobotError
 from ..journals import LARGEST_RECORD
 from ..values import encode_value, node_of_value, value_of_node
+from ..wire.events import Message, Sender
+from ..wire.results import Sent
 
 
 @final
@@ -25,7 +27,53 @@ class ChatCodec(Codec):
         """Return a fresh value of what `dump` made; see `Codec.load`."""
         return value_of_node(node)
 
+    def node_of(self, value: object) -> Node:
+        """Return the node to record for a value; see `Codec.node_of`."""
+        node = _usual_node(value)
+        return super().node_of(value) if node is None else node
 
+    def is_frozen(self, value: object) -> bool:
+        """Return whether a value is what a send returns, or a wait for text; see `Codec.is_frozen`."""
+        if type(value) is tuple:
+            taken = cast("tuple[object, ...]", value)
+            event, as_what = taken[0] if taken else None, taken[-1] if len(taken) == 4 else None
+            return type(event) is Message and type(event.content) is str and as_what == (event.content,)
+        return type(value) is Sent
+
+
+def _usual_node(value: object) -> Node:
+    """Return what `node_of_value` returns, if it is what nearly every turn records; else None.
+
+    That is a short text that a wait took, and what a send returned.
+    """
+    if type(value) is Sent:
+        chat_id, id = value.chat_id, value.id
+        if type(chat_id) is int and -_EXACT <= chat_id <= _EXACT and (id is None or id <= _EXACT):
+            return {"class": ["triobot.Sent", {"chat_id": chat_id, "id": id}]}
+        return None
+    match value:
+        case (
+            Message(int(chat), str(text), Sender(int(sender), str(name), str(user))),
+            int(seq),
+            int(at),
+            (str(same),),
+        ) if (
+            same == text
+            and type(text) is type(same) is type(name) is type(user) is str
+            and -_EXACT <= chat <= _EXACT
+            and -_EXACT <= sender <= _EXACT
+            and len(text) + len(name) + len(user) < _SHORT
+        ):
+            about = {"class": ["triobot.Sender", {"id": sender, "name": name, "username": user}]}
+            event = {"class": ["triobot.Message", {"chat_id": chat, "content": text, "sender": about}]}
+            return {"tuple": [event, seq, at, {"tuple": [text]}]}
+        case _:
+            return None
+
+
+_EXACT: Final = 2**53
+"""Larger numbers have another form, see `triobot.values`."""
+_SHORT: Final = 10_000
 _ERRORS: Final = {
     name: cast("type[Exception]", cls)
     for name, cls in vars(errors).items()

@@ -8,10 +8,10 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
@@ -105,6 +105,7 @@ class Conversation:
         waits: what its branches would take now.
         watches: the open blocks that an event may end.
         scopes: the open blocks, by id.
+        lives: what was recorded has been replayed; see `lives_on`.
         ending: None while it runs, and when the program stops: then it hasn't ended.
         refused: the platform refused something of its own chat: the user may have left.
         id: the same for this run after a crash, too: the chat, and the inbox row that started it.
@@ -187,7 +188,7 @@ class Conversation:
         self._ended_by: tuple[int, int | None] = 0, None
         self._press: Press[object] | None = None
         self._busy = True
-        self._over = False
+        self._over = self.lives = False
 
     # --- life and death
 
@@ -206,7 +207,11 @@ class Conversation:
             await self.house.care.begins(self)
             if self.house.cut or self._evicted:
                 return  # the row that starts it is in the inbox
-            failure = await self._live(chat)
+            try:
+                end = await self.go_over(chat)
+            finally:
+                self.went_over()
+            failure = self._came_to(end)
         finally:
             self.settled.set()
             self.stirred(busy=False)
@@ -258,23 +263,29 @@ class Conversation:
         assert self.writer is not None
         return self.writer.begin_within(write) if self.writer.durable else None
 
-    async def run_over(self, chat: Chat[Event]) -> End:
-        """Run the coroutine over its journal, and on from there unless it is a dry run."""
-        run, task = self.make_run(), trio.lowlevel.current_task()
-        enter_branch(task, self.branch)
-        try:
-            if isinstance(self.event, Press):
-                self.take_press(self.event)
-            if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
-                run.interrupt(*self._ended_by, self.ending.value)
-            # With an argument of its own: what it was started with is not read from its first record.
-            return await run.run(partial(self._concluded, chat), None)
-        finally:
-            leave_branch(task)
+    def go_over(self, chat: Chat[Event]) -> Coroutine[Any, Any, End]:
+        """Return what runs the coroutine over its journal, and on from there unless it is a dry run.
+
+        Call `went_over` once that has come to its end.
+        """
+        run = self.make_run()
+        enter_branch(trio.lowlevel.current_task(), self.branch)
+        if isinstance(self.event, Press):
+            self.take_press(self.event)
+        if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
+            run.interrupt(*self._ended_by, self.ending.value)
+        # With an argument of its own: what it was started with is not read from its first record.
+        return run.run(partial(self._begun, chat), None, last=self._concluded)
+
+    def went_over(self) -> None:
+        """Note that the coroutine runs no more."""
+        leave_branch(trio.lowlevel.current_task())
+        if self.copies:
             self.data.look_at_copies()
 
-    async def _live(self, chat: Chat[Event]) -> Exception | None:
-        match await self.run_over(chat):
+    def _came_to(self, end: End) -> Exception | None:
+        """Note how the run ended; return the author's error, if there is one."""
+        match end:
             case Returned():
                 self.ending = self.ending or Ending.NORMAL
             case Crashed(error):
@@ -296,19 +307,15 @@ class Conversation:
                     self.end(ending)
         return None
 
-    async def _concluded(self, chat: Chat[Event], *_: object) -> None:
-        """Run the coroutine, and settle what it was paid for in the transaction in which it ends."""
-        try:
-            if isinstance(self.value, Captured):
-                self.value = self.money.owe(self.value, late=True)
-            await self._begun(chat)
-        except BaseException as error:
+    def _concluded(self, error: BaseException | None) -> None:
+        """Settle what it was paid for in the transaction in which it ends."""
+        if error is None:
+            # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
+            self.money.conclude(well=not self.run.felt)
+        else:
             # It was handed over, or failed, or was cancelled.
             self.money.conclude(well=self.goes_on)
             self._owe_words(error)
-            raise
-        # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
-        self.money.conclude(well=not self.run.felt)
 
     def _owe_words(self, error: BaseException) -> None:
         """What the user hears of a failure goes with the end: a kill in between takes nothing from it."""
@@ -320,7 +327,9 @@ class Conversation:
         if words:
             self.also("words", self.house.tidying.owe_words(self.life.chat_id, self.seq, words))
 
-    def _begun(self, chat: Chat[Event]) -> Awaitable[None]:
+    def _begun(self, chat: Chat[Event], *_: object) -> Awaitable[None]:
+        if isinstance(self.value, Captured):
+            self.value = self.money.owe(self.value, late=True)
         awaitable: object = self.route.handler(chat, *self.args)
         if not inspect.isawaitable(awaitable):
             raise ConfigError(
@@ -367,10 +376,10 @@ class Conversation:
 
     def bring(self, delivery: Delivery) -> None:
         """Give an event to the run: one of its waits or blocks is to take it (`Wait.takes`)."""
-        if self.dead:
+        if (run := self._run) is None or run.over or run.dying:
             return  # a payment's news, or the event waits in the inbox
         self.stirred()
-        self.run.deliver(delivery.seq, delivery.at, delivery)
+        run.deliver(delivery.seq, delivery.at, delivery)
         self.rested()
 
     def may_want(self, event: Press[object] | Submission) -> bool:
@@ -402,8 +411,9 @@ class Conversation:
 
     def lives_on(self) -> None:
         """Note that something new happens, or that it rests: what was recorded has been replayed."""
-        if self.settled.is_set() or self._run is None or not self._run.live:
+        if self.lives or self._run is None or not self._run.live:
             return
+        self.lives = True
         self.settled.set()
         works, self._when_live = self._when_live, []
         for work in works:
@@ -498,7 +508,8 @@ class Conversation:
     @property
     def around(self) -> Sequence[trio.CancelScope]:
         """The scopes around the current task's next operation, as its run knows them."""
-        machine, root = self.run.machine, self.run.root
+        run = self.run
+        machine, root = run.machine, run.root
         if machine is not None:
             return tuple(machine.current().around)
         return () if root is None else (root,)
@@ -529,7 +540,7 @@ class Conversation:
             ConversationEndedError: the conversation is over.
             ForeignTaskError: the task is none of this conversation's, or runs a step.
         """
-        branch = self.check_task()
+        id = self.check_task()
         if (advice := self.services.advice) is not None and not self.replaying:
             self._operations += 1
             advice.operated(self._operations)
@@ -539,10 +550,13 @@ class Conversation:
             press, self._press = self._press, None
             if not self.replaying:
                 self.services.outbox.press_due(press)
-        return branch
+        return id
 
     def check_task(self) -> Id:
         """Return the id of the current task's next operation; refuse tasks that have none."""
+        run = self._run
+        if run is not None and run.machine is None and run.admits(trio.lowlevel.current_task()):
+            return run.count + 1
         try:
             return self.run.upcoming()
         except ForeignTaskError as error:
@@ -565,7 +579,9 @@ class Conversation:
     @property
     def texts(self) -> Texts:
         """The runtime's own words, as this chat is to hear them."""
-        kept = self.life.kept
+        texts, kept = self.services.texts, self.life.kept
+        if isinstance(texts, Texts):
+            return texts
         return kept.texts if self._run is None or self._run.task is None else kept.words(self.data.view())
 
     # --- operations
@@ -595,7 +611,7 @@ class Conversation:
                 raise
             finally:
                 if noted is not None:
-                    self.house.when_written(noted.set)
+                    self.house.commits.when_written(noted.set)
 
         done: T = await self.run.effect(
             f"send {operation.path}",

@@ -95,14 +95,14 @@ class Dispatcher:
         self._lives: dict[ChatId, ChatLife] = {}
         self._running: set[Conversation] = set()
         self._fewer_running = trio.lowlevel.ParkingLot()
-        self._consumption = Consumption(services.store, services.raise_alarm)
+        self.commits: Final = Consumption(services.store, services.raise_alarm)
         self._timers = Timers(services.clock)
         self._routed_at = 0
         self._held_up_at: int | None = None
-        self._outdated = Outdated(self._consumption)
+        self._outdated = Outdated(self.commits)
         self._asked: set[Conversation] = set()
-        self._waking = Waking(services.store, services.clock, self.recall, self._consumption.wait_written)
-        self._jumps = Jumps(services, self._consumption, self._timers, self._waking)
+        self._waking = Waking(services.store, services.clock, self.recall, self.commits.wait_written)
+        self._jumps = Jumps(services, self.commits, self._timers, self._waking)
         self._counts: Counter[str] = Counter()
         self.tidying: Final = Tidying(services.outbox, self, services.store)
         self.answers: Final = Answered()
@@ -120,7 +120,7 @@ class Dispatcher:
         self._house = trio.CancelScope(shield=True)
         self._nursery: trio.Nursery | None = None
         self.elsewhere: Final = Elsewhere(services, table, self)
-        self.keeping: Final = Keeping(services.store, self._consumption, self._keeper)
+        self.keeping: Final = Keeping(services.store, self.commits, self._keeper)
         self.care: Final = Care(services, self)
         self.claims: Final = Claims(services, table, self, username)
 
@@ -134,7 +134,7 @@ class Dispatcher:
     def came_to(self, row: InboxRow) -> ChatLife:
         """Return the life of this row's chat, in which something has begun that is durable with the row."""
         self._outdated.came(row.seq)
-        return self._new_life(row.chat_id, row.seq)
+        return self._new_life(row.chat_id, row.seq, row.at)
 
     def took(self, life: ChatLife, at: int) -> None:
         """Note that an event that came now was given to its chat before it is stored."""
@@ -187,7 +187,7 @@ class Dispatcher:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
                         self._jumps.begin()
-                        nursery.start_soon(self._or_cut, self._consumption.keep_flushing)
+                        nursery.start_soon(self._or_cut, self.commits.keep_flushing)
                         await self._or_cut(self.claims.write_out)
                         await self._or_cut(self.care.begin)
                         await self._or_cut(self.claims.open)
@@ -202,7 +202,7 @@ class Dispatcher:
             finally:
                 self._stopping = self._cut = True
                 self._jumps.end()
-                await self._consumption.flush_at_the_end()
+                await self.commits.flush_at_the_end()
             guard.cancel_scope.cancel()
 
     async def _cut_when_cancelled(self) -> None:
@@ -299,10 +299,11 @@ class Dispatcher:
         if life.idle:
             self.over(life)
 
-    def _new_life(self, chat_id: ChatId, cursor: int) -> ChatLife:
+    def _new_life(self, chat_id: ChatId, cursor: int, now: int | None = None) -> ChatLife:
         life = self._lives[chat_id] = ChatLife(
             self, self._services, self._table, chat_id, self._username, cursor
         )
+        life.born = self._services.clock.now() if now is None else now
         if len(self._lives) > KEPT:
             self._evict_one()
         return life
@@ -351,7 +352,7 @@ class Dispatcher:
     @property
     def units(self) -> int:
         """Return how many units were written so far, durable or not."""
-        return self._consumption.added
+        return self.commits.added
 
     def take_back(self, life: ChatLife, units: int) -> None:
         """Bring a chat back from the store: what it took when there were so many units isn't there."""
@@ -444,23 +445,23 @@ class Dispatcher:
 
     def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
         """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""
-        self._consumption.add([*([Consume(tuple(seqs))] if seqs else []), *data])
+        self.commits.add([*([Consume(tuple(seqs))] if seqs else []), *data])
 
     def write(self, writes: Sequence[Write], writer: Writer | None = None) -> int:
         """Make this durable, as one, soon."""
-        return self._consumption.add(writes, writer)
+        return self.commits.add(writes, writer)
 
     def before_writing(self, look: Callable[[], None]) -> None:
         """Call this once, just before something is written, soon: it may have more to write."""
-        self._consumption.before_writing(look)
+        self.commits.before_writing(look)
 
     def when_written(self, tell: Callable[[], None]) -> None:
         """Call this once what has been written by the end of the present step is durable."""
-        self._consumption.when_written(tell)
+        self.commits.when_written(tell)
 
     async def wait_written(self, until: int | None = None) -> None:
         """Wait until everything that was to be written is durable, or as much as `write` said."""
-        await self._consumption.wait_for(self._consumption.added if until is None else until)
+        await self.commits.wait_for(self.commits.added if until is None else until)
 
     def wake_at(self, conversation: Conversation, when: int | None) -> None:
         """Tick a conversation once the wall clock shows this."""
@@ -522,7 +523,7 @@ class Dispatcher:
         self.tidying.forget(chat_id)
         while not self._running.isdisjoint(ending):
             await self._fewer_running.park()
-        await self._consumption.wait_written(chat_id)
+        await self.commits.wait_written(chat_id)
 
     # --- stopping
 

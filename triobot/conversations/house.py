@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .conversation import Conversation
     from .data.keeping import Keeping
     from .doors.elsewhere import Elsewhere
-    from .inbox.consumption import Writer
+    from .inbox.consumption import Consumption, Writer
     from .life import ChatLife
     from .questions.tidying import Answered, Tidying
     from .revival.care import Care
@@ -30,6 +30,11 @@ class House(Protocol):
     @property
     def keeping(self) -> Keeping:
         """Return what reads and writes what chats keep."""
+        ...
+
+    @property
+    def commits(self) -> Consumption:
+        """Return what writes units, as one, soon."""
         ...
 
     @property

@@ -9,7 +9,7 @@ the end of its event.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import trio
@@ -19,6 +19,7 @@ from ..engine.records import (
     CONTINUED,
     DONE,
     ENDED,
+    ENDS,
     FAILED,
     INTENDED,
     INTERRUPTED,
@@ -107,6 +108,7 @@ class JournalWriter(Host):
         over: nothing is written for it any more.
         lost: the store refused something that it wrote.
         repeated_ids: effects that this incarnation began, and that may have happened before.
+        handed_on: what the clock was read as a moment ago, for whoever asks next.
 
     Args:
         row: where the store has it; None if it begins now.
@@ -117,8 +119,11 @@ class JournalWriter(Host):
     __slots__ = (
         "_began_at",
         "_begun",
+        "_beside",
+        "_commits",
         "_effects",
         "_first",
+        "_has_data",
         "_house",
         "_id",
         "_in_row",
@@ -137,6 +142,7 @@ class JournalWriter(Host):
         "_writes",
         "_written",
         "durable",
+        "handed_on",
         "lost",
         "over",
         "repeated_ids",
@@ -161,6 +167,7 @@ class JournalWriter(Host):
         self.repeated_ids: set[Id] = set()
         self._there = there
         self._house = there.house
+        self._commits = there.house.commits
         self._lease = lease if row is None else row.lease
         self._id = ConversationId(there.seq)
         self.run_number = 1 if row is None else row.run
@@ -171,13 +178,16 @@ class JournalWriter(Host):
         self._written = 0
         # What was appended and is not in the commit queue yet.
         self._records: list[Record] = []
+        self._beside: list[Write] = []
         self._writes: list[Write] = []
+        self._has_data = False
+        self.handed_on: int | None = None
         self._scheduled = False
         # The event that was taken and isn't known to be stored.
         self._taken: Taken | None = None
         # How many units there were when it took that, and when it began itself.
         self._taken_at = 0
-        self._began_at = 0 if row is not None else self._house.units
+        self._began_at = 0 if row is not None else self._commits.added
         # Where it stands: whether it rests, until when; and what the store was told of that.
         self._rests, self._wake = False, None if row is None else row.wake_at
         self._stood = (True, None) if row is None else (row.unfinished, row.wake_at)
@@ -197,25 +207,34 @@ class JournalWriter(Host):
     # --- what the run asks for
 
     def now(self) -> int:
+        if (known := self.handed_on) is not None:
+            return known
         return self._there.services.clock.now()
 
     def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
         if self.over:
             return
-        self._there.lives_on()
+        if not self._there.lives:
+            self._there.lives_on()
         tag, self._rests = record[0], False
-        self._records.append(record)
+        if tag in _BESIDE:
+            self._keep_beside(tag, record)
+        else:
+            self._records.append(record)
+            if self._effects and tag in OUTCOMES:
+                self._drop_beside(str(record[2]))
         if self._watched is not None:
             self._watched.add([record])
         # The row of an interrupt goes with the beginning of what it starts.
-        if tag != INTERRUPTED and (taken := tuple(row for row in rows if row > 0)):
+        if rows and tag != INTERRUPTED and (taken := tuple([row for row in rows if row > 0])):
             self._writes.append(Consume(taken))
         if write is not None:
             self._also(write)
-        if tag in (ENDED, CONTINUED):
+        if tag in ENDS:
             self._end(record)
-        else:
-            self._schedule()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._commits.before_writing(self.flush)
 
     def _also(self, write: object) -> None:
         """Have what goes with a record written."""
@@ -223,27 +242,33 @@ class JournalWriter(Host):
             kept = self._there.life.kept
             text = None if isinstance(write.node, Absent) else cast("str", write.node)
             kept.put(write.key, text, self)
+            self._has_data = True
             self._writes.append(PutData(self._there.life.chat_id, write.key, text))
         else:
+            self._has_data = True
             self._writes += cast("Sequence[Write]", write)
 
-    async def commit(self) -> None:
-        self._there.lives_on()
+    def commit(self) -> Coroutine[Any, Any, None]:
+        if not self._there.lives:
+            self._there.lives_on()
         self.flush(begin=not self._in_row)
         # Not for what others have written since: they would wait for one another's company.
-        await self._house.wait_written(self._written)
+        return self._commits.wait_for(self._written)
 
     def rests(self, wake: int | None) -> None:
-        self._there.lives_on()
-        self._rests = self._there.run.quiescent
-        if wake != self._wake:
+        there = self._there
+        if not there.lives:
+            there.lives_on()
+        self._rests = there.run.quiescent
+        if wake is not None or self._wake is not None:
             self._wake = wake
-        self._house.wake_at(self._there, wake)
-        self._there.rested()
+            self._house.wake_at(there, wake)
+        there.rested()
         if self._watched is not None:
             self._watched.rests()
-        if (not self._rests, self._wake) != self._stood:
-            self._schedule()
+        if (not self._rests, self._wake) != self._stood and not self._scheduled:
+            self._scheduled = True
+            self._commits.before_writing(self.flush)
 
     def read(self, key: str) -> Node | Absent:
         text = (self._there.life.kept.values or {}).get(key)
@@ -300,7 +325,7 @@ class JournalWriter(Host):
         """Store this event with the record that takes it, which is appended next."""
         self.flush()  # what was done before it doesn't hang on it
         self._writes.append(Accept(arrival))
-        self._taken, self._taken_at = Taken(), self._house.units
+        self._taken, self._taken_at = Taken(), self._commits.added
         return self._taken
 
     def take_back(self, units: int) -> None:
@@ -318,11 +343,6 @@ class JournalWriter(Host):
 
     # --- units
 
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._house.before_writing(self.flush)
-
     def flush(self, *, begin: bool = False) -> None:
         """Hand what was appended to the commit queue, as one unit.
 
@@ -330,41 +350,44 @@ class JournalWriter(Host):
             begin: write that it began, even if it has done nothing yet that must be known.
         """
         self._scheduled = False
-        if self.over or not (begin or self._begun or self._records or self._writes or self._rests):
+        added = self._records or self._beside or self._writes
+        if self.over or not (begin or self._begun or added or self._rests):
             return
         stands = (not self._rests, self._wake)
-        if self._begun and not self._records and not self._writes and stands == self._stood:
+        if self._begun and stands == self._stood and not (self._records or self._beside or self._writes):
             return
-        writes = self._begin()
+        writes = [] if self._begun else self._begin()
+        # When its last turn began is when it came to stand so.
+        now = time_of(self._records[-1]) if self._records else self.now()
         writes += self._appended()
         self._stood = stands
-        writes.append(PutStanding(self._lease, self._id, self.now(), stands[0], stands[1]))
-        self._written = self._house.write(writes, self)
+        writes.append(PutStanding(self._lease, self._id, now, stands[0], stands[1]))
+        self._written = self._commits.add(writes, self)
 
     def _appended(self) -> list[Write]:
         """Return the writes of what was appended since the last unit."""
         records, self._records = self._records, []
-        # Not before: what is owed by then may be less, and others write that as well.
-        writes, self._writes = list(self._house.tidying.going(self._writes)), []
+        writes, self._writes = self._writes, []
+        beside, self._beside = self._beside, []
+        if self._has_data:
+            # Not before: what is owed by then may be less, and others write that as well.
+            self._has_data, writes = False, list(self._house.tidying.going(writes))
         if not self.durable:
             return writes
-        lines = [record for record in records if record[0] not in _BESIDE]
-        appended = [self._records_at(lines)] if lines else []
-        return [*appended, *self._effects_of(records), *writes]
+        return [self._records_at(records), *beside, *writes] if records else [*beside, *writes]
 
-    def _effects_of(self, records: Sequence[Record]) -> Iterator[Write]:
-        """Yield what is kept of effects beside the journal: only of those that have no outcome in it."""
-        beside = self._effects
-        for record in records:
-            if record[0] not in _BESIDE:
-                if beside and record[0] in OUTCOMES and (own := str(record[2])) in beside:
-                    beside.remove(own)
-                    yield DropEffects(self._lease, self._id, self.run_number, (own,))
-                continue
-            keep = KeepIntent if record[0] == INTENDED else KeepResult
-            own = str(record[2])
-            beside.add(own)
-            yield keep(self._lease, self._id, self.run_number, own, time_of(record), encode_record(record))
+    def _keep_beside(self, tag: str, record: Record) -> None:
+        """Keep what is known of an effect beside the journal, until it has an outcome there."""
+        keep = KeepIntent if tag == INTENDED else KeepResult
+        own = str(record[2])
+        self._effects.add(own)
+        text = encode_record(record)
+        self._beside.append(keep(self._lease, self._id, self.run_number, own, time_of(record), text))
+
+    def _drop_beside(self, own: str) -> None:
+        if own in self._effects:
+            self._effects.remove(own)
+            self._beside.append(DropEffects(self._lease, self._id, self.run_number, (own,)))
 
     def _records_at(self, records: Sequence[Record]) -> AppendRecords:
         position, self._position = self._position, self._position + len(records)
@@ -402,9 +425,10 @@ class JournalWriter(Host):
         goes_on = record[0] == CONTINUED and self._there.goes_on
         writes: list[Write] = []
         # Whatever it did besides ending would be seen again.
-        spoken = len(self._records) > 1
+        spoken = len(self._records) + len(self._beside) > 1
         if not (failed or goes_on):
             self._records.clear()
+            self._beside.clear()
         if self._begun or failed or goes_on:
             writes += [*self._begin(), *self._appended()]
             if goes_on:
@@ -447,7 +471,7 @@ class JournalWriter(Host):
     def write(self, writes: Sequence[Write]) -> int:
         """Make this durable behind what was appended, and before what will be; see `House.write`."""
         self.flush(begin=True)
-        self._written = self._house.write(writes, self)
+        self._written = self._commits.add(writes, self)
         return self._written
 
     def result_of(self, operation: Id, kind: str) -> Callable[[str, Node], Sequence[KeepResult]]:

@@ -13,6 +13,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Mapping, Sequence
 from math import inf
+from operator import attrgetter
 from typing import Final, final
 
 import trio
@@ -59,6 +60,9 @@ MAILBOX: Final = 16
 ASIDES: Final = 64
 # A second command that comes sooner was sent before its user could read the offer.
 READ_IN: Final = 1_000
+# Not as generators: they are asked for each answer.
+_QUIESCENT: Final = attrgetter("quiescent")
+_DURABLE: Final = attrgetter("route.durable")
 
 
 @final
@@ -106,6 +110,7 @@ class ChatLife:
         jumped: those of them that went ahead of the others.
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
         loads_at: since when, in wall milliseconds, if it is.
+        born: when it came into memory.
         kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
     """
@@ -137,13 +142,13 @@ class ChatLife:
         self._sender: SenderId | None = None
         self.places: Final = Places(table)
         self.kept: Final = Kept(house, chat_id, self.places, services.texts)
-        self._too_late: Final = TooLate()
+        self._too_late: TooLate | None = None
         self._opened = 0
         self.mailbox: list[Delivery] = []
         # What has begun in the store with the end of what it interrupts, which is being told of that.
         self._heirs: dict[SenderId | None, Conversation] = {}
         self._refusals = Refusals(house, chat_id, self.kept, services)
-        self._born = services.clock.now()
+        self.born = 0
         self.passed: set[int] = set()
         self._shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
         self._early: set[int] = set()
@@ -177,12 +182,12 @@ class ChatLife:
     def quiescent(self) -> bool:
         """Whether it could leave memory without anybody's noticing."""
         waiting = self.mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
-        return not waiting and all(there.quiescent for there in self.places.all())
+        return not waiting and all(map(_QUIESCENT, self.places.all()))
 
     @property
     def may_leave(self) -> bool:
         """Whether something goes on here that can be brought back as it is."""
-        return self.quiescent and not self.idle and all(there.route.durable for there in self.places.all())
+        return self.quiescent and not self.idle and all(map(_DURABLE, self.places.all()))
 
     @property
     def may_come_back(self) -> bool:
@@ -195,7 +200,12 @@ class ChatLife:
 
     def _overtaken(self, delivery: Delivery) -> bool:
         """An interrupt or a leave that came later has made it useless."""
-        return self._too_late.overtaken(delivery, self.places.owner_of(delivery.event))
+        late = self._too_late
+        return late is not None and late.overtaken(delivery, self.places.owner_of(delivery.event))
+
+    def _remember_late(self) -> TooLate:
+        self._too_late = late = self._too_late or TooLate()
+        return late
 
     def runs(self, halt: Halt) -> bool:
         """Whether there is something here that this stops."""
@@ -210,8 +220,11 @@ class ChatLife:
             group: the chat is a group.
             jumped: `jump` refused it before.
         """
-        with self.house.care.looking(delivery.seq):
+        self.house.care.looks_at(delivery.seq)
+        try:
             return self._deliver(delivery, group=group, jumped=jumped)
+        finally:
+            self.house.care.looks_at(0)
 
     def _deliver(self, delivery: Delivery, *, group: bool, jumped: bool) -> bool:
         self._group = self._group or group
@@ -219,7 +232,7 @@ class ChatLife:
         if self._overtaken(delivery):
             self._drop(delivery, "interrupted")
             return True
-        if self._too_late.stopped(delivery):
+        if self._too_late is not None and self._too_late.stopped(delivery):
             self._drop(delivery, "stopped")
             return True
         if delivery.seq in self.passed:
@@ -252,8 +265,11 @@ class ChatLife:
 
         After an interrupt, what came before it is of no use to anybody, in the inbox as in the mailbox.
         """
-        with self.house.care.looking(delivery.seq):
+        self.house.care.looks_at(delivery.seq)
+        try:
             self._jump_ahead(delivery, group=group)
+        finally:
+            self.house.care.looks_at(0)
 
     def _jump_ahead(self, delivery: Delivery, *, group: bool) -> None:
         self._group = self._group or group
@@ -340,7 +356,8 @@ class ChatLife:
     def give(self, wait: Wait, answer: Taken) -> None:
         """Let a wait take an event."""
         wait.give(answer)
-        self._answered(answer.delivery)
+        if not isinstance(answer.delivery.event, Message):
+            self._answered(answer.delivery)
 
     def _end(self, watch: Watch, taken: Taken) -> None:
         watch.take(taken)
@@ -403,7 +420,7 @@ class ChatLife:
         """Code stops a route: where it runs, and where it waits for its place."""
         self.house.consumed([delivery.seq])
         if self.behind:
-            self._too_late.halted(delivery.seq, halt)
+            self._remember_late().halted(delivery.seq, halt)
         for there in self.places.all():
             if there.stuck and halt.ends(there.route.name, there.key):
                 self._drop_typed(there, delivery.seq)
@@ -532,7 +549,7 @@ class ChatLife:
             self.house.tidying.say(self.chat_id, order.say, delivery.seq)
             return
         self.house.consumed([delivery.seq])
-        if there is not None and there.stuck and delivery.at > self._born:
+        if there is not None and there.stuck and delivery.at > self.born:
             self.house.retry(self.chat_id)
 
     def _leave(self, delivery: Delivery) -> None:
@@ -552,7 +569,7 @@ class ChatLife:
 
     def _drop_earlier(self, delivery: Delivery, owner: SenderId | None, why: str = "interrupted") -> None:
         """What was queued for this owner's conversation is of no use any more; but signals are."""
-        self._too_late.ended(owner, delivery.seq)
+        self._remember_late().ended(owner, delivery.seq)
         live = self.places.live.get(owner)
         mine = [
             earlier
@@ -586,12 +603,13 @@ class ChatLife:
             self._opens(conversation, wait)
         if conversation.replaying:
             return  # it took what it took
-        self._show(conversation)
-        if not _cancelled():
+        if self._shown is not None:
+            self._show(conversation)
+        if self.mailbox and not _cancelled():
             self._look_through(conversation, wait, parking=parking)
         if self.behind and parking:
             self.house.room(self)
-        else:
+        elif self.behind:
             self._made_room()
 
     def _opens(self, conversation: Conversation, taker: Wait | Watch) -> None:
@@ -694,10 +712,13 @@ class ChatLife:
             if known or others or delivery.at >= turn or isinstance(delivery.event, Leave):
                 continue
             self._group = self._group or group
-            with self.house.care.looking(delivery.seq):
+            self.house.care.looks_at(delivery.seq)
+            try:
                 queues = self._is_for(delivery, conversation) and isinstance(
                     self.decide_on(delivery), Queue | Give | Tell | Break | End
                 )
+            finally:
+                self.house.care.looks_at(0)
             if queues and len(self.mailbox) < MAILBOX:
                 self._act(Queue(), delivery)
                 self._early.add(delivery.seq)
@@ -726,11 +747,11 @@ class ChatLife:
         owner = conversation.owner
         if conversation is self.places.live.get(owner) and (due := self.places.next.get(owner)) is not None:
             heir = Conversation(self._services, self, *due, conversation.route.name, owner)
-            written = heir.begin_within(lambda more: self.house.write([*writes, *more], writer))
+            written = heir.begin_within(lambda more: self.house.commits.add([*writes, *more], writer))
             if written is not None:
                 self._heirs[owner] = heir
                 return written
-        return self.house.write(writes, writer)
+        return self.house.commits.add(writes, writer)
 
     def end_all(self, before: int) -> Sequence[Conversation]:
         """End what runs, without a word: the chat was left, or is to be forgotten.
@@ -738,7 +759,7 @@ class ChatLife:
         What waits in it goes as well: one that isn't forgotten after all, for its open money, has heard the
         last of that. Rows from `before` on are another life's.
         """
-        self._too_late.left(before)
+        self._remember_late().left(before)
         waiting, self.mailbox = [*self.mailbox, *self.places.clear()], []
         for earlier in waiting:
             self._drop(earlier, "left")

@@ -57,7 +57,7 @@ class Places:
 
     def all(self) -> list[Conversation]:
         """Return every conversation, the newest aside first."""
-        return [*reversed(self.asides), *self.live.values()]
+        return [*self.asides[::-1], *self.live.values()]
 
     # --- whose it is
 
@@ -93,6 +93,8 @@ class Places:
             at: when it came: what opened since, in another conversation, has not seen it.
             seq: its row: those that saw it come before a live conversation that began later.
         """
+        if not self.asides and len(self.live) == 1 and (own := self.live.get(None)) and len(own.waits) == 1:
+            return own.waits, own.waits  # there is nothing to choose
         there, owner = self.all(), self.owner_of(event)
         if isinstance(event, Leave) and owner is not None:
             # The member's own conversation is on its way out.
@@ -127,7 +129,7 @@ class Places:
         """Return all blocks that an event may end; `at` as for `waits`."""
         own = self.live.get(self.owner_of(event))
         seen = [watch for one in self.all() for watch in one.watches if one is own or _saw(watch, event, at)]
-        return self._in_order(seen, event)
+        return self._in_order(seen, event) if len(seen) > 1 else seen
 
     def _in_order(self, takers: list[W], event: Event) -> list[W]:
         """Sort the sender's own first, then the newest."""

@@ -84,6 +84,13 @@ class Codec:
         """
         return _load(node)
 
+    def is_frozen(self, value: object) -> bool:
+        """Return whether nobody could tell what `load` makes of a value's node from the value itself.
+
+        Then code gets the value itself, otherwise what a replay would give it. False is always right.
+        """
+        return False
+
     # --- values
 
     def node_of(self, value: object) -> Node:

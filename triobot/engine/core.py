@@ -111,6 +111,9 @@ End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | S
 Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Raises, Exception | None, bool]"
 """An effect's body and arguments, the author's errors, what it raises in doubt, and whether it is inside."""
 
+Performed: TypeAlias = "tuple[str, Node, tuple[Any] | None]"
+"""An effect's outcome, to be recorded; and what the code gets, unless that is to be read from the record."""
+
 
 def begun(fn: str, *args: object, time: int, seed: str, codec: Codec = JSON, jumped: int = 0) -> Record:
     """Return the first record of a run; append it before the run begins.
@@ -199,7 +202,7 @@ class Core:
         self.stuck: NondeterminismError | None = None
         self.why = "interrupted"
         self.mid: Id | None = None
-        self.revived = host.now()
+        self.revived = self.time if fresh else host.now()
         self._refusals: dict[Task, int] | None = None
         if not fresh:
             last, jumped, self.unseen = times_of(records)
@@ -291,7 +294,7 @@ class Core:
         except UnrecordableError as error:
             return FAILED, self.codec.node_of_error(error)
 
-    async def perform(self, id: Id, kind: str, print: str, work: Work) -> tuple[str, Node]:
+    async def perform(self, id: Id, kind: str, print: str, work: Work) -> Performed:
         """Run an effect's body to its end, whatever that is, in the author's task and outside of any turn."""
         body, args, raises, in_doubt, inside = work
         if in_doubt is not None:
@@ -301,16 +304,18 @@ class Core:
             if not inside:
                 await self.host.commit()
             began = True
-            return self.outcome_of(await body(*args))
+            value = await body(*args)
+            tag, node = self.outcome_of(value)
+            return tag, node, (value,) if tag == DONE and self.codec.is_frozen(value) else None
         except Exception as error:
             if not began:  # memory is ahead of what is durable, and can't be taken back
                 self.evict()
                 await refuse(self)
-            return FAILED, self.codec.node_of_error(error, raises)
+            return FAILED, self.codec.node_of_error(error, raises), None
         except BaseException as error:
             if self.dying:
                 await refuse(self)
-            return self._cut_short(error, id, raises)
+            return *self._cut_short(error, id, raises), None
 
     def _cut_short(self, error: BaseException, id: Id, raises: Raises) -> tuple[str, Node]:
         cancelled, rest = _split(error)
@@ -450,4 +455,19 @@ async def _abandon(run: Core, task: Task) -> None:
     await permanently_detach_coroutine_object(outcome.Value(None))
 
 
-# --- the machine
+@final
+class Continue(BaseException):
+    """Leaves the coroutine, past every `except Exception`."""
+
+    def __init__(self, fn: str, args: list[Node]) -> None:
+        super().__init__()
+        self.fn = fn
+        self.nodes = args
+
+
+def continue_in(error: BaseException) -> Continue | None:
+    """Return what left the coroutine to go on; a plain Trio nursery puts it into a group."""
+    if isinstance(error, BaseExceptionGroup):
+        members = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return continue_in(members[0]) if len(members) == 1 else None
+    return error if isinstance(error, Continue) else None

@@ -203,10 +203,10 @@ class Machine:
         given = await run.rest(op)
         if given is GO:
             branch.outside = getattr(op.task, "_cancel_status", None)
-            outcome = await run.perform(op.id, kind, print, work)
+            tag, node, _ = await run.perform(op.id, kind, print, work)
             if run.dying:
                 await refuse(run)
-            self.finish(op, outcome)
+            self.finish(op, (tag, node))
             given = await run.rest(op)
         return await run.come(op, given, work[2])
 

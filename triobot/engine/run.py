@@ -24,7 +24,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NoReturn, cast, final
+from typing import Any, NoReturn, final
 
 import trio
 from trio.lowlevel import Task, cancel_shielded_checkpoint, current_task
@@ -39,6 +39,7 @@ from .codec import JSON, PLAIN, Codec, Raises
 from .core import (
     ADVICE,
     BREATH,
+    Continue,
     ContinuesAs,
     Core,
     Crashed,
@@ -47,6 +48,7 @@ from .core import (
     Returned,
     Stuck,
     WasInterrupted,
+    continue_in,
     lower,
     refuse,
 )
@@ -77,15 +79,6 @@ from .records import (
 )
 from .snapshot import OpenBlock, OpenBranch, OpenOperation, Snapshot
 from .sync import Channel, Event
-
-
-class _Continue(BaseException):
-    """Leaves the coroutine, past every `except Exception`."""
-
-    def __init__(self, fn: str, args: list[Node]) -> None:
-        super().__init__()
-        self.fn = fn
-        self.nodes = args
 
 
 @final
@@ -181,11 +174,17 @@ class Run(Core):
 
     # --- its life
 
-    async def run(self, main: Callable[..., Awaitable[object]], *args: object) -> End:
+    async def run(
+        self,
+        main: Callable[..., Awaitable[object]],
+        *args: object,
+        last: Callable[[BaseException | None], None] | None = None,
+    ) -> End:
         """Run ``main(run, *args)`` over its journal and on, to its end; never raises an author's error.
 
         Args:
             args: by default what the start says.
+            last: called in its last turn with what it raised, before the end is recorded.
         """
         if self.dying:
             return Evicted()
@@ -193,7 +192,7 @@ class Run(Core):
         self.root = trio.CancelScope(shield=True)
         value: object = None
         failure: Exception | None = None
-        continued: _Continue | None = None
+        continued: Continue | None = None
         try:
             with self.root:
                 if self.mid == 0:
@@ -201,11 +200,18 @@ class Run(Core):
                 if self._early is not None:
                     # It waits for the code to rest: the first line is not cut in mid-air.
                     self.promote().interrupts.append(self._early)
-                value = await main(self, *(args or map(self.codec.value_of, self.args)))
+                try:
+                    value = await main(self, *(args or map(self.codec.value_of, self.args)))
+                except BaseException as error:
+                    if last is not None:
+                        last(error)
+                    raise
+                if last is not None:
+                    last(None)
         except Exception as error:
             failure = error
         except BaseException as error:
-            continued = _continue_in(error)
+            continued = continue_in(error)
             if continued is None:
                 self.evict()  # Ctrl-C and the like: the process ends, and the run isn't over
                 raise
@@ -222,7 +228,7 @@ class Run(Core):
             return WasInterrupted(self.why, failure)
         return Returned(value) if failure is None else Crashed(failure)
 
-    def _end(self, failure: Exception | None, continued: _Continue | None) -> None:
+    def _end(self, failure: Exception | None, continued: Continue | None) -> None:
         if continued is not None:
             record: Record = [CONTINUED, self.time, continued.fn, continued.nodes]
         else:
@@ -443,19 +449,21 @@ class Run(Core):
             elif self.dry:
                 return await self._stand(Operation(id, kind, Nature.EFFECT, print, current_task()))
             else:
-                known = await self._known(id, kind, in_doubt) if self.rows else None
+                known, given = await self._known(id, kind, in_doubt) if self.rows else None, None
                 if known is None:
                     self._doing = id, kind, print, lane, holds
                     self._outside = getattr(self.task, "_cancel_status", None)
                     if self.stale:
                         self.host.repeated(id, kind)
-                    known = await self.perform(id, kind, print, work)
-                    self._doing = None
+                    tag, node, given = await self.perform(id, kind, print, work)
+                    self._doing, known = None, (tag, node)
                     if self.dying:
                         await refuse(self)
                 if self.machine is None:
                     record = [known[0], 0, id, kind, print, known[1]]
                     self._take(record)
+                    if given is not None:
+                        return given[0]
                     value = record[5]
                     if record[0] == DONE and type(value) in PLAIN:
                         return value
@@ -500,7 +508,8 @@ class Run(Core):
                         return await self._read(self._taken(op, taken, row), ())
                 self.operation = op
                 self.host.rests(None)
-                return await self.come(op, await self.rest(op))
+                given = await self.rest(op)
+                return given[0] if type(given) is tuple else await self.come(op, given)
         assert self.machine is not None
         return await self.machine.wait(id, kind, takes, print)
 
@@ -554,6 +563,10 @@ class Run(Core):
             self._check_task()
         self.count += 1
         return self.count
+
+    def admits(self, task: Task) -> bool:
+        """Return whether a task may begin an operation of the main branch, if there is no machine."""
+        return task is self.task and self._doing is None
 
     def _check_task(self) -> None:
         # An effect that an eviction cut may leave cleanup behind, whose operations are refused as all others.
@@ -626,7 +639,8 @@ class Run(Core):
 
     def _complete(self, op: Operation, taken: object, row: int | None) -> None:
         self.operation = None
-        self.wake(op, self._taken(op, taken, row))
+        record = self._taken(op, taken, row)
+        self.wake(op, (taken,) if record[0] == DONE and self.codec.is_frozen(taken) else record)
 
     async def step(self, fn: Callable[..., Awaitable[object]], *args: Any, raises: Raises = ()) -> Any:
         """Run the author's own ``fn(*args)`` as an effect; see `effect`."""
@@ -670,7 +684,7 @@ class Run(Core):
         """
         if self._branch_path() or (self.machine is not None and self.machine.nurseries):
             raise ForeignTaskError("continue_as() is for the main branch, outside of its nurseries")
-        raise _Continue(fn, [self.codec.node_of(arg) for arg in args])
+        raise Continue(fn, [self.codec.node_of(arg) for arg in args])
 
     # --- what a turn does beside its operations
 
@@ -881,11 +895,3 @@ def _key(branch: Branch) -> tuple[int, ...]:
 
 def _open(op: Operation) -> OpenOperation:
     return OpenOperation(op.id, op.kind, op.print, op.due)
-
-
-def _continue_in(error: BaseException) -> _Continue | None:
-    """Return what left the coroutine to go on; a plain Trio nursery puts it into a group."""
-    if isinstance(error, BaseExceptionGroup):
-        members = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        return _continue_in(members[0]) if len(members) == 1 else None
-    return error if isinstance(error, _Continue) else None

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, cast, final
 
 import trio
@@ -67,6 +68,7 @@ _PAGE: Final = 256
 _PLACES: Final = 9
 HAS_NO_NUMBER: Final = -1
 _LATELY: Final = 4096
+_STUCK: Final = attrgetter("stuck")
 
 
 @final
@@ -119,51 +121,58 @@ class Claims:
 
     def take(self, event: Event, arrival: Arrival) -> TakenFirst | None:
         """Give an event to the conversation that waits for it; None, and nothing done, if it goes its way."""
-        chat_id = event.chat_id
-        life = self._hall.life(chat_id)
-        if life is None or not isinstance(event, Message) or not self._may_take(life, arrival):
+        life = self._hall.life(event.chat_id)
+        if life is None or type(event) is not Message or not self._may_take(life, arrival):
             return None
-        with self._hall.care.claiming(chat_id) as may:
-            given = self._decide(event, arrival.at, life) if may else None
-        if not isinstance(given, Give) or not given.wait.parked or given.wait.question:
+        given = self._decide(event, arrival.at, life)
+        if type(given) is not Give or not given.wait.parked or given.wait.question:
             return None
         there = next(there for there in life.places.all() if given.wait in there.waits)
-        if there.writer is None or not there.writer.may_take:
+        if (writer := there.writer) is None or not writer.may_take:
             return None
         if arrival.key is not None:
             self._lately[arrival.key] = None
             if len(self._lately) > _LATELY:
                 del self._lately[next(iter(self._lately))]
         self._hall.took(life, arrival.at)
-        taken = there.writer.take(arrival)
+        taken, writer.handed_on = writer.take(arrival), arrival.at
         life.give(given.wait, Taken(Delivery(HAS_NO_NUMBER, event, arrival.at), given.value))
+        writer.handed_on = None
         return taken
 
     def _may_take(self, life: ChatLife, arrival: Arrival) -> bool:
         """Return whether nothing of this chat is on its way, and it can be brought back as it is stored."""
-        if not self._hall.keeps_up or not self._hall.all_routed or self._coming[arrival.chat_id]:
+        if not self._hall.keeps_up or not self._hall.all_routed or arrival.chat_id in self._coming:
             return False
-        if arrival.key in self._lately or not life.knows(arrival.sender_id):
+        if arrival.key in self._lately or not life.knows(arrival.sender_id) or not life.may_leave:
             return False
-        return life.may_leave and not any(there.stuck for there in life.places.all())
+        return not any(map(_STUCK, life.places.all()))
 
     def _decide(self, event: Event, at: int, life: ChatLife | None) -> Decision | None:
         """Return what would become of an event now; None if that can't be told before it is stored."""
+        care, chat_id = self._hall.care, event.chat_id
+        if not care.may_claim(chat_id):
+            return None
         failures: list[str] = []
         waits: list[Wait] = []
         live: list[Wait] | None = None
         watches: list[Watch] = []
         if life is not None:
             (waits, live), watches = life.places.waits(event), life.places.watches(event)
-        decision = decide(
-            event,
-            Setting(self._username, life is not None and life.group, HAS_NO_NUMBER, at, NoMemory()),
-            self._table,
-            waits,
-            live,
-            lambda name, error: failures.append(name),
-            watches=watches,
-        )
+        setting = Setting(self._username, life is not None and life.group, HAS_NO_NUMBER, at, _NOTHING)
+        care.claims(chat_id)
+        try:
+            decision = decide(
+                event,
+                setting,
+                self._table,
+                waits,
+                live,
+                lambda name, error: failures.append(name),
+                watches=watches,
+            )
+        finally:
+            care.claims(0)
         return None if failures else decision
 
     # --- a beginning
@@ -181,20 +190,17 @@ class Claims:
         chat_id = event.chat_id
         if self._context is None or not self._hall.keeps_up or not isinstance(event, Message | Join):
             return None
-        if self._coming[chat_id] or self._hall.life(chat_id) is not None:
+        if chat_id in self._coming or self._hall.life(chat_id) is not None:
             return None
         if not self._hall.keeping.is_stored(chat_id) or self._services.store.lease(chat_id) is None:
             return None
-        with self._hall.care.claiming(chat_id) as may:
-            start = self._decide(event, at, None) if may else None
+        start = self._decide(event, at, None)
         if not isinstance(start, Start) or start.call is not None or not start.route.durable:
             return None
         if start.route.kind is not RouteKind.CONVERSATION:
             return None
         opening, clock = Opening(event, at, start.value), self._services.clock
-        first, value, durable = open_run(
-            start.route, opening, now=clock.now(), jumped=clock.jumped(), untold=True
-        )
+        first, value, durable = open_run(start.route, opening, now=at, jumped=clock.jumped(), untold=True)
         if not durable:
             return None
         return Beginning(event, Start(start.route, value), first)
@@ -398,3 +404,6 @@ class NoMemory(MutableMapping[object, object]):
 
     def __len__(self) -> int:
         raise TypeError("nothing is remembered of an event that isn't stored yet")
+
+
+_NOTHING: Final = NoMemory()

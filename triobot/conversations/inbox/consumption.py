@@ -121,6 +121,7 @@ class Consumption:
         self._over = False
         self._in_doubt = False
         self._some = trio.Event()
+        self._has_some = False
 
     def add(self, writes: Sequence[Write], writer: Writer | None = None) -> int:
         """Write this, as one; returns how many units were added so far, for `wait_for`."""
@@ -136,17 +137,24 @@ class Consumption:
                     case _:
                         pass
             self._added += 1
-            self._some.set()
+            if not self._has_some:
+                self._stir()
         return self._added
 
     def before_writing(self, look: Callable[[], None]) -> None:
         """Call this once, just before the next units are taken, which is soon: it may add one."""
         self._looks.append(look)
-        self._some.set()
+        if not self._has_some:
+            self._stir()
 
     def when_written(self, tell: Callable[[], None]) -> None:
         """Call this once what is added by the end of the present step is durable; when the bot stops, too."""
         self._told.append(tell)
+        if not self._has_some:
+            self._stir()
+
+    def _stir(self) -> None:
+        self._has_some = True
         self._some.set()
 
     def has_data(self, chat_id: ChatId) -> bool:
@@ -200,10 +208,10 @@ class Consumption:
         """Write whatever is added, until cancelled."""
         while True:
             await self._some.wait()
-            self._some = trio.Event()
+            self._some, self._has_some = trio.Event(), False
             if not await self._flush():
                 await trio.sleep(1)
-                self._some.set()
+                self._stir()
 
     async def flush_at_the_end(self) -> None:
         """Write the last of it, in spite of cancellation, within some seconds."""
@@ -253,7 +261,8 @@ class Consumption:
                 self._chats.subtract(write.chat_id for write in unit.writes if isinstance(write, PutData))
             self._chats += Counter()
         for unit in units:
-            unit.tell()
+            if unit.accepts:
+                unit.tell()
         self._wake()
         for tell in told:
             tell()

@@ -10,7 +10,7 @@ stand-in: nothing is sent, no step runs, nothing is written, the ledger isn't as
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast, final
 
 import attrs
@@ -30,6 +30,7 @@ from ..chat import Chat
 from ..codec import CODEC, leaves
 from ..conversation import Conversation
 from ..doors.elsewhere import Elsewhere
+from ..inbox.consumption import Consumption
 from ..life import ChatLife
 from ..questions.tidying import Answered
 from ..revival.stored import Stored, fitting
@@ -151,9 +152,8 @@ class _Nothing:
 class _Careless:
     """Nobody counts what runs dry."""
 
-    def looking(self, seq: int) -> AbstractContextManager[None]:
-        """Return a context that notes nothing."""
-        return nullcontext()
+    def looks_at(self, seq: int) -> None:
+        """Do nothing: what looks is not at work."""
 
 
 class _Chats:
@@ -198,6 +198,7 @@ class DryHouse:
     def __init__(self, services: Services, table: Table) -> None:
         self.elsewhere: Final = Elsewhere(services, table, _Chats())
         self.care: Final = cast("Care", _Careless())
+        self.commits: Final = Consumption(services.store, services.raise_alarm)
         self.keeping: Final = cast("Keeping", _Nothing())
         self.tidying: Final = cast("Tidying", _Tidy())
         self.answers: Final = Answered()
@@ -329,7 +330,10 @@ class Rerun:
             return  # before it began
         self._there = there
         try:
-            self._end = await self._leash.run(there.run_over(Chat(there)))
+            try:
+                self._end = await self._leash.run(there.go_over(Chat(there)))
+            finally:
+                there.went_over()
         except BaseException as error:
             if not self._leash.cut or not _is_left(error):
                 raise

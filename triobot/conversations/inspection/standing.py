@@ -19,13 +19,14 @@ from ...engine import Run
 from ...engine.records import differs
 from ...errors import TriobotError
 from ...values import encode_value
+from ..running.leash import awaited, held
 from ..running.lines import frames_of, is_authors, is_ours
 
 _LARGEST: Final = 10_000
 """Members of a collection that is compared; what is larger would cost more than it tells."""
 
 # Where an author's function is awaited.
-_ENTRIES: Final = frozenset({"_concluded", "held", "_awaited"})
+_ENTRIES: Final = frozenset({Run.run.__code__, held.__code__, awaited.__code__})
 
 
 @final
@@ -112,7 +113,7 @@ def spot_of(task: trio.lowlevel.Task) -> Spot:
 def authors_frames(frames: Sequence[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
     """Return the author's own frames, down to the first chat operation: a step's body doesn't count."""
     entry = next((n for n, (frame, _) in enumerate(frames) if not is_ours(frame.f_code.co_filename)), 0)
-    if not entry or frames[entry - 1][0].f_code.co_name not in _ENTRIES:
+    if not entry or frames[entry - 1][0].f_code not in _ENTRIES:
         return []  # the code is over, and what it was paid for is being settled
     rest = frames[entry:]
     end = next((n for n, (frame, _) in enumerate(rest) if is_ours(frame.f_code.co_filename)), len(rest))

@@ -67,6 +67,8 @@ def on_unknown_of(word: object) -> OnUnknown:
     Raises:
         LocalProtocolError: there is no such word.
     """
+    if word == "resend":
+        return OnUnknown.RESEND
     try:
         return OnUnknown(word)
     except ValueError:
@@ -89,6 +91,8 @@ def check_kind(kind: object) -> None:
     Raises:
         ConfigError: it is neither a content class nor a plain function of a text.
     """
+    if kind is str:
+        return
     if not callable(kind) or inspect.iscoroutinefunction(kind):
         raise ConfigError(
             "ask() takes str, a content class such as Location, or a parser of text such as int; "

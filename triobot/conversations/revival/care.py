@@ -22,7 +22,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Coroutine, Generator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from math import inf
@@ -187,26 +186,17 @@ class Care(trio.abc.Instrument):
             slot = self._in_threads[task] = self._free.pop()
             self._note(slot, found[0].seq)
 
-    @contextmanager
-    def looking(self, seq: int) -> Generator[None]:
-        """Note this row of the inbox, while filters look at it."""
+    def looks_at(self, seq: int) -> None:
+        """Note this row of the inbox, while filters look at it; 0 afterwards."""
         self._note(_LOOKED_AT, seq)
-        try:
-            yield
-        finally:
-            self._note(_LOOKED_AT, 0)
 
-    @contextmanager
-    def claiming(self, chat_id: ChatId) -> Generator[bool]:
-        """Note this chat, while filters look at an event that isn't stored; yield False to store it first."""
-        if chat_id == self._unclaimed:
-            yield False
-            return
+    def may_claim(self, chat_id: ChatId) -> bool:
+        """Return whether filters may look at an event of this chat before it is stored."""
+        return chat_id != self._unclaimed
+
+    def claims(self, chat_id: int) -> None:
+        """Note this chat, while filters look at an event of it that isn't stored; 0 afterwards."""
         self._note(_CLAIMED, chat_id)
-        try:
-            yield True
-        finally:
-            self._note(_CLAIMED, 0)
 
     # --- who was
 

@@ -188,9 +188,13 @@ def decide(
             on just now may wait for it.
     """
     case = Case(event, setting, table, waits, live, watches, failed, kept)
-    if (asked := asked_of(event)) is not None:
+    if type(event) is Message:
+        if not (watches or table.ignored or table.interrupts or table.asides):
+            # The first rows have nothing to say.
+            return _walk(case, _OF_WAITS if waits or live is not None else _LAST) or Drop("nobody")
+    elif (asked := asked_of(event)) is not None:
         return _asked(asked, case)
-    if is_payment(event):
+    elif is_payment(event):
         # Not an author's filter: one that takes anything would swallow somebody's money.
         charges = (wait for wait in waits if wait.question)
         return _first(event, setting, charges) or Drop("payment_without_charge")
@@ -391,6 +395,8 @@ ROWS: Final[tuple[Row, ...]] = (
 """Who is asked, in this order."""
 
 _AT_REST: Final = tuple(row for row in ROWS if not row.within)
+_OF_WAITS: Final = tuple(row for row in ROWS if not row.jumps)
+_LAST: Final = tuple(row for row in _AT_REST if not row.jumps)
 
 
 def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: FilterFailed) -> End | None:

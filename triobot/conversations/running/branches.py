@@ -66,7 +66,7 @@ def branch_of(task: trio.lowlevel.Task) -> Branch | None:
 
 def leave_branch(task: trio.lowlevel.Task) -> None:
     """Note that this task runs a conversation's code no more."""
-    del _branches[task]
+    _branches.pop(task, None)
 
 
 def refuse_conversations(what: str, instead: str) -> None:

@@ -95,10 +95,11 @@ async def held(leash: Leash | None, work: Awaitable[object]) -> None:
     if leash is None:
         await work
     else:
-        await leash.run(_awaited(work))
+        await leash.run(awaited(work))
 
 
-async def _awaited(work: Awaitable[object]) -> None:
+async def awaited(work: Awaitable[object]) -> None:
+    """Await this, as a coroutine."""
     await work
 
 

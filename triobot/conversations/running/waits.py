@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import attrs
 import trio
@@ -244,6 +244,8 @@ def close_wait(there: Conversation, wait: Wait) -> None:
 
 def look_again(there: Conversation, wait: Wait) -> None:
     """Route again what the wait was given and has not looked at: what it takes has changed."""
+    if not wait.ready:
+        return
     given = list(wait.ready.values())
     wait.ready.clear()
     if there.dead:
@@ -266,23 +268,25 @@ async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:
     Cancellation: *atomic*: an event is returned, or it is next for another wait.
     """
     there.enter(OperationKind.RECEIVE)
-    if not there.dead:
+    run = there.run
+    if not (run.over or run.dying):
         # On replay, too: other branches may have gone on while this one stays here beyond the journal's end.
         wait.rests, wait.around = True, there.around
         if wait.parking is not None:
             there.when_live(partial(_tell_parked, wait)) if there.replaying else wait.parking()
-        if wait.open:
+        if not wait.ready:
             there.life.offer_queued(there, wait, parking=True)
     try:
-        event, seq, at, value, *failed = await there.run.wait(KIND, wait.takes)
+        taken: tuple[Any, ...] = await run.wait(KIND, wait.takes)
     finally:
         wait.rests, wait.around = False, ()
-    delivery = Delivery(cast("int", seq), cast("Event", event), cast("int", at))
-    wait.ready.pop(delivery.seq, None)
+    event, seq, at, value, *failed = taken
+    delivery = Delivery(seq, event, at)
+    wait.ready.pop(seq, None)
     if failed:
         raise CODEC.error_of(failed[0])
     if value is None:
         return Unfit(delivery)
-    if isinstance(delivery.event, Press):
-        there.take_press(delivery.event)
-    return Taken(delivery, cast("tuple[object]", value)[0])
+    if type(event) is Press:
+        there.take_press(event)
+    return Taken(delivery, value[0])
