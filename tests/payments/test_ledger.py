@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from payments_rig import ANY_FACT, MINUTE, PRICE, START, after, button, fact, invoice
 
+from tests.payments.drawing import alarms, page
 from triobot.alarm_kinds import ABOUT, AlarmKind
 from triobot.payments import schedule
-from triobot.payments.drawing import alarms, page
 from triobot.payments.entry import CAPTURED, ENDED, STATES, Entry
 from triobot.payments.facts import FACTS, Adopted, Hint, PaymentAnswer, SendOk
 from triobot.payments.ledger import Impossible, Moved, Notice, move
@@ -108,7 +108,7 @@ def test_the_table_is_whole() -> None:
 
 
 def test_the_page_is_drawn_from_the_rows() -> None:
-    """`python -m triobot.payments.drawing > docs/ledger.md` after a change; with `alarms` the other one."""
+    """`python -m tests.payments.drawing > docs/ledger.md` after a change; with `alarms` the other one."""
     assert (Path(__file__).parents[2] / "docs" / "alarms.md").read_text(encoding="utf-8") == alarms()
     assert (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8") == page()
 

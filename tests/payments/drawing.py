@@ -1,6 +1,6 @@
 """The ledger's table, and the kinds of alarms, as pages for people, drawn from what the code reads.
 
-``python -m triobot.payments.drawing`` prints the first, and with ``alarms`` the second; the pages in the
+``python -m tests.payments.drawing`` prints the first, and with ``alarms`` the second; the pages in the
 documentation are compared with this.
 """
 
@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ..alarm_kinds import ABOUT, About
-from .entry import STATES
-from .facts import FACTS
-from .table import OUTCOMES, TABLE, WHEN, Due, TellOperator, Transition
+from triobot.alarm_kinds import ABOUT, About
+from triobot.payments.entry import STATES
+from triobot.payments.facts import FACTS
+from triobot.payments.table import OUTCOMES, TABLE, WHEN, Due, TellOperator, Transition
 
 _HEAD = """# The ledger
 
@@ -25,7 +25,7 @@ Three laws. What is known to be captured is never verified again. No `error` of 
 inquiry. A payment is watched until 75 minutes after its button has gone, and a day longer if it may be on the
 screen twice.
 
-This page is drawn from the rows that the code reads: `python -m triobot.payments.drawing`.
+This page is drawn from the rows that the code reads: `python -m tests.payments.drawing`.
 """
 
 
@@ -147,7 +147,7 @@ handed to `@bot.on_alarm` at least once. Then it depends on what it is about:
 `triobot payments acknowledge` ends any of them. `REF` stands for the payment's number, which each alarm
 names.
 
-This page is drawn from the list that the code reads: `python -m triobot.payments.drawing alarms`.
+This page is drawn from the list that the code reads: `python -m tests.payments.drawing alarms`.
 """
 
 
