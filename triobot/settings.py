@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, final
 
 import attrs
 
@@ -15,28 +15,6 @@ from .secrets import Secret
 from .webhook.limits import LIMITS, Limits
 
 DEFAULT_BASE_URL: Final = "https://api.gap.im"
-
-_VARIABLES: Final = (
-    "TRIOBOT_TOKEN",
-    "TRIOBOT_BASE_URL",
-    "TRIOBOT_WEBHOOK_SECRET",
-    "TRIOBOT_STORE",
-    "TRIOBOT_HOST",
-    "TRIOBOT_PORT",
-    "TRIOBOT_UNIX",
-    "TRIOBOT_UNIX_MODE",
-    "TRIOBOT_UNIX_GROUP",
-    "TRIOBOT_TLS_CERTIFICATE",
-    "TRIOBOT_TLS_KEY",
-    "TRIOBOT_PUBLIC_URL",
-    "TRIOBOT_USERNAME",
-    "TRIOBOT_MEDIA_HOSTS",
-    "TRIOBOT_DEVELOPMENT",
-    "TRIOBOT_LOG_TRACEBACKS",
-    "TRIOBOT_RETENTION_DAYS",
-    "TRIOBOT_BACKLOG_SECONDS",
-    *(f"TRIOBOT_{name.upper()}" for name in LIMITS),
-)
 
 log: Final = logging.getLogger("triobot")
 
@@ -144,6 +122,52 @@ class Settings:
         return self.token
 
 
+def _whole(variable: str, what: str, digits: int) -> Callable[[str], int]:
+    """Make a reader of a whole number; the error names its variable."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(f"[0-9]{{1,{digits}}}", text):
+            raise ConfigError(f"{variable} must be {what}")
+        return int(text)
+
+    return read
+
+
+def _mode(text: str) -> int:
+    if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
+        raise ConfigError("TRIOBOT_UNIX_MODE must be a mode in octal, such as 660")
+    return int(text[-3:], 8)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, re.split(r"[,\s]+", text)))
+
+
+_READERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "token": Secret,
+    "base_url": str,
+    "webhook_secret": Secret,
+    "store": str,
+    "host": str,
+    "port": _whole("TRIOBOT_PORT", "a number", 9),
+    "unix": str,
+    "unix_mode": _mode,
+    "unix_group": str,
+    "tls_certificate": str,
+    "tls_key": str,
+    "public_url": str,
+    "username": str,
+    "media_hosts": _listed,
+    "development": lambda text: text != "0",
+    "log_tracebacks": lambda text: text != "0",
+    "retention_days": _whole("TRIOBOT_RETENTION_DAYS", "a number of days", 5),
+    "backlog_seconds": _whole("TRIOBOT_BACKLOG_SECONDS", "a number of seconds", 7),
+}
+"""By setting, what reads its variable; the other settings have none."""
+
+_VARIABLES: Final = tuple(f"TRIOBOT_{name.upper()}" for name in (*_READERS, *LIMITS))
+
+
 def read_environment(environ: Mapping[str, str]) -> Settings:
     """Read the settings from variables.
 
@@ -153,80 +177,24 @@ def read_environment(environ: Mapping[str, str]) -> Settings:
     for name in sorted(environ):
         if name.startswith("TRIOBOT_") and name.removesuffix("_FILE") not in _VARIABLES:
             log.warning("nothing reads the variable %s; the known ones are %s", name, ", ".join(_VARIABLES))
-    token = _variable(environ, "TRIOBOT_TOKEN")
-    webhook_secret = _variable(environ, "TRIOBOT_WEBHOOK_SECRET")
-    defaults = Settings()
-    return Settings(
-        token=Secret(token) if token else None,
-        base_url=_variable(environ, "TRIOBOT_BASE_URL") or defaults.base_url,
-        webhook_secret=Secret(webhook_secret) if webhook_secret else None,
-        store=_variable(environ, "TRIOBOT_STORE") or defaults.store,
-        host=_variable(environ, "TRIOBOT_HOST") or defaults.host,
-        port=_port(_variable(environ, "TRIOBOT_PORT"), defaults.port),
-        unix=_variable(environ, "TRIOBOT_UNIX"),
-        unix_mode=_mode(_variable(environ, "TRIOBOT_UNIX_MODE")),
-        unix_group=_variable(environ, "TRIOBOT_UNIX_GROUP"),
-        tls_certificate=_variable(environ, "TRIOBOT_TLS_CERTIFICATE"),
-        tls_key=_variable(environ, "TRIOBOT_TLS_KEY"),
-        public_url=_variable(environ, "TRIOBOT_PUBLIC_URL"),
-        username=_variable(environ, "TRIOBOT_USERNAME"),
-        media_hosts=_listed(_variable(environ, "TRIOBOT_MEDIA_HOSTS")),
-        development=_variable(environ, "TRIOBOT_DEVELOPMENT") not in (None, "0"),
-        log_tracebacks=_variable(environ, "TRIOBOT_LOG_TRACEBACKS") not in (None, "0"),
-        limits=_limits(environ),
-        retention_days=_days(_variable(environ, "TRIOBOT_RETENTION_DAYS"), defaults.retention_days),
-        backlog_seconds=_seconds(_variable(environ, "TRIOBOT_BACKLOG_SECONDS"), defaults.backlog_seconds),
-    )
+    limits = Limits.read(dict(_given(environ, LIMITS)))
+    read: dict[str, Any] = {name: _READERS[name](text) for name, text in _given(environ, _READERS)}
+    return Settings(limits=limits, **read)
 
 
-def _variable(environ: Mapping[str, str], name: str) -> str | None:
-    value, place = environ.get(name), environ.get(f"{name}_FILE")
-    if value and place:
-        raise ConfigError(f"{name} and {name}_FILE are both set; set one of them")
-    if not place:
-        return value or None
-    try:
-        return Path(place).read_text(encoding="utf-8").strip() or None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name}_FILE: the file {place!r} can't be read ({type(error).__name__})") from None
-
-
-def _limits(environ: Mapping[str, str]) -> Limits:
-    given = {name: _variable(environ, f"TRIOBOT_{name.upper()}") for name in LIMITS}
-    return Limits.read({name: text for name, text in given.items() if text is not None})
-
-
-def _port(text: str | None, default: int) -> int:
-    if text is None:
-        return default
-    if not text.isascii() or not text.isdigit():
-        raise ConfigError("TRIOBOT_PORT must be a number")
-    return int(text)
-
-
-def _mode(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
-        raise ConfigError("TRIOBOT_UNIX_MODE must be a mode in octal, such as 660")
-    return int(text[-3:], 8)
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(filter(None, re.split(r"[,\s]+", text or "")))
-
-
-def _seconds(text: str | None, default: float) -> float:
-    if text is None:
-        return default
-    if not text.isascii() or not text.isdigit() or len(text) > 7:
-        raise ConfigError("TRIOBOT_BACKLOG_SECONDS must be a number of seconds")
-    return float(text)
-
-
-def _days(text: str | None, default: int) -> int:
-    if text is None:
-        return default
-    if not text.isascii() or not text.isdigit() or len(text) > 5:
-        raise ConfigError("TRIOBOT_RETENTION_DAYS must be a number of days")
-    return int(text)
+def _given(environ: Mapping[str, str], names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the settings of these names that a variable, or the file that it names, gives."""
+    for setting in names:
+        name = f"TRIOBOT_{setting.upper()}"
+        value, place = environ.get(name), environ.get(f"{name}_FILE")
+        if value and place:
+            raise ConfigError(f"{name} and {name}_FILE are both set; set one of them")
+        if place:
+            try:
+                value = Path(place).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(
+                    f"{name}_FILE: the file {place!r} can't be read ({type(error).__name__})"
+                ) from None
+        if value:
+            yield setting, value
