@@ -437,7 +437,7 @@ def test_the_socket_is_beside_the_store() -> None:
         b'{"ask":"what"}\n',
         b'{"ask":"journal","conversation":true}\n',
         b'{"ask":"journals","after":-1,"limit":1}\n',
-        b'{"ask":"forget","chat":"7"}\n',
+        b'{"ask":"forget","chat_id":"7"}\n',
         b'{"ask":"backup","path":"relative"}\n',
         b"\xff\xfe\n",
         b"x" * 200_000,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 # The class is generic to type checkers only, and public in all but its name.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
@@ -35,11 +36,36 @@ def add_command(
     return parser
 
 
-def port(text: str) -> int:
-    """Read a TCP port; 0 takes a free one."""
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError("must be a number from 0 to 65535")
-    return int(text)
+def whole(what: str, least: int, most: int = 10**18 - 1) -> Callable[[str], int]:
+    """Make a reader of whole numbers in these bounds; `what` says for people which those are."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"must be {what}")
+        return int(text)
+
+    return read
+
+
+def number(what: str, least: float, most: float) -> Callable[[str], float]:
+    """Make a reader of numbers in these bounds."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"must be {what}")
+        return value
+
+    return read
+
+
+port: Final = whole("a number from 0 to 65535", 0, 65535)
+"""Reads a TCP port; 0 takes a free one."""
+positive: Final = whole("a number from 1", 1)
+chat: Final = whole("a chat's number, which has up to 18 digits, such as 1234", -(10**18) + 1)
 
 
 def mode(text: str) -> int:
@@ -47,32 +73,3 @@ def mode(text: str) -> int:
     if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
         raise argparse.ArgumentTypeError("must be a mode in octal, such as 660")
     return int(text[-3:], 8)
-
-
-def seconds(text: str) -> float:
-    """Read a time in seconds that isn't negative."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError("must be a number of seconds, 0 or more")
-    return value
-
-
-def hours(text: str) -> float:
-    """Read a time in hours, of a year at most, that isn't negative."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 8760:
-        raise argparse.ArgumentTypeError("must be a number of hours from 0 to 8760")
-    return value
-
-
-def descriptor(text: str) -> int:
-    """Read the number of an inherited file descriptor."""
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError("must be the number of an inherited socket, such as 3")
-    return int(text)

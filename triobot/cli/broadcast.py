@@ -5,20 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import attrs
 import trio
 
 from ..errors import ConfigError
+from ..operator.requests import AboutBroadcasts, Told
+from ..seams import BroadcastStatus
+from ..settings import Settings
+from ..wire.rules import JsonValue
 from .arguments import Commands, add_command
-from .consulting import add_bot_options, settings_of
-
-if TYPE_CHECKING:
-    from ..operator.requests import Told
-    from ..seams import BroadcastStatus
-    from ..settings import Settings
-    from ..wire.rules import JsonValue
+from .consulting import add_bot_options, ask_bot, settings_of
+from .terminal import progress_line
 
 Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]"
 """Carries a question of `triobot.outbox.broadcasts` to whoever has the store, and brings the answer."""
@@ -56,9 +55,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 async def _run(settings: Settings, action: str, key: str | None) -> None:
-    from ..operator import AboutBroadcasts
-    from .consulting import ask_bot
-
     running = False
 
     async def ask(question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
@@ -82,8 +78,6 @@ async def converse(ask: Ask, action: str, key: str | None, *, live: Callable[[],
     Raises:
         ConfigError: the question was refused.
     """
-    from .terminal import progress_line
-
     at_terminal = sys.stdout.isatty()
     if action == "list":
         answered = _checked(await ask({"ask": "broadcast.list"}))
@@ -109,8 +103,6 @@ async def converse(ask: Ask, action: str, key: str | None, *, live: Callable[[],
 
 def status_of(view: Mapping[str, JsonValue]) -> BroadcastStatus:
     """Read the status in an answer."""
-    from ..seams import BroadcastStatus
-
     fields = {field.name: view[field.name] for field in attrs.fields(BroadcastStatus) if field.name in view}
     return BroadcastStatus(**fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 

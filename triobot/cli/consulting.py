@@ -9,19 +9,26 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import attrs
+import trio
 
+from ..clock import SystemClock
+from ..conversations.doors.elsewhere import give_order
+from ..conversations.inbox.claims import begun_journal
 from ..errors import ConfigError, StoreLockedError
+from ..operator.api import OperatorApi, Tell
+from ..operator.calling import ask, file_of, socket_path
+from ..operator.requests import Request, Status, Told
+from ..outbox.broadcasts import StoredBroadcasts, answer
+from ..payments.admin import PaymentsAdmin
+from ..payments.books import Books
+from ..seams import Store, WallClock
+from ..settings import Settings, read_environment
+from ..store import Stamp, open_store
+from ..wire.rules import JsonValue
 from .loading import load_bot
-
-if TYPE_CHECKING:
-    from ..operator.api import OperatorApi, Tell
-    from ..operator.requests import Request, Told
-    from ..seams import Store, WallClock
-    from ..settings import Settings
-    from ..wire.rules import JsonValue
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
 """Carries a question to the running bot, or to the store itself."""
@@ -41,10 +48,17 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     Raises:
         ConfigError: a variable can't be read, or there is no such bot.
     """
-    from ..settings import read_environment
-
     settings = load_bot(arguments.bot).settings() if arguments.bot else read_environment(os.environ)
     return settings if arguments.store is None else attrs.evolve(settings, store=arguments.store)
+
+
+def stamp_of(settings: Settings) -> Stamp:
+    """Return what a store is bound to.
+
+    Raises:
+        ConfigError: there is no token.
+    """
+    return Stamp(settings.base_url, settings.checked_token.reveal())
 
 
 def store_file(settings: Settings) -> Path:
@@ -53,10 +67,9 @@ def store_file(settings: Settings) -> Path:
     Raises:
         ConfigError: it has none.
     """
-    engine, _, place = settings.store.partition(":")
-    if engine != "sqlite" or not place:
+    if (file := file_of(settings.store)) is None:
         raise ConfigError("only a sqlite: store is a file; a store in memory ends with its bot")
-    return Path(place)
+    return file
 
 
 def consult(settings: Settings, request: Request) -> list[Told]:
@@ -66,8 +79,6 @@ def consult(settings: Settings, request: Request) -> list[Told]:
         ConfigError: there is no store, or no such thing in it.
         StoreError: it could not be done.
     """
-    import trio
-
     return trio.run(gather, partial(ask_bot, settings), request)
 
 
@@ -76,16 +87,14 @@ async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Req
 
     Raises: as `consult`.
     """
-    import trio
-
-    answer: list[Told] = []
+    told: list[Told] = []
 
     async def tell(fields: Told) -> None:
         await trio.lowlevel.checkpoint()
-        answer.append(fields)
+        told.append(fields)
 
     await ask(request, tell)
-    return answer
+    return told
 
 
 async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
@@ -93,8 +102,6 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
 
     Raises: as `consult`.
     """
-    from ..operator import ask, socket_path
-
     place = socket_path(settings.store)
     if place is not None and await ask(place, request, tell):
         return True
@@ -109,7 +116,6 @@ async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
 
     Raises: as `consult`; also what it yields does.
     """
-    from ..operator import Status, ask, socket_path
 
     async def ignore(_: Told) -> None:
         """Drop the answer: what counts is that there is one."""
@@ -129,20 +135,12 @@ async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
 
 @asynccontextmanager
 async def _own_api(settings: Settings) -> AsyncGenerator[OperatorApi]:
-    import trio
-
-    from ..clock import SystemClock
-    from ..conversations.doors.elsewhere import give_order
-    from ..conversations.inbox.claims import begun_journal
-    from ..operator import OperatorApi, socket_path
-    from ..store import Stamp, open_store
-
     file, place = store_file(settings), socket_path(settings.store)
     if not await trio.Path(file).is_file():
         raise ConfigError(f"there is no store at {file}")
-    stamp, clock = Stamp(settings.base_url, settings.checked_token.reveal()), SystemClock()
+    clock = SystemClock()
     try:
-        async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
+        async with open_store(settings.store, stamp=stamp_of(settings), clock=clock, visit=True) as store:
             yield OperatorApi(
                 store,
                 clock,
@@ -156,15 +154,10 @@ async def _own_api(settings: Settings) -> AsyncGenerator[OperatorApi]:
 
 
 async def _about_broadcasts(store: Store, question: Told) -> Told:
-    from ..outbox.broadcasts import StoredBroadcasts, answer
-
     return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
 
 
 async def _about_payments(store: Store, clock: WallClock, question: Told) -> Told:
-    from ..payments.admin import PaymentsAdmin
-    from ..payments.books import Books
-
     books = Books(store.payments, store.commit, clock.now, lambda moved: None)
     return await PaymentsAdmin(store, books, clock.now).answer(question)
 

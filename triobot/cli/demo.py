@@ -12,9 +12,13 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, cast, final
 
+import httpx
+import trio
+
 from ..errors import TriobotError
+from ..wire.content import File
 from .arguments import Commands, add_command, port
-from .terminal import set_up_logging
+from .terminal import set_up_logging, until_signal
 
 if TYPE_CHECKING:
     from ..emulator.person import Person
@@ -51,18 +55,12 @@ def declare(commands: Commands) -> None:
 
 def demo(arguments: argparse.Namespace) -> None:
     """Run the demo; fails if anything in it isn't so."""
-    import trio
-
-    from .terminal import until_signal
-
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     if trio.run(until_signal, partial(_demo, arguments.port, arguments.quiet)):
         raise KeyboardInterrupt
 
 
 async def _demo(port: int, quiet: bool) -> None:
-    import trio
-
     from ..emulator.person import connect
     from .demo_bot import bot
     from .transcript import Transcript, open_stage
@@ -97,8 +95,6 @@ def _has_colours() -> bool:
 
 async def _talk(person: Person, transcript: Transcript) -> None:
     """Play the user, and check what is seen each time."""
-    from ..wire.content import File
-
     await person.joins()
     await person.sees("Good evening! Your name?")
     await person.says(_WHO)
@@ -154,8 +150,6 @@ def _check_platform(platform: Emulator, transcript: Transcript) -> None:
 
 async def _check_bot(transcript: Transcript) -> None:
     """Wait until the bot has nothing left to do."""
-    import trio
-
     from .demo_bot import bot
 
     while True:
@@ -167,8 +161,6 @@ async def _check_bot(transcript: Transcript) -> None:
 
 
 async def _download(url: str) -> bytes:
-    import httpx
-
     async with httpx.AsyncClient(trust_env=False) as client:
         return (await client.get(url)).raise_for_status().content
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final, cast, final
 import trio
 
 from ..errors import ConfigError
+from ..operator.calling import file_of
 from .arguments import Commands, add_command, port
 from .loading import parse_target
 from .terminal import harmless, set_up_logging
@@ -92,18 +93,12 @@ def declare(commands: Commands) -> None:
 
 def dev(arguments: argparse.Namespace) -> None:
     """Run the platform, the page and the bot until Ctrl-C, or until the terminal's window is closed."""
-    import trio
-
-    from .loading import parse_target
-
     parse_target(arguments.bot)
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     trio.run(_dev, arguments)
 
 
 async def _dev(arguments: argparse.Namespace) -> None:
-    import trio
-
     from ..emulator.exchange import ShiftedClock
     from ..emulator.pusher import PushSettings
     from ..emulator.server import serve_emulator
@@ -253,11 +248,8 @@ async def _set_at_end(stop: trio.Event) -> None:
 
 def path_beside(store: str, suffix: str) -> Path | None:
     """Return the file of this kind beside the store at this address; None for a store that is no file."""
-    engine, _, place = store.partition(":")
-    if engine != "sqlite" or not place:
-        return None
-    path = Path(place).resolve()
-    return path.with_name(f"{path.name}.{suffix}")
+    path = file_of(store)
+    return None if path is None else path.resolve().with_name(f"{path.name}.{suffix}")
 
 
 def read_skipped(store: str) -> int:

@@ -16,23 +16,19 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import attrs
 import trio
 
+from ..bot import Bot
 from ..clock import steady_time
 from ..errors import ConfigError, TriobotError
-from ..settings import read_environment
+from ..settings import Settings, read_environment
 from .loading import load_bot
 from .terminal import report, set_up_logging, set_up_streams
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from ..bot import Bot
-    from ..settings import Settings
 
 # A reload should take a moment; what is being done gets this long to end.
 GRACE: Final = 2.0

@@ -9,9 +9,11 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
+import trio
+
 from ..errors import ConfigError
 from .arguments import Commands, add_command, port
-from .terminal import harmless, set_up_logging
+from .terminal import harmless, set_up_logging, until_signal
 
 _DETAILS: Final = """\
 A bot in any language talks to it as to the platform, with the token that is printed. People come to life
@@ -51,17 +53,11 @@ def declare(commands: Commands) -> None:
 
 def emulate(arguments: argparse.Namespace) -> None:
     """Run the emulator until Ctrl-C."""
-    import trio
-
     set_up_logging(debug=arguments.debug)
-    from .terminal import until_signal
-
     trio.run(until_signal, partial(_emulate, arguments))
 
 
 async def _emulate(arguments: argparse.Namespace) -> None:
-    import trio
-
     from ..emulator.faults import Switches
     from ..emulator.server import Emulator, serve_emulator
 

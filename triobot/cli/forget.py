@@ -6,7 +6,10 @@ import argparse
 import sys
 from typing import Final
 
-from .arguments import Commands, add_command
+from ..errors import ConfigError
+from ..operator.requests import Forget
+from ..wire.ids import ChatId
+from .arguments import Commands, add_command, chat
 from .consulting import add_bot_options, consult, settings_of
 
 _DETAILS: Final = """\
@@ -27,30 +30,25 @@ examples:
 def declare(commands: Commands) -> None:
     """Add the command to the grammar."""
     parser = add_command(commands, "forget", forget, summary="delete everything of a chat", details=_DETAILS)
-    parser.add_argument("chat", metavar="CHAT", help="the chat's number")
+    parser.add_argument("chat", metavar="CHAT", type=chat, help="the chat's number")
     parser.add_argument("--yes", action="store_true", help="don't ask")
     add_bot_options(parser)
 
 
 def forget(arguments: argparse.Namespace) -> None:
     """Forget the chat, when the person means it."""
-    from ..errors import ConfigError
-    from ..operator import Forget
-    from ..wire.ids import ChatId
-
-    chat: str = arguments.chat
-    digits = chat.removeprefix("-")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-        raise ConfigError("a chat's number is up to 18 digits, such as 1234")
+    number: int = arguments.chat
     settings = settings_of(arguments)
     if not arguments.yes:
         if not sys.stdin.isatty():
             raise ConfigError("nobody is there to be asked; say --yes to forget the chat for good")
-        if _typed(f"Forget everything of chat {chat} in {settings.store}? Type its number: ") != chat:
+        if _typed(f"Forget everything of chat {number} in {settings.store}? Type its number: ") != str(
+            number
+        ):
             raise ConfigError("nothing was done")
-    (told,) = consult(settings, Forget(ChatId(int(chat))))
+    (told,) = consult(settings, Forget(ChatId(number)))
     print(
-        f"forgotten of chat {chat}: {told['conversations']} conversations with {told['records']} records,"
+        f"forgotten of chat {number}: {told['conversations']} conversations with {told['records']} records,"
         f" {told['events']} waiting events, {told['values']} kept values, {told['others']} other rows;"
         " backups keep what they hold"
     )

@@ -6,14 +6,20 @@ import argparse
 import json
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from .arguments import Commands, add_command
+import trio
+
+from ..errors import ConfigError, LocalProtocolError
+from ..journals import ConversationId
+from ..operator.redaction import redacted, summary
+from ..operator.requests import ListJournals, SettleParked, ShowJournal, Told
+from ..wire.ids import ChatId
+from .arguments import Commands, add_command, chat, positive
 from .consulting import add_bot_options, consult, instant, settings_of
+from .journal_check import check
+from .loading import load_bot
 from .terminal import harmless
-
-if TYPE_CHECKING:
-    from ..operator.requests import Told
 
 _DETAILS: Final = """\
 list says where each conversation stands, without what was said in it. show prints a journal, and export
@@ -51,44 +57,27 @@ def declare(commands: Commands) -> None:
     parser.add_argument(
         "which", metavar="NUMBER", nargs="?", help="which one; for check MODULE:BOT; not for list"
     )
-    parser.add_argument("--chat", metavar="CHAT", type=_chat, help="list, retry, end: of this chat only")
+    parser.add_argument("--chat", metavar="CHAT", type=chat, help="list, retry, end: of this chat only")
     parser.add_argument("--route", metavar="NAME", help="retry, end: those of this route only")
     parser.add_argument("--reason", metavar="TEXT", help="retry, end: those whose reason holds this")
     parser.add_argument("--say", metavar="TEXT", default="", help="end: what their users hear")
     parser.add_argument("--yes", action="store_true", help="retry, end: do it, after a count")
-    parser.add_argument("--after", metavar="NUMBER", type=_number, default=0, help="list: behind this one")
-    parser.add_argument("--limit", metavar="N", type=_number, default=100, help="list: so many at most (100)")
+    parser.add_argument("--after", metavar="NUMBER", type=positive, default=0, help="list: behind this one")
     parser.add_argument(
-        "--sample", metavar="N", type=_number, help="check: N conversations only, of all routes"
+        "--limit", metavar="N", type=positive, default=100, help="list: so many at most (100)"
     )
     parser.add_argument(
-        "--processes", metavar="N", type=_number, help="check: run journals in N processes (one a processor)"
+        "--sample", metavar="N", type=positive, help="check: N conversations only, of all routes"
+    )
+    parser.add_argument(
+        "--processes", metavar="N", type=positive, help="check: run journals in N processes (one a processor)"
     )
     parser.add_argument("--redact", action="store_true", help="export: keep the shapes, lose the content")
     add_bot_options(parser)
 
 
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 10**18:
-        raise argparse.ArgumentTypeError("must be a number from 1")
-    return int(text)
-
-
-def _chat(text: str) -> int:
-    digits = text.removeprefix("-")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-        raise argparse.ArgumentTypeError("must be a chat's number")
-    return int(text)
-
-
 def journal(arguments: argparse.Namespace) -> None:
     """List, show or export."""
-    from ..errors import ConfigError
-    from ..journals import ConversationId
-    from ..operator import ListJournals, ShowJournal
-    from ..operator.redaction import redacted
-    from ..wire.ids import ChatId
-
     if arguments.action == "check":
         _check(arguments)
         return
@@ -96,8 +85,8 @@ def journal(arguments: argparse.Namespace) -> None:
         _settle(arguments)
         return
     if arguments.action == "list":
-        chat = None if arguments.chat is None else ChatId(arguments.chat)
-        request = ListJournals(chat, arguments.after, arguments.limit)
+        only = None if arguments.chat is None else ChatId(arguments.chat)
+        request = ListJournals(only, arguments.after, arguments.limit)
         for told in consult(settings_of(arguments), request):
             print(harmless(_standing(told)))
         return
@@ -115,12 +104,6 @@ def journal(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    import trio
-
-    from ..errors import ConfigError
-    from .journal_check import check
-    from .loading import load_bot
-
     target = arguments.which or arguments.bot
     if target is None:
         raise ConfigError("which code? triobot journal check MODULE:BOT")
@@ -132,12 +115,6 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _settle(arguments: argparse.Namespace) -> None:
     """Retry or end what is parked, or count it first."""
-    from ..errors import ConfigError, LocalProtocolError
-    from ..journals import ConversationId
-    from ..operator import SettleParked
-    from ..operator.requests import check_say
-    from ..wire.ids import ChatId
-
     end = arguments.action == "end"
     number = None if arguments.which is None else _which(arguments)
     if (number, arguments.chat, arguments.route, arguments.reason) == (None, None, None, None):
@@ -145,18 +122,17 @@ def _settle(arguments: argparse.Namespace) -> None:
     if arguments.say and not end:
         raise ConfigError("--say is what is said when conversations end; retry says nothing")
     try:
-        say = check_say(arguments.say)
+        request = SettleParked(
+            None if number is None else ConversationId(number),
+            None if arguments.chat is None else ChatId(arguments.chat),
+            arguments.route,
+            arguments.reason,
+            end=end,
+            say=arguments.say,
+            dry=number is None and not arguments.yes,
+        )
     except LocalProtocolError as error:
-        raise ConfigError(f"--say {error.rule}") from None
-    request = SettleParked(
-        None if number is None else ConversationId(number),
-        None if arguments.chat is None else ChatId(arguments.chat),
-        arguments.route,
-        arguments.reason,
-        end=end,
-        say=say,
-        dry=number is None and not arguments.yes,
-    )
+        raise ConfigError(f"--{error.field} {error.rule}".replace("because", "reason")) from None
     *groups, total = consult(settings_of(arguments), request)
     for told in groups:
         print(harmless(f"{told['count']:>7}  {told['route']}: {told['because']}"))
@@ -171,17 +147,13 @@ def _settle(arguments: argparse.Namespace) -> None:
 
 
 def _which(arguments: argparse.Namespace) -> int:
-    from ..errors import ConfigError
-
     try:
-        return _number(arguments.which)
+        return positive(arguments.which)
     except argparse.ArgumentTypeError as error:
         raise ConfigError(f"the conversation's number {error}") from None
 
 
 def _standing(told: Told) -> str:
-    from ..operator.redaction import summary
-
     last = told["last_record"]
     state = _state(told)
     return (

@@ -19,22 +19,25 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 import trio
 
+from ..bot import Bot, dry_services_of
 from ..conversations.data.slots import Key, declared_keys
+from ..conversations.inspection.exported import exported_journal
+from ..conversations.inspection.rerun import open_rerun
+from ..conversations.revival.stored import read_stored, survives, why_unfit
+from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
-from .consulting import gather, open_api
-from .terminal import drawn, harmless
-
-if TYPE_CHECKING:
-    from ..bot import Bot
-    from ..operator.requests import Request, Told
-    from ..settings import Settings
-    from .consulting import Ask
+from ..journals import ConversationId
+from ..operator.requests import ReadJournals, ReadKept, ShowJournal, Status, Told
+from ..settings import Settings
+from .consulting import Ask, gather, open_api
+from .loading import load_bot
+from .terminal import drawn, harmless, redraw
 
 # Each journal has some seconds; code that never waits can't be ended from within.
 SPINS: Final = 20.0
@@ -87,7 +90,7 @@ class Report:
         self.seen = self.checked = self.parked = self.reworded = self.unreadable = 0
         self._groups: Counter[tuple[str, str, str]] = Counter()
         self._examples: dict[tuple[str, str, str], str] = {}
-        self._bar, self._shown = sys.stderr.isatty(), -1
+        self._shown = -1
 
     def add(self, row: Told, found: Finding) -> None:
         """Count what was found in one journal."""
@@ -109,19 +112,13 @@ class Report:
         """Draw how far it is, at a terminal."""
         whole = max(self.total, self.seen, 1)
         # Not for each: a terminal is slower than a journal.
-        if self._bar and self._shown != (per_mille := self.seen * 1000 // whole):
+        if self._shown != (per_mille := self.seen * 1000 // whole):
             self._shown = per_mille
-            words = f"\r{drawn(self.seen / whole)}{self.seen:,} of {whole:,}, {self.parked:,} parked"
-            print(words, end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Take the bar away."""
-        if self._bar:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            redraw(f"{drawn(self.seen / whole)}{self.seen:,} of {whole:,}, {self.parked:,} parked")
 
     def say(self) -> None:
         """Print what was found, the most frequent first."""
-        self.clear()
+        redraw("")
         for (route, line, because), count in self._groups.most_common():
             where = "" if line == "?" else f" ({line})"
             print(harmless(f"{count} of {route} would be parked: {because}{where}"))
@@ -151,7 +148,7 @@ async def check(
         processes: that run journals; by default as many as there are processors, if that is worth while.
     """
     async with open_api(settings) as ask:
-        total = cast("int", (await gather(ask, _status()))[0]["conversations"])
+        total = cast("int", (await gather(ask, Status()))[0]["conversations"])
         report = Report(total)
         due = total if sample is None else min(sample, total)
         several = processes or (min(os.cpu_count() or 1, MOST) if due > FEW else 1)
@@ -173,12 +170,6 @@ async def check(
 # --- what is stored
 
 
-def _status() -> Request:
-    from ..operator import Status
-
-    return Status()
-
-
 async def _all(ask: Ask) -> Journals:
     """Yield the journals of all that have not ended, a page at a time: they may be a million."""
     async for told in _pages(ask, whole=True):
@@ -187,9 +178,6 @@ async def _all(ask: Ask) -> Journals:
 
 async def _sampled(ask: Ask, sample: int) -> Journals:
     """Yield so many journals, drawn at random and spread evenly over the routes."""
-    from ..journals import ConversationId
-    from ..operator import ShowJournal
-
     found: dict[str, list[int]] = {}
     async for told in _pages(ask, whole=False):
         found.setdefault(str(told["route"]), []).append(cast("int", told["conversation"]))
@@ -213,8 +201,6 @@ async def _sampled(ask: Ask, sample: int) -> Journals:
 
 
 async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Told]:
-    from ..operator import ReadJournals
-
     after: int | None = 0
     while after is not None:
         *told, end = await gather(ask, ReadJournals(after, whole=whole))
@@ -228,8 +214,6 @@ async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Told]:
 
 async def _check_values(ask: Ask) -> bool:
     """Read every stored value of every key; returns whether all can be read."""
-    from ..operator import ReadKept
-
     keys = declared_keys()
     values = bad = 0
     for key in keys:
@@ -272,12 +256,6 @@ def _why_unreadable(key: Key[object], text: str) -> str | None:
 
 async def look(bot: Bot, settings: Settings, lines: Sequence[Told]) -> Finding:
     """Run a journal, and return what became of it."""
-    from ..bot import dry_services_of
-    from ..conversations.inspection.exported import exported_journal
-    from ..conversations.inspection.rerun import open_rerun
-    from ..conversations.revival.stored import read_stored, survives, why_unfit
-    from ..conversations.routes.router import table_of
-
     table = table_of(bot)
     try:
         journal = exported_journal(lines)
@@ -290,8 +268,8 @@ async def look(bot: Bot, settings: Settings, lines: Sequence[Told]) -> Finding:
             async with open_rerun(dry_services_of(bot, settings), table, stored) as rerun:
                 found = rerun.divergence
                 if found is None:
-                    return Finding(reworded=len(rerun.reworded))
-                return Finding(found.what, found.line, found.operation, len(rerun.reworded))
+                    return Finding(reworded=len(rerun.changed))
+                return Finding(found.what, found.line, found.operation, len(rerun.changed))
     except NondeterminismError as error:
         return Finding(error.what)
     except UnreadableRecordError as error:
@@ -427,8 +405,6 @@ async def _work(bot: Bot, answers: Callable[[object], None]) -> None:
 
 def main() -> None:
     """Answer until the input ends."""
-    from .loading import load_bot
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What the bot's own modules print is no answer.
     out = os.fdopen(os.dup(1), "w")

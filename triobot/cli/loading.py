@@ -7,13 +7,11 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ..bot import Bot, importing
 from ..conversations.running.lines import failing_line
 from ..errors import ConfigError
-
-if TYPE_CHECKING:
-    from ..bot import Bot
 
 _USUAL: Final = "bot"
 
@@ -26,8 +24,6 @@ def load_bot(target: str) -> Bot:
     Raises:
         ConfigError: there is no such module or file, importing it failed, or what it names is no `Bot`.
     """
-    from ..bot import Bot, importing
-
     place, name, is_file = parse_target(target)
     with importing(place):
         found: object = _import_file(Path(place)) if is_file else _import_module(place)

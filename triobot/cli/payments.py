@@ -7,15 +7,14 @@ import csv
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from ..errors import ConfigError
+from ..operator.requests import AboutPayments
+from ..settings import Settings
 from .arguments import Commands, add_command
 from .consulting import add_bot_options, consult, instant, settings_of
 from .terminal import harmless
-
-if TYPE_CHECKING:
-    from ..settings import Settings
 
 _DETAILS: Final = """\
 A running bot is asked over the socket beside its store; while none runs, the store itself is used.
@@ -120,8 +119,6 @@ def _lines(
 
 
 def _ask(settings: Settings, question: Answer) -> Answer:
-    from ..operator.requests import AboutPayments
-
     (answer,) = consult(settings, AboutPayments(question))
     return answer
 

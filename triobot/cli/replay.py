@@ -9,22 +9,27 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import attrs
+import trio
 
+from ..bot import Bot, dry_services_of
+from ..conversations.inspection.exported import read_exported, until
+from ..conversations.inspection.rerun import Rerun, open_rerun
+from ..conversations.inspection.standing import authors_frames
+from ..conversations.revival.stored import Stored
+from ..conversations.routes.router import table_of
+from ..conversations.running.lines import frames_of
 from ..errors import ConfigError
+from ..journals import ConversationId
+from ..operator.requests import ListJournals, ShowJournal, Told
+from ..settings import Settings
+from ..wire.ids import ChatId
 from .arguments import Commands, add_command
-from .consulting import consult
+from .consulting import consult, instant
 from .loading import load_bot
 from .terminal import harmless
-
-if TYPE_CHECKING:
-    from ..bot import Bot
-    from ..conversations.inspection.rerun import Rerun
-    from ..conversations.revival.stored import Stored
-    from ..operator.requests import Told
-    from ..settings import Settings
 
 _DETAILS: Final = """\
 Runs the journal of a conversation under the code of MODULE:BOT, and says where that stands then: in which
@@ -62,10 +67,6 @@ def declare(commands: Commands) -> None:
 
 def replay(arguments: argparse.Namespace) -> None:
     """Run it again, and say where it stands; end with 1 if it diverges from its journal."""
-    import trio
-
-    from ..conversations.inspection.exported import read_exported, until
-
     bot = load_bot(arguments.bot)
     settings = bot.settings()
     if arguments.store is not None:
@@ -78,10 +79,6 @@ def replay(arguments: argparse.Namespace) -> None:
 
 
 def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Told]:
-    from ..journals import ConversationId
-    from ..operator import ListJournals, ShowJournal
-    from ..wire.ids import ChatId
-
     which: str = arguments.which
     digits = which.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
@@ -108,10 +105,6 @@ def _lines_of(path: Path) -> list[Told]:
 
 
 async def _replay(bot: Bot, settings: Settings, stored: Stored, *, variables: bool, debug: bool) -> bool:
-    from ..bot import dry_services_of
-    from ..conversations.inspection.rerun import open_rerun
-    from ..conversations.routes.router import table_of
-
     async with open_rerun(dry_services_of(bot, settings), table_of(bot), stored) as rerun:
         for line in _shown(rerun, variables=variables):
             print(harmless(line))
@@ -124,7 +117,7 @@ def _shown(rerun: Rerun, *, variables: bool) -> Iterator[str]:
     standing = rerun.standing()
     if rerun.divergence is not None:
         yield f"DIVERGES: {rerun.divergence}"
-    for changed in rerun.reworded:
+    for changed in rerun.changed:
         yield f"note: {changed}"
     if standing.ending is not None:
         yield standing.ending
@@ -133,8 +126,6 @@ def _shown(rerun: Rerun, *, variables: bool) -> Iterator[str]:
     for path, spot in standing.spots.items():
         yield f"{'main' if not path else f'child {path}'}: {' > '.join(spot.lines)}"
     for id, due, _ in standing.blocks:
-        from .consulting import instant
-
         yield f"block {id} is open{'' if due is None else f' until {instant(due)}'}"
     if variables:
         for path, frame in _frames(rerun):
@@ -143,9 +134,6 @@ def _shown(rerun: Rerun, *, variables: bool) -> Iterator[str]:
 
 
 def _frames(rerun: Rerun) -> list[tuple[str, FrameType]]:
-    from ..conversations.inspection.standing import authors_frames
-    from ..conversations.running.lines import frames_of
-
     return [
         (path, frame)
         for path, task in sorted(rerun.tasks.items(), reverse=True)

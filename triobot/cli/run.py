@@ -6,18 +6,20 @@ import argparse
 import os
 import sys
 from collections.abc import MutableMapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
+import trio
 
 from ..errors import ConfigError
-from .arguments import Commands, add_command, descriptor, mode, port, seconds
+from ..http.binding import inherited_binds
+from ..settings import Settings
+from ..webhook.limits import Limits
+from ..webhook.secrets import webhook_address
+from .arguments import Commands, add_command, mode, number, port, whole
 from .loading import load_bot
 from .terminal import set_up_logging
-
-if TYPE_CHECKING:
-    from ..settings import Settings
-    from ..webhook.limits import Limits
+from .webhook_url import current_secret
 
 _DETAILS: Final = """\
 The bot is named by module or by file; without ":name" it is the variable `bot`.
@@ -41,6 +43,7 @@ def declare(commands: Commands) -> None:
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", metavar="N", type=port, help="the port, 0 for a free one (default 8080)")
+    descriptor = whole("the number of an inherited socket, such as 3", 0, 65535)
     parser.add_argument("--fd", metavar="N", type=descriptor, help="an inherited listening socket instead")
     parser.add_argument("--unix", metavar="PATH", help="a path to listen on instead, for a proxy")
     parser.add_argument("--unix-mode", metavar="MODE", type=mode, help="who may connect there, such as 660")
@@ -63,7 +66,7 @@ def declare(commands: Commands) -> None:
     parser.add_argument(
         "--grace",
         metavar="SECONDS",
-        type=seconds,
+        type=number("a number of seconds, 0 or more", 0, sys.float_info.max),
         help="how long a stop waits for what is being done (default 10)",
     )
 
@@ -101,8 +104,6 @@ def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settin
 
 
 def _limits(limits: Limits, given: Sequence[str]) -> Limits:
-    from ..webhook.limits import Limits
-
     pairs = [one.partition("=") for one in given]
     if not all(name and equals for name, equals, _ in pairs):
         raise ConfigError("a limit is given as NAME=VALUE, such as --limit connections=1000")
@@ -119,8 +120,6 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
     Raises:
         ConfigError: there are several, and nothing tells which one is the webhook's.
     """
-    from ..http.binding import inherited_binds
-
     binds = inherited_binds(environ, pid)
     if not binds:
         return None
@@ -137,10 +136,6 @@ def inherited_socket(environ: MutableMapping[str, str], pid: int) -> int | None:
 
 def _show_address(settings: Settings) -> Settings:
     """Print the address to register, at a terminal only: a log would keep its secret for ever."""
-    import trio
-
-    from .webhook_url import current_secret, full_address
-
     secret, settings = trio.run(current_secret, settings)
     base = settings.public_url
     if base is None:
@@ -148,5 +143,5 @@ def _show_address(settings: Settings) -> Settings:
         base = "https://YOUR-HOST"
     else:
         print("register:")
-    print(f"  {full_address(base, secret)}", flush=True)
+    print(f"  {webhook_address(base, secret)}", flush=True)
     return settings

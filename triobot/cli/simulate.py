@@ -8,9 +8,9 @@ import sys
 from functools import partial
 from typing import Final
 
-from .arguments import Commands, add_command
+from .arguments import Commands, add_command, number, whole
 from .loading import load_bot
-from .terminal import set_up_logging
+from .terminal import drawn, redraw, set_up_logging
 
 _DETAILS: Final = """\
 Runs the bot on an emulated platform, in one process and in virtual time. People press, write, fill in, pay,
@@ -24,7 +24,6 @@ examples:
   triobot simulate pizza.py:bot --seed 7 --chats 1000 --hours 24 --crashes 50
   triobot simulate group_quiz.py:bot --chats 30 --groups 5
 """
-_BAR: Final = 40
 
 
 def declare(commands: Commands) -> None:
@@ -36,49 +35,23 @@ def declare(commands: Commands) -> None:
         summary="let a random crowd use a bot",
         details=_DETAILS,
     )
+    count = whole("a number, 0 or more", 0, 10**9 - 1)
+    # Nobody in the crowd, or no run at all, would look like a bot that kept its promises.
+    some = whole("a number from 1", 1, 10**9 - 1)
+    hours = number("a number from 0.01 to 100000", 0.01, 100_000)
+    faults = number("a number from 0 to 100", 0, 100)
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the same seed, the same run")
-    parser.add_argument("--runs", type=_some, default=1, metavar="N", help="so many seeds, one after another")
-    parser.add_argument("--chats", type=_some, default=100, metavar="N", help="people (100)")
+    parser.add_argument("--runs", type=some, default=1, metavar="N", help="so many seeds, one after another")
+    parser.add_argument("--chats", type=some, default=100, metavar="N", help="people (100)")
     parser.add_argument(
-        "--groups", type=_any, default=0, metavar="N", help="groups, of which everybody is in two (0)"
+        "--groups", type=count, default=0, metavar="N", help="groups, of which everybody is in two (0)"
     )
-    parser.add_argument("--hours", type=_hours, default=24.0, metavar="H", help="of virtual time (24)")
-    parser.add_argument("--crashes", type=_any, default=10, metavar="N", help="kills of the process (10)")
+    parser.add_argument("--hours", type=hours, default=24.0, metavar="H", help="of virtual time (24)")
+    parser.add_argument("--crashes", type=count, default=10, metavar="N", help="kills of the process (10)")
     parser.add_argument(
-        "--faults", type=_faults, default=3.0, metavar="N", help="faults under way at most (3)"
+        "--faults", type=faults, default=3.0, metavar="N", help="faults under way at most (3)"
     )
-
-
-def _any(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise argparse.ArgumentTypeError("must be a number, 0 or more")
-    return int(text)
-
-
-def _some(text: str) -> int:
-    # Nobody in the crowd, or no run at all, would look like a bot that kept its promises.
-    if not (number := _any(text)):
-        raise argparse.ArgumentTypeError("must be a number from 1")
-    return number
-
-
-def _faults(text: str) -> float:
-    return _between(text, 0.0, 100.0)
-
-
-def _hours(text: str) -> float:
-    return _between(text, 0.01, 100_000.0)
-
-
-def _between(text: str, least: float, most: float) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"must be a number from {least:g} to {most:g}")
-    return value
 
 
 def simulate(arguments: argparse.Namespace) -> None:
@@ -100,7 +73,7 @@ def simulate(arguments: argparse.Namespace) -> None:
             faults=arguments.faults,
         )
         outcome = run(partial(run_simulation, bot, plan, progress=_show))
-        _clear()
+        redraw("")
         print(
             f"seed {seed}: {plan.chats} people, {plan.hours:g} hours, {outcome.acts} acts, "
             f"{outcome.events} events, {outcome.messages} messages, {plan.crashes} crashes, "
@@ -117,11 +90,4 @@ def simulate(arguments: argparse.Namespace) -> None:
 
 
 def _show(part: float) -> None:
-    if sys.stderr.isatty():
-        full = round(part * _BAR)
-        print(f"\r[{'#' * full}{'.' * (_BAR - full)}] {part:4.0%}", end="", file=sys.stderr, flush=True)
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        print(f"\r{' ' * (_BAR + 8)}\r", end="", file=sys.stderr, flush=True)
+    redraw(f"{drawn(part)}{part:4.0%}")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
+from ..operator.requests import Status, Told
 from .arguments import Commands, add_command
 from .consulting import add_bot_options, consult, instant, settings_of, span
 from .terminal import harmless
-
-if TYPE_CHECKING:
-    from ..operator.requests import Told
 
 _DETAILS: Final = """\
 A running bot is asked over the socket beside its store. While none runs, the store itself tells what it can.
@@ -32,8 +30,6 @@ def declare(commands: Commands) -> None:
 
 def status(arguments: argparse.Namespace) -> None:
     """Print how the bot is."""
-    from ..operator import Status
-
     (told,) = consult(settings_of(arguments), Status())
     if arguments.json:
         print(json.dumps(told))

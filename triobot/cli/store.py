@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-import attrs
+import trio
 
-from ..errors import ConfigError, StoreError
+from ..clock import SystemClock
+from ..errors import ConfigError, StoreError, StoreLockedError
+from ..operator.calling import ask, socket_path
+from ..operator.requests import Backup
+from ..store import back_up_sqlite, examine_sqlite, rebind_sqlite, restore_sqlite
 from .arguments import Commands, add_command
-from .consulting import add_bot_options, settings_of, store_file
-from .loading import load_bot
+from .consulting import add_bot_options, settings_of, stamp_of, store_file
 
 _DETAILS: Final = """\
 backup copies the store into a new file, while the bot runs or not; cp of a live store misses what its log
@@ -51,13 +55,6 @@ def store(arguments: argparse.Namespace) -> None:
 
 
 def _backup(arguments: argparse.Namespace) -> None:
-    import trio
-
-    from ..clock import SystemClock
-    from ..errors import StoreLockedError
-    from ..operator import Backup, ask, socket_path
-    from ..store import back_up_sqlite
-
     target = _named(arguments, "the new file").absolute()
     settings = settings_of(arguments)
     file, place = store_file(settings), socket_path(settings.store)
@@ -77,37 +74,20 @@ def _backup(arguments: argparse.Namespace) -> None:
 
 
 async def _nothing(fields: object) -> None:
-    import trio
-
     await trio.lowlevel.checkpoint()
 
 
 def _restore(arguments: argparse.Namespace) -> None:
-    import trio
-
-    from ..clock import SystemClock
-    from ..store import Stamp, restore_sqlite
-
     backup = _named(arguments, "the backup")
     settings = settings_of(arguments)
     file = store_file(settings)
-    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
-
-    async def restore() -> Path | None:
-        return await restore_sqlite(backup, file, stamp=stamp, clock=SystemClock())
-
-    kept = trio.run(restore)
+    kept = trio.run(partial(restore_sqlite, backup, file, stamp=stamp_of(settings), clock=SystemClock()))
     print(f"restored {settings.store} from {backup}")
     if kept is not None:
         print(f"the store before it is kept as {kept}")
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    import trio
-
-    from ..errors import StoreLockedError
-    from ..store import examine_sqlite
-
     file = Path(arguments.what) if arguments.what else store_file(settings_of(arguments))
     try:
         problems = trio.run(examine_sqlite, file)
@@ -121,28 +101,14 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _rebind(arguments: argparse.Namespace) -> None:
-    import trio
-
-    from ..clock import SystemClock
-    from ..store import Stamp, rebind_sqlite
-
-    bot = arguments.what or arguments.bot
-    if bot is None:
+    arguments.bot = arguments.what or arguments.bot
+    if arguments.bot is None:
         raise ConfigError("whose? triobot store rebind MODULE:BOT")
-    settings = load_bot(bot).settings()
-    if arguments.store is not None:
-        settings = attrs.evolve(settings, store=arguments.store)
-    engine, _, place = settings.store.partition(":")
-    if engine != "sqlite" or not place:
-        raise ConfigError("only a sqlite: store is bound to a platform and a token")
-    if not trio.run(trio.Path(place).is_file):
-        raise ConfigError(f"there is no store at {place}")
-    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
-
-    async def bind() -> None:
-        await rebind_sqlite(place, stamp=stamp, clock=SystemClock())
-
-    trio.run(bind)
+    settings = settings_of(arguments)
+    file = store_file(settings)
+    if not file.is_file():
+        raise ConfigError(f"there is no store at {file}")
+    trio.run(partial(rebind_sqlite, str(file), stamp=stamp_of(settings), clock=SystemClock()))
     print(f"{settings.store} now belongs to this token at {settings.base_url}")
 
 

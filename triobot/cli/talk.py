@@ -11,13 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import trio
+
+from ..bot import Bot
 from ..errors import ConfigError
+from ..wire.content import File, Image
 from .arguments import Commands, add_command
 from .loading import load_bot
-from .terminal import harmless, set_up_logging
+from .terminal import harmless, set_up_logging, until_signal
 
 if TYPE_CHECKING:
-    from ..bot import Bot
     from ..emulator.person import Person
 
 _KEYS: Final = """\
@@ -56,10 +59,6 @@ def declare(commands: Commands) -> None:
 
 def talk(arguments: argparse.Namespace) -> None:
     """Run the bot on a platform of its own until the input ends."""
-    import trio
-
-    from .terminal import until_signal
-
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     bot = load_bot(arguments.bot)
     if trio.run(until_signal, partial(_talk, bot)):
@@ -67,8 +66,6 @@ def talk(arguments: argparse.Namespace) -> None:
 
 
 async def _talk(bot: Bot) -> None:
-    import trio
-
     from ..emulator.person import AppError, connect
     from .transcript import Transcript, open_stage
 
@@ -99,7 +96,6 @@ async def _talk(bot: Bot) -> None:
 async def _act(person: Person, line: str) -> None:
     """Do what one line says."""
     from ..emulator.person import AppError
-    from ..wire.content import File, Image
 
     verb, _, rest = line.partition(" ")
     match verb:

@@ -140,6 +140,12 @@ def drawn(share: float) -> str:
     return f"[{'#' * full}{'-' * (_WIDTH - full)}] "
 
 
+def redraw(line: str) -> None:
+    """Put a line in place of the last one on the error output; do nothing where that is no terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+
 def progress_line(key: str, status: BroadcastStatus, *, bar: bool = True) -> str:
     """Write a broadcast's line; without the bar where the output is no terminal.
 

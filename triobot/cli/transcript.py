@@ -7,11 +7,14 @@ import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import attrs
 import trio
 
+from ..bot import Bot
+from ..emulator.chats import ChatMessage
+from ..emulator.consequences import MoneyMoved, PressAnswered, Shown, TypingSeen
 from ..emulator.server import Emulator, serve_emulator
 from ..secrets import Secret
 from ..settings import Settings
@@ -19,10 +22,6 @@ from ..wire.content import Contact, Content, Location, Media
 from ..wire.forms import Checkbox, Form, Submit
 from ..wire.markup import InlineKeyboard, PayButton
 from .terminal import harmless
-
-if TYPE_CHECKING:
-    from ..bot import Bot
-    from ..emulator.chats import ChatMessage
 
 _MARGIN: Final = " " * 10
 
@@ -55,8 +54,6 @@ class Transcript:
 
     def catch_up(self) -> None:
         """Write what has happened and was not written yet."""
-        from ..emulator.consequences import MoneyMoved, PressAnswered, Shown, TypingSeen
-
         for change in self._exchange.world.changes(self._seen):
             self._seen = change.seq
             match change.what:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
+import trio
 
+from ..clock import SystemClock
 from ..errors import ConfigError, StoreLockedError
-from .arguments import Commands, add_command, hours
-from .loading import load_bot
-
-if TYPE_CHECKING:
-    from ..settings import Settings
-    from ..webhook.secrets import Secrets
+from ..operator.calling import file_of
+from ..runtime import renew_webhook_secret, webhook_secrets
+from ..secrets import Secret
+from ..settings import Settings
+from ..store import open_store
+from ..webhook.secrets import Secrets, webhook_address
+from .arguments import Commands, add_command, number
+from .consulting import settings_of, stamp_of
 
 _DETAILS: Final = """\
 Whoever has this address can forge events of every chat: paste it into the developer portal, and nowhere else.
@@ -55,20 +57,14 @@ def declare(commands: Commands) -> None:
     parser.add_argument(
         "--overlap",
         metavar="HOURS",
-        type=hours,
+        type=number("a number of hours from 0 to 8760", 0, 8760),
         help="how long the address before is heard after --renew (default 24)",
     )
 
 
 def print_address(arguments: argparse.Namespace) -> None:
     """Print the full address on the standard output, and nothing else."""
-    import trio
-
-    from ..settings import read_environment
-
-    settings = load_bot(arguments.bot).settings() if arguments.bot else read_environment(os.environ)
-    if arguments.store is not None:
-        settings = attrs.evolve(settings, store=arguments.store)
+    settings = settings_of(arguments)
     base: str | None = arguments.public_url or settings.public_url
     if base is None:
         raise ConfigError(
@@ -87,7 +83,8 @@ def print_address(arguments: argparse.Namespace) -> None:
             "the secret is set by TRIOBOT_WEBHOOK_SECRET, not kept by the store: put a new one in front of"
             " it, with a comma, register the new address, and take the old one out"
         )
-    new = not _exists(settings.store)
+    file = file_of(settings.store)
+    new = file is not None and not file.exists()
     overlap = None if not arguments.renew else 24.0 if arguments.overlap is None else arguments.overlap
     try:
         if overlap is not None:
@@ -101,16 +98,12 @@ def print_address(arguments: argparse.Namespace) -> None:
     if new and settings.webhook_secret is None:
         # In the wrong folder this is not the bot's store, and the secret not the bot's secret.
         print(f"triobot: made a new store, {settings.store}, with a new secret", file=sys.stderr)
-    print(full_address(base, secrets))
+    print(webhook_address(base, secrets))
 
 
 async def _renew(settings: Settings, overlap: float) -> None:
-    from ..clock import SystemClock
-    from ..runtime import renew_webhook_secret
-    from ..store import Stamp, open_store
-
-    stamp, clock = Stamp(settings.base_url, settings.checked_token.reveal()), SystemClock()
-    async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
+    clock = SystemClock()
+    async with open_store(settings.store, stamp=stamp_of(settings), clock=clock, visit=True) as store:
         await renew_webhook_secret(store, clock.now() + round(overlap * 3_600_000))
 
 
@@ -123,34 +116,11 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     Raises:
         StoreLockedError: another process has the store, and only that knows the secret.
     """
-    from ..clock import SystemClock
-    from ..runtime import webhook_secrets
-    from ..secrets import Secret
-    from ..store import Stamp, open_store
-    from ..webhook.secrets import Secrets
-
     if settings.webhook_secret is not None:
         return Secrets.parse(settings.webhook_secret.reveal()), settings
-    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     clock = SystemClock()
-    async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
+    async with open_store(settings.store, stamp=stamp_of(settings), clock=clock, visit=True) as store:
         secrets, _ = await webhook_secrets(settings, store, clock.now())
     if settings.store != "memory:":
         return secrets, settings
     return secrets, attrs.evolve(settings, webhook_secret=Secret(secrets.current))
-
-
-def _exists(store: str) -> bool:
-    engine, _, place = store.partition(":")
-    return engine != "sqlite" or Path(place).exists()
-
-
-def full_address(base: str, secrets: Secrets) -> str:
-    """Return the address at which the webhook is seen from outside, with the current secret.
-
-    Raises:
-        ConfigError: `base` is no address that the platform could reach.
-    """
-    from ..webhook.secrets import webhook_address
-
-    return webhook_address(base, secrets)

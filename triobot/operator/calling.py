@@ -21,13 +21,16 @@ _LONGEST_LINE: Final = 64 * 1024 * 1024
 _NO_ANSWER: Final = "the bot ended before it had answered, or runs as another user; ask again"
 
 
+def file_of(store: str) -> Path | None:
+    """Return the file of the store at this address; None if it is no file."""
+    engine, _, place = store.partition(":")
+    return Path(place) if engine == "sqlite" and place else None
+
+
 def socket_path(store: str) -> Path | None:
     """Return the socket path of the bot with this store address; None if the store is no file."""
-    engine, _, place = store.partition(":")
-    if engine != "sqlite" or not place:
-        return None
-    path = Path(place).resolve()
-    return path.with_name(f"{path.name}.sock")
+    path = file_of(store)
+    return None if path is None else path.resolve().with_name(f"{path.name}.sock")
 
 
 @contextmanager

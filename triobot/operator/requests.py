@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, TypeAlias, assert_never, cast, final
+from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 
@@ -24,7 +24,7 @@ from ..errors import (
 )
 from ..journals import ConversationId
 from ..wire.ids import ChatId
-from ..wire.rules import check_integer, check_text
+from ..wire.rules import Validator, check_integer, check_text, is_a, is_optional, is_optional_text, is_text
 
 Told: TypeAlias = Mapping[str, object]
 """One line of an answer: values that JSON can hold."""
@@ -32,6 +32,29 @@ Told: TypeAlias = Mapping[str, object]
 LONGEST_REQUEST: Final = 64 * 1024
 LONGEST_WORDS: Final = 4_000
 END: Final[Told] = {"end": True}
+
+
+def _from(least: int) -> Validator:
+    """Return an attrs validator for an integer of at least this."""
+
+    def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        check_integer(attribute.name, value, least=least, most=10**18)
+
+    return validate
+
+
+_is_chat: Final = _from(-(10**18))
+
+
+def _can_be_said(instance: object, attribute: object, value: object) -> None:
+    """Refuse, as a validator, words that no message can hold."""
+    if len(check_text("say", value, empty=True)) > LONGEST_WORDS:
+        raise LocalProtocolError("say", f"must be at most {LONGEST_WORDS} characters")
+
+
+def _is_whole_path(instance: object, attribute: object, value: Path) -> None:
+    if not value.is_absolute():
+        raise LocalProtocolError("path", "must be absolute")
 
 
 @final
@@ -51,9 +74,9 @@ class ListJournals:
         limit: so many at most.
     """
 
-    chat_id: ChatId | None = None
-    after: int = 0
-    limit: int = 100
+    chat_id: ChatId | None = attrs.field(default=None, validator=is_optional(_is_chat))
+    after: int = attrs.field(default=0, validator=_from(0))
+    limit: int = attrs.field(default=100, validator=_from(1))
 
 
 @final
@@ -61,7 +84,7 @@ class ListJournals:
 class ShowJournal:
     """Show the journal of a conversation."""
 
-    conversation: ConversationId
+    conversation: ConversationId = attrs.field(validator=_from(1))
 
 
 @final
@@ -74,8 +97,8 @@ class ReadJournals:
         whole: with their records; otherwise only their ids and routes.
     """
 
-    after: int = 0
-    whole: bool = True
+    after: int = attrs.field(default=0, validator=_from(0))
+    whole: bool = attrs.field(default=True, validator=is_a(bool))
 
 
 @final
@@ -87,8 +110,8 @@ class ReadKept:
         after: behind this chat.
     """
 
-    key: str
-    after: int | None = None
+    key: str = attrs.field(validator=is_text())
+    after: int | None = attrs.field(default=None, validator=is_optional(_is_chat))
 
 
 @final
@@ -106,13 +129,13 @@ class SettleParked:
         dry: only count them.
     """
 
-    conversation: ConversationId | None = None
-    chat_id: ChatId | None = None
-    route: str | None = None
-    because: str | None = None
-    end: bool = False
-    say: str = attrs.field(default="", repr=False)
-    dry: bool = True
+    conversation: ConversationId | None = attrs.field(default=None, validator=is_optional(_from(1)))
+    chat_id: ChatId | None = attrs.field(default=None, validator=is_optional(_is_chat))
+    route: str | None = attrs.field(default=None, validator=is_optional_text)
+    because: str | None = attrs.field(default=None, validator=is_optional_text)
+    end: bool = attrs.field(default=False, validator=is_a(bool))
+    say: str = attrs.field(default="", validator=_can_be_said, repr=False)
+    dry: bool = attrs.field(default=True, validator=is_a(bool))
 
 
 @final
@@ -124,7 +147,7 @@ class ListChats:
         limit: so many at most, the latest active ones.
     """
 
-    limit: int = 100
+    limit: int = attrs.field(default=100, validator=_from(1))
 
 
 @final
@@ -132,7 +155,7 @@ class ListChats:
 class Forget:
     """Delete everything of this chat."""
 
-    chat_id: ChatId
+    chat_id: ChatId = attrs.field(validator=_is_chat)
 
 
 @final
@@ -140,7 +163,7 @@ class Forget:
 class Backup:
     """Copy the store into this new file; the path is absolute."""
 
-    path: Path
+    path: Path = attrs.field(converter=Path, validator=_is_whole_path)
 
 
 @final
@@ -174,32 +197,33 @@ Request: TypeAlias = (
 )
 
 
+_NAMES: Final[Mapping[str, type[Request]]] = {
+    "status": Status,
+    "journals": ListJournals,
+    "journal": ShowJournal,
+    "journals.read": ReadJournals,
+    "kept": ReadKept,
+    "parked": SettleParked,
+    "chats": ListChats,
+    "forget": Forget,
+    "backup": Backup,
+}
+"""What a request is called in its line; those about broadcasts and payments have names of their own."""
+_CALLED: Final = {kind: name for name, kind in _NAMES.items()}
+
+
 def encode_request(request: Request) -> bytes:
     """Return the line of a request."""
     match request:
-        case Status():
-            fields: Told = {"ask": "status"}
-        case ListJournals(chat_id, after, limit):
-            fields = {"ask": "journals", "chat": chat_id, "after": after, "limit": limit}
-        case ShowJournal(conversation):
-            fields = {"ask": "journal", "conversation": conversation}
-        case ReadJournals(after, whole):
-            fields = {"ask": "journals.read", "after": after, "whole": whole}
-        case ReadKept(key, after):
-            fields = {"ask": "kept", "key": key, "after": after}
-        case SettleParked():
-            fields = {"ask": "parked", **attrs.asdict(request)}
-        case ListChats(limit):
-            fields = {"ask": "chats", "limit": limit}
-        case Forget(chat_id):
-            fields = {"ask": "forget", "chat": chat_id}
-        case Backup(path):
-            fields = {"ask": "backup", "path": str(path)}
-        case AboutBroadcasts() | AboutPayments():
-            fields = request.fields
+        case AboutBroadcasts(fields) | AboutPayments(fields):
+            return encode_line(fields)
         case _:
-            assert_never(request)
-    return encode_line(fields)
+            fields = attrs.asdict(request, value_serializer=_plain)
+            return encode_line({"ask": _CALLED[type(request)], **fields})
+
+
+def _plain(request: object, field: object, value: object) -> object:
+    return str(value) if isinstance(value, Path) else value
 
 
 def decode_request(line: bytes) -> Request:
@@ -209,82 +233,22 @@ def decode_request(line: bytes) -> Request:
         RemoteProtocolError: it holds none.
     """
     fields = decode_line(line)
-    try:
-        match fields.get("ask"):
-            case "status":
-                return Status()
-            case "journals":
-                chat = fields.get("chat")
-                return ListJournals(
-                    chat_id=None if chat is None else ChatId(_integer("chat", chat, least=-(10**18))),
-                    after=_integer("after", fields.get("after"), least=0),
-                    limit=_integer("limit", fields.get("limit"), least=1),
-                )
-            case "journal":
-                conversation = _integer("conversation", fields.get("conversation"), least=1)
-                return ShowJournal(ConversationId(conversation))
-            case "parked":
-                return _settle_parked(fields)
-            case "journals.read":
-                return ReadJournals(
-                    _integer("after", fields.get("after"), least=0), whole=bool(fields.get("whole"))
-                )
-            case "kept":
-                behind = fields.get("after")
-                return ReadKept(
-                    check_text("key", fields.get("key")),
-                    None if behind is None else _integer("after", behind, least=-(10**18)),
-                )
-            case "chats":
-                return ListChats(_integer("limit", fields.get("limit"), least=1))
-            case "forget":
-                return Forget(ChatId(_integer("chat", fields.get("chat"), least=-(10**18))))
-            case "backup" if isinstance(path := fields.get("path"), str) and path.startswith("/"):
-                return Backup(Path(path))
-            case str() as asked if asked.startswith("broadcast."):
-                return AboutBroadcasts(fields)
-            case str() as asked if asked.startswith("payments."):
-                return AboutPayments(fields)
-            case _:
-                raise RemoteProtocolError("ask", "must be something that this version can answer")
-    except LocalProtocolError as error:
-        raise RemoteProtocolError(error.field, error.rule) from None
-
-
-def _settle_parked(fields: Told) -> SettleParked:
-    number, chat = fields.get("conversation"), fields.get("chat_id")
-    return SettleParked(
-        None if number is None else ConversationId(_integer("conversation", number, least=1)),
-        None if chat is None else ChatId(_integer("chat", chat, least=-(10**18))),
-        _text_or_none("route", fields.get("route")),
-        _text_or_none("because", fields.get("because")),
-        end=fields.get("end") is True,
-        say=check_say(fields.get("say")),
-        dry=fields.get("dry") is not False,
-    )
-
-
-def _text_or_none(field: str, value: object) -> str | None:
-    return None if value is None else check_text(field, value)
-
-
-def check_say(words: object) -> str:
-    """Refuse words that no message can hold.
-
-    Raises:
-        LocalProtocolError: they are no text, or longer than 4,000 characters.
-    """
-    if words == "":
-        return ""
-    text = check_text("say", words)
-    if len(text) > LONGEST_WORDS:
-        raise LocalProtocolError("say", f"must be at most {LONGEST_WORDS} characters")
-    return text
-
-
-def _integer(field: str, value: object, *, least: int) -> int:
-    check_integer(field, value, least=least, most=10**18)
-    return cast("int", value)
+    match fields.get("ask"):
+        case str() as name if (kind := _NAMES.get(name)) is not None:
+            known = {field.name for field in attrs.fields(kind)}
+            given: dict[str, Any] = {name: value for name, value in fields.items() if name in known}
+            try:
+                return kind(**given)
+            except LocalProtocolError as error:
+                raise RemoteProtocolError(error.field, error.rule) from None
+            except TypeError:
+                raise RemoteProtocolError("ask", "must come with what it is about") from None
+        case str() as name if name.startswith("broadcast."):
+            return AboutBroadcasts(fields)
+        case str() as name if name.startswith("payments."):
+            return AboutPayments(fields)
+        case _:
+            raise RemoteProtocolError("ask", "must be something that this version can answer")
 
 
 def encode_line(fields: Told) -> bytes:
@@ -307,23 +271,16 @@ def decode_line(line: bytes) -> Told:
     return cast("dict[str, object]", fields)
 
 
+_FAILURES: Final = {kind.__name__: kind for kind in (ConfigError, StoreFullError, StoreCorruptError)}
+
+
 def failure(error: TriobotError) -> Told:
     """Return the line that ends an answer with an error."""
-    for kind in (ConfigError, StoreFullError, StoreCorruptError):
-        if isinstance(error, kind):
-            return {"failed": kind.__name__, "text": str(error)}
-    return {"failed": "StoreError", "text": str(error)}
+    name = next((name for name, kind in _FAILURES.items() if isinstance(error, kind)), "StoreError")
+    return {"failed": name, "text": str(error)}
 
 
 def failed(fields: Told) -> TriobotError:
     """Return the error of such a line."""
-    text = str(fields.get("text", "the bot doesn't say why"))
-    match fields.get("failed"):
-        case "ConfigError":
-            return ConfigError(text)
-        case "StoreFullError":
-            return StoreFullError(text)
-        case "StoreCorruptError":
-            return StoreCorruptError(text)
-        case _:
-            return StoreError(text)
+    kind = _FAILURES.get(str(fields.get("failed")), StoreError)
+    return kind(str(fields.get("text", "the bot doesn't say why")))

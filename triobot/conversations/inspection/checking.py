@@ -186,8 +186,8 @@ def parting(rerun: Rerun, before: Standing) -> Divergence | None:
     """Return how a dry run parts from where its conversation stood, if it does."""
     if rerun.divergence is not None:
         return rerun.divergence
-    if rerun.reworded:
-        return rerun.reworded[0]
+    if rerun.changed:
+        return rerun.changed[0]
     now = rerun.standing()
     what = difference(before, now) or rerun.beyond()
     if what is None:

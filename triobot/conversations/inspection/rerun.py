@@ -53,54 +53,6 @@ _PATIENCE: Final = 1000
 
 
 @final
-class RerunHost(Host):
-    """The host of a run that ends where its journal does.
-
-    Attributes:
-        at_end: the journal has been replayed.
-    """
-
-    def __init__(
-        self,
-        now: int,
-        stuck: Callable[[NondeterminismError, trio.lowlevel.Task | None], None],
-        reworded: Callable[[Id, str], None],
-        swallowed: Callable[[], None],
-        jumped: int,
-    ) -> None:
-        self.at_end: Final = trio.Event()
-        self._now = now
-        self._stuck = stuck
-        self._reworded = reworded
-        self._swallowed = swallowed
-        self._jumped = jumped
-
-    def now(self) -> int:
-        return self._now
-
-    def jumped(self) -> int:
-        return self._jumped
-
-    def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
-        raise AssertionError("a dry run records nothing")
-
-    async def commit(self) -> None:
-        await trio.lowlevel.checkpoint()
-
-    def rests(self, wake: int | None) -> None:
-        self.at_end.set()
-
-    def reworded(self, id: Id, kind: str) -> None:
-        self._reworded(id, kind)
-
-    def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
-        self._stuck(error, task)
-
-    def swallowed(self, id: Id) -> None:
-        self._swallowed()
-
-
-@final
 class _Outbox:
     """Sends nothing."""
 
@@ -273,18 +225,20 @@ class Divergence:
 
 
 @final
-class Rerun:
-    """A conversation that has been run over its journal.
+class Rerun(Host):
+    """A conversation that has been run over its journal, and the host of that run: it ends where that does.
 
     Attributes:
         divergence: why it could not be run to the journal's end; None if it could.
-        reworded: operations whose arguments were others when they were recorded.
+        changed: operations whose arguments were others when they were recorded.
     """
 
     def __init__(self, now: int, leash: Leash, jumped: int) -> None:
         self.divergence: Divergence | None = None
-        self.reworded: list[Divergence] = []
-        self.world = RerunHost(now, self._stuck, self._reworded, self._swallowed, jumped)
+        self.changed: list[Divergence] = []
+        self._at_end = trio.Event()
+        self._now = now
+        self._jumped = jumped
         self._leash = leash
         self._stuck_at = "?"
         self._there: Conversation | None = None
@@ -339,7 +293,7 @@ class Rerun:
                 raise
         finally:
             self._over.set()
-            self.world.at_end.set()
+            self._at_end.set()
         if isinstance(self._end, Stuck):
             self.divergence = self._parting(self._end)
 
@@ -354,10 +308,10 @@ class Rerun:
     async def wait(self, seconds: float) -> None:
         """Wait until it stands somewhere."""
         with trio.move_on_after(seconds):
-            await self.world.at_end.wait()
+            await self._at_end.wait()
         if self._leash.cut and self._end is None and self.divergence is None:
             self._hangs(self._leash.line)
-        elif not self.world.at_end.is_set():
+        elif not self._at_end.is_set():
             task = self.task
             self._hangs("?" if task is None else line_in(task))
 
@@ -378,13 +332,30 @@ class Rerun:
         what = "what ended before doesn't end now: it waits for something that isn't the chat's, or runs on"
         self.divergence = Divergence("0", what, line)
 
-    def _stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
+    # --- as the host
+
+    def now(self) -> int:
+        return self._now
+
+    def jumped(self) -> int:
+        return self._jumped
+
+    def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
+        raise AssertionError("a dry run records nothing")
+
+    async def commit(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def rests(self, wake: int | None) -> None:
+        self._at_end.set()
+
+    def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self._stuck_at = parting_line(error.id, task)
 
-    def _reworded(self, id: Id, kind: str) -> None:
-        self.reworded.append(Divergence(str(id), f"a {kind} has other arguments than before", line_in(None)))
+    def reworded(self, id: Id, kind: str) -> None:
+        self.changed.append(Divergence(str(id), f"a {kind} has other arguments than before", line_in(None)))
 
-    def _swallowed(self) -> None:
+    def swallowed(self, id: Id) -> None:
         self._leash.cut = True
 
 
@@ -461,7 +432,7 @@ async def open_rerun(
             opening.interrupted,
             row.sender_id,
             stored,
-            dry=rerun.world,
+            dry=rerun,
             leash=leash,
         )
         try:
