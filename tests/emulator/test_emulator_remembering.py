@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +19,8 @@ from triobot.emulator.remembering import VERSION, UnreadableWorldError, dump_wor
 from triobot.emulator.views import view_bill, view_chat, view_user
 from triobot.emulator.world import World
 from triobot.testing.strategies import contents, events, forms, inline_keyboards, reply_keyboards
-from triobot.wire.events import Event, UnknownEvent
+from triobot.values import decode_value, encode_value
+from triobot.wire.events import Event
 from triobot.wire.forms import Form, Submit, TextField
 from triobot.wire.ids import MessageId, SenderId
 from triobot.wire.markup import CallbackButton, InlineKeyboard, Key, PayButton, ReplyKeyboard
@@ -41,8 +41,7 @@ def again(
 ) -> tuple[World, Sequence[Event]]:
     """The world of the next run."""
     other = new_world()
-    text = json.dumps(dump_world(world, pending, closed=closed))
-    return other, load_world(other, json.loads(text))
+    return other, load_world(other, dump_world(world, pending, closed=closed))
 
 
 def seen(world: World, now: int = NOW) -> list[Any]:
@@ -134,7 +133,7 @@ def test_every_message_comes_back(content: Any, keys: Any, buttons: Any, form: A
     assert list(other.chat(sara.chat_id).entries.values()) == [entry]
 
 
-@given(st.lists(events().filter(lambda event: not isinstance(event, UnknownEvent)), max_size=3))
+@given(st.lists(events(), max_size=3))
 @settings(max_examples=100)
 def test_events_that_nobody_took_wait_again(pending: list[Event]) -> None:
     _, waiting = again(new_world(), pending)
@@ -147,17 +146,17 @@ def test_events_that_nobody_took_wait_again(pending: list[Event]) -> None:
     [
         {"version": VERSION + 1},
         {"people": None},
-        {"people": [{"id": "1"}]},
-        {"chats": [{}]},
-        {"bills": [{"odd": 1}]},
-        {"files": {"a": "no descriptor"}},
-        {"pending": ["chat_id=x"]},
+        {"people": [(1,)]},
+        {"chats": [()]},
+        {"bills": [("odd",)]},
+        {"files": None},
         {"messages": "1"},
     ],
 )
 def test_what_is_damaged_is_refused(damage: dict[str, Any]) -> None:
-    kept = {**dump_world(new_world(), (), closed=True), **damage}
+    text = dump_world(new_world(), (), closed=True)
+    kept: Any = decode_value(text)
     with pytest.raises(UnreadableWorldError):
-        load_world(new_world(), json.loads(json.dumps(kept)))
+        load_world(new_world(), encode_value({**kept, **damage}))
     with pytest.raises(UnreadableWorldError):
-        load_world(new_world(), ["no", "object"])
+        load_world(new_world(), text[: len(text) // 2])

@@ -22,7 +22,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import trio
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from ..emulator.exchange import Exchange
     from ..emulator.server import Emulator
-    from ..emulator.views import JsonObject
     from .supervisor import BotSupervisor
 
 log: Final = logging.getLogger("triobot")
@@ -306,8 +305,8 @@ class SavedPlatform:
 
         if self._path is not None and self._path.exists():
             try:
-                pending = load_world(exchange.world, json.loads(self._path.read_bytes()))
-            except (UnreadableWorldError, ValueError) as error:
+                pending = load_world(exchange.world, _read(self._path)["world"])
+            except (UnreadableWorldError, ValueError, KeyError) as error:
                 raise ConfigError(
                     f"{self._path} should hold the platform of the run before, and can't be read; "
                     "delete it together with the store, or mend it"
@@ -335,11 +334,11 @@ class SavedPlatform:
         if self._path is not None and self._exchange is not None:
             self._write(self._dump(self._exchange, closed=True))
 
-    def _dump(self, exchange: Exchange, *, closed: bool) -> JsonObject:
+    def _dump(self, exchange: Exchange, *, closed: bool) -> Mapping[str, object]:
         from ..emulator.remembering import dump_world
 
         kept = dump_world(exchange.world, exchange.pusher.pending, closed=closed)
-        return {**kept, _BEFORE: not self._store_is_there()}
+        return {_BEFORE: not self._store_is_there(), "world": kept}
 
     def _store_is_there(self) -> bool:
         return cast("Path", self._path).with_suffix("").exists()
@@ -347,12 +346,11 @@ class SavedPlatform:
     def _is_before_its_store(self) -> bool:
         """Tell whether no bot had made the store when this was written: it failed, or the run was short."""
         try:
-            kept = json.loads(cast("Path", self._path).read_bytes())
+            return _read(cast("Path", self._path)).get(_BEFORE) is True
         except (OSError, ValueError):
             return False
-        return isinstance(kept, dict) and cast("JsonObject", kept).get(_BEFORE) is True
 
-    def _write(self, kept: JsonObject) -> None:
+    def _write(self, kept: Mapping[str, object]) -> None:
         path = cast("Path", self._path)
         fresh = path.with_name(f"{path.name}.new")
         # As private as the store: what was said in the chats is in it.
@@ -360,3 +358,10 @@ class SavedPlatform:
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump(kept, file)
         fresh.replace(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    kept: object = json.loads(path.read_bytes())
+    if not isinstance(kept, dict):
+        raise ValueError("a JSON object is kept there")  # noqa: TRY004
+    return cast("dict[str, Any]", kept)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final, final
 from urllib.parse import quote
@@ -248,9 +248,9 @@ class UploadedFiles:
         head, ours, rest = str(source.fields["path"]).partition(f"{self.base_url}/files/")
         return bool(head) or not ours or rest.partition("/")[0] in self._known
 
-    def known(self) -> Iterator[tuple[str, str]]:
-        """Yield every file's id, with its descriptor as JSON."""
-        return ((file_id, descriptor.json) for file_id, descriptor in self._known.items())
+    def known(self) -> dict[str, Descriptor]:
+        """Return every file's descriptor, by its id."""
+        return dict(self._known)
 
     def restore(self, file_id: str, descriptor: Descriptor) -> None:
         """Put back a file of another run."""

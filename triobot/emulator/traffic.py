@@ -125,19 +125,12 @@ class Traffic:
 
 def view_call(call: RecordedCall) -> dict[str, JsonValue]:
     """Return a request as JSON, with its bodies as text."""
-    return {
-        "number": call.number,
-        "way": call.way,
-        "name": call.name,
-        "at": call.at,
-        "content_type": call.content_type,
-        "body": call.body.decode("utf-8", "replace"),
-        "size": call.size,
-        "status": call.status,
-        "answer": call.answer.decode("utf-8", "replace"),
-        "took": call.took,
-        "note": call.note,
-    }
+    texts = {"body": call.body.decode("utf-8", "replace"), "answer": call.answer.decode("utf-8", "replace")}
+    return {**attrs.asdict(call, filter=_is_told), **texts}
+
+
+def _is_told(attribute: attrs.Attribute[object], value: object) -> bool:
+    return attribute.name not in ("held", "version")
 
 
 def view_calls(calls: Sequence[RecordedCall], traffic: Traffic) -> dict[str, JsonValue]:

@@ -6,7 +6,7 @@ import attrs
 
 from ..wire.content import Contact, Content, Descriptor, Location, Media
 from ..wire.forms import Checkbox, Form, FormField, Inbuilt, Radio, Select, Submit, TextArea, TextField
-from ..wire.markup import CallbackButton, InlineButton, LinkButton, ReplyKeyboard
+from ..wire.markup import CallbackButton, InlineButton, LinkButton, PayButton, ReplyKeyboard
 from ..wire.rules import JsonValue
 from .bills import Bill
 from .chats import ChatMessage, PlatformChat
@@ -31,15 +31,7 @@ JsonObject = dict[str, JsonValue]
 
 def view_user(user: User) -> JsonObject:
     """Return a person as JSON, with the wallet."""
-    wallet: JsonObject = dict(user.wallet.items())
-    return {
-        "id": user.id,
-        "name": user.name,
-        "username": user.username,
-        "phone": user.phone,
-        "chat_id": user.chat_id,
-        "wallet": wallet,
-    }
+    return attrs.asdict(user)
 
 
 def view_content(content: Content) -> JsonObject:
@@ -47,10 +39,8 @@ def view_content(content: Content) -> JsonObject:
     match content:
         case str():
             return {"type": "text", "text": content}
-        case Contact():
-            return {"type": "contact", "phone": content.phone, "name": content.name}
-        case Location():
-            return {"type": "location", "lat": content.lat, "long": content.long, "desc": content.desc}
+        case Contact() | Location():
+            return {"type": type(content).__name__.lower(), **attrs.asdict(content)}
         case Media(source=source, caption=caption):
             fields = dict(source.fields) if isinstance(source, Descriptor) else {}
             return {"type": content.kind, "caption": caption, "descriptor": fields}
@@ -58,27 +48,15 @@ def view_content(content: Content) -> JsonObject:
 
 def view_button(button: InlineButton) -> JsonObject:
     """Return an inline button as the app shows it."""
-    match button:
-        case CallbackButton():
-            return {"kind": "callback", "text": button.text, "data": button.data}
-        case LinkButton():
-            return {"kind": "link", "text": button.text, "url": button.url}
-        case _:
-            return {
-                "kind": "pay",
-                "text": button.text,
-                "amount": button.amount,
-                "currency": button.currency,
-                "ref_id": button.ref_id,
-                "desc": button.desc,
-            }
+    kinds = {CallbackButton: "callback", LinkButton: "link", PayButton: "pay"}
+    return {"kind": kinds[type(button)], **attrs.asdict(button)}
 
 
 def view_keyboard(keyboard: ReplyKeyboard | None) -> JsonValue:
     """Return the keys that are shown, row by row; None without a keyboard."""
     if keyboard is None:
         return None
-    return [[{"value": key.value, "label": key.label} for key in row] for row in keyboard.rows]
+    return [[attrs.asdict(key) for key in row] for row in keyboard.rows]
 
 
 def _view_field(field: FormField) -> JsonObject:
@@ -156,16 +134,7 @@ def view_change(change: Change) -> JsonObject:
 
 def view_bill(bill: Bill, now: int) -> JsonObject:
     """Return a payment button or an invoice as JSON, with its state."""
-    return {
-        "kind": bill.kind,
-        "id": bill.id,
-        "chat_id": bill.chat_id,
-        "amount": bill.amount,
-        "currency": bill.currency,
-        "description": bill.description,
-        "state": bill.state(now),
-        "takings": [attrs.asdict(taking) for taking in bill.takings],
-    }
+    return {**attrs.asdict(bill), "state": bill.state(now)}
 
 
 def view_chat(world: World, chat: PlatformChat, now: int, *, after: int, last: int = 50) -> JsonObject:

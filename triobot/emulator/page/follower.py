@@ -66,11 +66,7 @@ class Follower:
         self._lines = 0
         self._people = 0
         self._chats = 0
-        self._machine: JsonObject = {}
-        self._bot: JsonValue = None
-        self._runtime: JsonObject = {}
-        self._inside: JsonObject = {}
-        self._waiting = -1
+        self._said: JsonObject = {}
 
     def everything(self) -> JsonObject:
         """Return all there is. The next `news` begin here."""
@@ -79,7 +75,7 @@ class Follower:
         self._seq = self._world.seq
         self._people, self._chats = len(list(self._world.people)), len(list(self._world.chats()))
         self._calls, self._lines = self._exchange.traffic.version, 0
-        self._machine, self._bot, self._runtime, self._inside, self._waiting = {}, None, {}, {}, -1
+        self._said = {}
         chats: list[JsonValue] = [
             {**_head(chat), **view_history(chat, None, NEWEST)} for chat in self._world.chats()
         ]
@@ -90,9 +86,6 @@ class Follower:
             "users": [view_user(user) for user in self._world.people],
             "chats": chats,
             "bills": [view_bill(bill, now) for bill in self._world.bills],
-            "bot": None,
-            "runtime": {},
-            "inside": _inside(None),
             **view_calls(self._exchange.traffic.newest(NEWEST_CALLS), self._exchange.traffic),
             **self._rest(),
         }
@@ -137,30 +130,27 @@ class Follower:
         if calls := exchange.traffic.since(self._calls):
             news["calls"] = [view_call(call) for call in calls]
         self._calls = exchange.traffic.version
-        machine = self._view_machine()
-        if machine != self._machine:
-            news["machine"] = self._machine = machine
-        if exchange.pusher.waiting != self._waiting:
-            news["waiting"] = self._waiting = exchange.pusher.waiting
-        bot = exchange.bot.view() if exchange.bot is not None else None
-        if bot != self._bot:
-            news["bot"] = self._bot = bot
-        runtime = exchange.bot.runtime() if exchange.bot is not None else {}
-        if runtime != self._runtime:
-            news["runtime"] = self._runtime = runtime
-        if (inside := _inside(exchange.bot)) != self._inside:
-            news["inside"] = self._inside = inside
+        now = self._outside()
+        news |= {name: view for name, view in now.items() if self._said.get(name, ...) != view}
+        self._said = now
         if exchange.bot is not None and (lines := exchange.bot.lines(self._lines)):
             news["lines"] = [line for _, line in lines]
             self._lines = lines[-1][0]
         return news
 
-    def _view_machine(self) -> JsonObject:
-        exchange = self._exchange
+    def _outside(self) -> JsonObject:
+        """Return what is told whole whenever it is new."""
+        exchange, bot = self._exchange, self._exchange.bot
         return {
-            "faults": [cast("JsonObject", attrs.asdict(fault)) for fault in exchange.plan.pending()],
-            "switches": cast("JsonObject", attrs.asdict(self._world.switches)),
-            "ahead": exchange.clock.ahead,
+            "machine": {
+                "faults": [cast("JsonObject", attrs.asdict(fault)) for fault in exchange.plan.pending()],
+                "switches": cast("JsonObject", attrs.asdict(self._world.switches)),
+                "ahead": exchange.clock.ahead,
+            },
+            "waiting": exchange.pusher.waiting,
+            "bot": bot.view() if bot is not None else None,
+            "runtime": bot.runtime() if bot is not None else {},
+            "inside": _inside(bot),
         }
 
 
