@@ -6,9 +6,8 @@ A kill cuts the process off: the store stays as it was, and no request leaves an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Final, TypeAlias, cast, final
 
 import httpx
@@ -19,8 +18,6 @@ from ..bot import Bot, within
 from ..conversations.inspection.checking import ReplayCheck
 from ..conversations.running.failures import OnFailure
 from ..errors import ConfigError, StoreFullError
-from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
-from ..money import AlarmRows, PaymentRows
 from ..resources import Provided
 from ..runtime import Intake, Surroundings
 from ..seams import (
@@ -29,16 +26,12 @@ from ..seams import (
     Alarm,
     Arrival,
     Beginning,
-    BroadcastJob,
     Forgotten,
     InboxRow,
-    KeepRaw,
     OverQuota,
     Quota,
     RaiseAlarm,
-    Receiver,
     Store,
-    StoreStatistics,
     Write,
 )
 from ..settings import Settings
@@ -86,19 +79,17 @@ class CrashableTransport(httpx.AsyncBaseTransport):
 
 @final
 class CrashableStore:
-    """The store of a process that may die; the store itself lives on."""
+    """The store of a process that may die; the store itself lives on.
+
+    Here is what writes; what only reads is passed on.
+    """
 
     def __init__(self, inner: Store, mortal: Crashable) -> None:
         self._inner = inner
         self._mortal = mortal
 
-    @property
-    def payments(self) -> PaymentRows:
-        return self._inner.payments
-
-    @property
-    def alarms(self) -> AlarmRows:
-        return self._inner.alarms
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
     async def accept(
         self,
@@ -106,7 +97,6 @@ class CrashableStore:
         *,
         quota: Quota,
         also: Sequence[Write] = (),
-        taking: Callable[[InboxRow], Sequence[Write]] | None = None,
         beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
@@ -114,7 +104,7 @@ class CrashableStore:
             await trio.lowlevel.checkpoint()
             return OverQuota(whole=True)
         return await self._inner.accept(
-            arrival, quota=quota, also=also, taking=taking, beginning=beginning, on_commit=on_commit
+            arrival, quota=quota, also=also, beginning=beginning, on_commit=on_commit
         )
 
     async def commit(self, *writes: Write) -> None:
@@ -133,78 +123,10 @@ class CrashableStore:
         if not self._mortal.dead:
             self._inner.note_at_work(slot, number)
 
-    async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
-        return await self._inner.pending(chat_id, after=after, limit=limit)
-
-    async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
-        return await self._inner.backlog(after=after, limit=limit)
-
-    def opening(self) -> Opening:
-        return self._inner.opening()
-
-    def lease(self, chat_id: ChatId) -> Lease | None:
-        return self._inner.lease(chat_id)
-
-    async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
-        return await self._inner.conversations(chat_id)
-
-    async def journal(self, conversation: ConversationId) -> Journal | None:
-        return await self._inner.journal(conversation)
-
-    async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        return await self._inner.unfinished(after=after, limit=limit)
-
-    async def due(
-        self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
-    ) -> Sequence[ConversationRow]:
-        return await self._inner.due(now, after=after, limit=limit)
-
-    async def next_wake(self, *, after: int = -1) -> int | None:
-        return await self._inner.next_wake(after=after)
-
-    async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        return await self._inner.parked(after=after, limit=limit)
-
-    async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        return await self._inner.all_conversations(after=after, limit=limit)
-
     async def forget(self, chat_id: ChatId) -> Forgotten:
         if self._mortal.dead:
             await trio.sleep_forever()
         return await self._inner.forget(chat_id)
-
-    async def backup(self, path: Path) -> None:
-        await self._inner.backup(path)
-
-    async def unknown_effects(self) -> int:
-        return await self._inner.unknown_effects()
-
-    async def setting(self, name: str) -> str | None:
-        return await self._inner.setting(name)
-
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        return await self._inner.data(chat_id)
-
-    async def broadcasts(self) -> Sequence[BroadcastJob]:
-        return await self._inner.broadcasts()
-
-    async def broadcast(self, key: str) -> BroadcastJob | None:
-        return await self._inner.broadcast(key)
-
-    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
-        return await self._inner.receivers(key, after=after, limit=limit, gone=gone)
-
-    async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
-        return await self._inner.keyed(key, after=after, limit=limit)
-
-    async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
-        return await self._inner.raw(limit=limit)
-
-    async def check(self) -> None:
-        await self._inner.check()
-
-    def statistics(self) -> StoreStatistics:
-        return self._inner.statistics()
 
 
 # The shape that ASGI itself gives.
@@ -328,7 +250,7 @@ class DrivenProcess:
                     settings=self._settings,
                     clock=self.clock,
                     transport=CrashableTransport(self._transport, self._mortal),
-                    store=CrashableStore(store, self._mortal),
+                    store=cast("Store", CrashableStore(store, self._mortal)),
                     on_alarm=self._alarm,
                     on_failure=self._on_failure,
                     provided=self._provided,
