@@ -1,8 +1,8 @@
 """The command line: ``triobot`` and ``python -m triobot.cli``.
 
 One module a command; each adds its own arguments. What only some commands run on, the emulator and the test
-kit, is imported when they run, so that ``triobot run`` never loads it. What goes wrong on purpose is one line on the error output and exit
-code 1; wrong usage is exit code 2.
+kit, is imported when they run, so that ``triobot run`` never loads it. What goes wrong on purpose is one line
+on the error output and exit code 1; wrong usage is exit code 2.
 """
 
 from __future__ import annotations
