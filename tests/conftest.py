@@ -30,6 +30,9 @@ settings.register_profile(
 settings.register_profile("search", settings.get_profile("fixed"), derandomize=False, database=None)
 settings.load_profile("fixed")
 
+# What the contract of stores asserts is to be shown as in a test.
+pytest.register_assert_rewrite("tests.store.contract")
+
 _TESTS = Path(__file__).parent
 # Bots that are loaded by name bring keys along that no import shows.
 _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}

@@ -21,9 +21,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.strategies import events
 from triobot.conversations.data.slots import register_wire_values
 from triobot.errors import ConfigError, UnreadableRecordError, UnrecordableError
-from triobot.testing.strategies import events
 from triobot.values import (
     decode_value,
     encode_value,

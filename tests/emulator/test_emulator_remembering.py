@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.strategies import contents, events, forms, inline_keyboards, reply_keyboards
 from triobot.emulator import acts
 from triobot.emulator.chats import ChatMessage
 from triobot.emulator.faults import HOUR
@@ -18,7 +19,6 @@ from triobot.emulator.performing import perform
 from triobot.emulator.remembering import VERSION, UnreadableWorldError, dump_world, load_world
 from triobot.emulator.views import view_bill, view_chat, view_user
 from triobot.emulator.world import World
-from triobot.testing.strategies import contents, events, forms, inline_keyboards, reply_keyboards
 from triobot.values import decode_value, encode_value
 from triobot.wire.events import Event
 from triobot.wire.forms import Form, Submit, TextField

@@ -12,9 +12,9 @@ from typing import Any
 import attrs
 import pytest
 
+from tests.store.contract.contract import SettableClock
 from triobot.seams import Store
 from triobot.store import Stamp, open_sqlite
-from triobot.testing.stores.contract import SettableClock
 
 STAMP = Stamp("https://platform.test/api", "token-one")
 

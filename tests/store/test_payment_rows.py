@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.store.contract.contract import NOON, SettableClock
+from tests.store.contract.money import ROW, put
 from triobot.money import RaiseAlarm
 from triobot.store import Stamp, open_store
-from triobot.testing.stores.contract import NOON, SettableClock
-from triobot.testing.stores.money import ROW, put
 
 STAMP = Stamp("https://platform.test", "t")
 

@@ -15,6 +15,8 @@ import pytest
 import trio
 from sqlite_rig import STAMP, as_a_crash_leaves_it, opened
 
+from tests.store.contract.contract import MINUTE, NOON, SettableClock, accepted, arrival
+from tests.store.contract.journals import append, begin, lease_of, records_of, row_of, standing
 from triobot.errors import ConfigError, StoreCorruptError, StoreFullError, StoreLockedError
 from triobot.journals import ConversationId, EndConversation
 from triobot.seams import (
@@ -28,8 +30,6 @@ from triobot.seams import (
     TurnBroadcast,
 )
 from triobot.store import Stamp, back_up_sqlite, backups, examine_sqlite, restore_sqlite, sqlite
-from triobot.testing.stores.contract import MINUTE, NOON, SettableClock, accepted, arrival
-from triobot.testing.stores.journals import append, begin, lease_of, records_of, row_of, standing
 from triobot.wire.ids import ChatId
 
 CLOCK = SettableClock()

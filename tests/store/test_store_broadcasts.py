@@ -6,9 +6,9 @@ from pathlib import Path
 
 from sqlite_rig import opened
 
+from tests.store.contract.broadcasts import captured, status, waiting
 from triobot.seams import AdvanceBroadcast, BroadcastStatus, Outcome
 from triobot.store.schema import MIGRATIONS
-from triobot.testing.stores.broadcasts import captured, status, waiting
 
 
 async def test_a_file_keeps_a_broadcast(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import trio.testing
 from sqlite_rig import opened
 
 from tests.loopback import PATIENCE
+from tests.store.contract.contract import ROOMY, accepted, arrival
 from triobot.seams import Consume, PutSetting, Store
 from triobot.store.writer import MOST_IN_A_BATCH, Job, Transactions
-from triobot.testing.stores.contract import ROOMY, accepted, arrival
 
 
 @pytest.mark.parametrize("lazy", [1, MOST_IN_A_BATCH, MOST_IN_A_BATCH + 10])

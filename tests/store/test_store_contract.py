@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import ClassVar
 
+from tests.store.contract import SettableClock, StoreContract
 from triobot.seams import Store
 from triobot.store import MemoryRows, Stamp, open_memory, open_store
-from triobot.testing.stores import SettableClock, StoreContract
 
 
 class Memory:

@@ -9,9 +9,9 @@ import pytest
 import trio
 from sqlite_rig import Disk, fallible_disk, opened
 
+from tests.store.contract.contract import ROOMY, accepted, arrival
 from triobot.errors import StoreCorruptError, StoreFullError, TriobotError
 from triobot.seams import Accepted, InboxRow, PutSetting, Store
-from triobot.testing.stores.contract import ROOMY, accepted, arrival
 from triobot.wire.ids import ChatId
 
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import examples
+from tests.store.contract.contract import NOON
 from triobot.errors import JournalConflictError
 from triobot.journals import (
     AppendRecords,
@@ -37,7 +38,6 @@ from triobot.journals import (
 )
 from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
-from triobot.testing.stores.contract import NOON
 from triobot.wire.ids import ChatId
 
 LEASE = Lease(0, 0)

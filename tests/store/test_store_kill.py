@@ -13,9 +13,9 @@ import pytest
 import trio
 from sqlite_rig import opened
 
+from tests.store.contract.contract import ROOMY, SettableClock, accepted, arrival
 from triobot.errors import StoreLockedError
 from triobot.seams import Redelivered
-from triobot.testing.stores.contract import ROOMY, SettableClock, accepted, arrival
 from triobot.wire.ids import ChatId
 
 CHILD = Path(__file__).with_name("accepting_child.py")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.contract.contract import NOON, arrival
 from triobot.journals import (
     AppendRecords,
     BeginConversation,
@@ -27,7 +28,6 @@ from triobot.journals import (
 from triobot.seams import Consume, Quota
 from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
-from triobot.testing.stores.contract import NOON, arrival
 from triobot.wire.ids import ChatId
 
 LEASE = Lease(0, 0)

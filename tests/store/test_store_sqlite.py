@@ -13,6 +13,18 @@ import pytest
 import trio
 from sqlite_rig import STAMP, as_a_crash_leaves_it, fallible_disk, opened
 
+from tests.store.contract.contract import (
+    ALI,
+    DAY,
+    NOON,
+    ROOMY,
+    SARA,
+    SECOND,
+    SettableClock,
+    accepted,
+    arrival,
+)
+from tests.store.contract.journals import begin, lease_of
 from triobot.errors import (
     ConfigError,
     StoreCorruptError,
@@ -36,18 +48,6 @@ from triobot.seams import (
 )
 from triobot.store import Stamp, file, open_store, rebind_sqlite, restore_sqlite, writer
 from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration, sealed
-from triobot.testing.stores.contract import (
-    ALI,
-    DAY,
-    NOON,
-    ROOMY,
-    SARA,
-    SECOND,
-    SettableClock,
-    accepted,
-    arrival,
-)
-from triobot.testing.stores.journals import begin, lease_of
 from triobot.wire.ids import ChatId
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import examples
+from tests.strategies import events, exchanges, form_operations
 from triobot.errors import RefusedError, RemoteProtocolError
-from triobot.testing.strategies import events, exchanges, form_operations
 from triobot.wire.decode import decode_event, decode_operation, decode_result, shape_of
 from triobot.wire.encode import encode_event, encode_event_data, encode_operation, encode_result
 from triobot.wire.events import Event, Join, UnknownEvent

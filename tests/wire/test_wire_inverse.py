@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from triobot.testing.strategies import contents, events, exchanges, form_operations, texts
+from tests.strategies import contents, events, exchanges, form_operations, texts
 from triobot.wire.content import Content
 from triobot.wire.decode import decode_content, decode_event, decode_operation, decode_result
 from triobot.wire.encode import encode_content, encode_event, encode_form, encode_operation, encode_result

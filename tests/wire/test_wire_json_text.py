@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from triobot.testing.strategies import json_values
+from tests.strategies import json_values
 from triobot.wire.json_text import DEEPEST, LONGEST_INTEGER, read_json, read_object
 from triobot.wire.rules import JsonValue, compact_json
 

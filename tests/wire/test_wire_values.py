@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.strategies import events, exchanges, form_operations, uploads
 from triobot.errors import LocalProtocolError
-from triobot.testing.strategies import events, exchanges, form_operations, uploads
 from triobot.wire import content, forms, markup, operations, results, undocumented
 from triobot.wire import events as event_values
 from triobot.wire.content import (

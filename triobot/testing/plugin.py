@@ -13,9 +13,6 @@ import pytest
 
 _DRIVING = "triobot.testing.driving"
 
-# What the contract of stores asserts is to be shown as in a test.
-pytest.register_assert_rewrite("triobot.testing.stores")
-
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Forget the chats of the test before."""

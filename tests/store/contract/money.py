@@ -8,8 +8,8 @@ import attrs
 import pytest
 import trio
 
-from ...errors import LocalProtocolError, StaleRowError
-from ...money import (
+from triobot.errors import LocalProtocolError, StaleRowError
+from triobot.money import (
     AcknowledgeAlarms,
     AlarmTold,
     Decided,
@@ -20,8 +20,9 @@ from ...money import (
     PutPayment,
     RaiseAlarm,
 )
-from ...seams import Consume, PutSetting
-from ...wire.ids import ChatId, InvoiceId, RefId
+from triobot.seams import Consume, PutSetting
+from triobot.wire.ids import ChatId, InvoiceId, RefId
+
 from .contract import DAY, NOON, ROOMY, Contract, SettableClock, accepted, arrival
 
 ROW = PaymentRow(RefId("1111"), 1, "open", "button IRR", ChatId(7), 500, NOON, "{}")

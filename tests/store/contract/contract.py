@@ -10,14 +10,14 @@ from typing import Any
 import attrs
 import pytest
 
-from ...seams import (
+from triobot.seams import (
     Accepted,
     Arrival,
     InboxRow,
     Quota,
     Store,
 )
-from ...wire.ids import ChatId, SenderId
+from triobot.wire.ids import ChatId, SenderId
 
 NOON = 1_800_000_000_000
 SECOND = 1000

@@ -1,12 +1,7 @@
-"""What every store must do, as one suite: for those who write one.
+"""What every store must do, as one suite: `test_store_contract` holds both to it.
 
->>> from triobot.testing.stores import SettableClock, StoreContract
->>> class TestMyStore(StoreContract):
-...     def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-...         return open_my_store(folder / "store", clock=clock)
-
-pytest, with pytest-trio, collects the rest. Nothing here knows an engine: everything goes through
-`triobot.seams.Store`. A part of the suite may be run by itself, such as `MoneyContract`.
+Nothing here knows an engine: everything goes through `triobot.seams.Store`. A part of the suite may be run by
+itself, such as `MoneyContract`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Hypothesis strategies for every value of the wire: ids, content, markup, events, operations, results.
 
-Needs hypothesis, so it is imported by name only: `from triobot.testing.strategies import events`.
-
 What they make is valid, travels, and comes back equal; what they make often is what breaks readers:
 Persian text, emoji, control characters, percent signs, plus signs, JSON inside text.
 """
@@ -13,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ..wire.content import (
+from triobot.wire.content import (
     MEDIA,
     Audio,
     Blob,
@@ -26,7 +24,7 @@ from ..wire.content import (
     Video,
     Voice,
 )
-from ..wire.events import (
+from triobot.wire.events import (
     Event,
     InvoiceCallback,
     Join,
@@ -38,7 +36,7 @@ from ..wire.events import (
     Submission,
     UnknownEvent,
 )
-from ..wire.forms import (
+from triobot.wire.forms import (
     Checkbox,
     Form,
     FormField,
@@ -50,7 +48,7 @@ from ..wire.forms import (
     TextArea,
     TextField,
 )
-from ..wire.ids import (
+from triobot.wire.ids import (
     CallbackId,
     ChatId,
     GroupName,
@@ -61,7 +59,7 @@ from ..wire.ids import (
     RefId,
     SenderId,
 )
-from ..wire.markup import (
+from triobot.wire.markup import (
     CallbackButton,
     InlineButton,
     InlineKeyboard,
@@ -70,7 +68,7 @@ from ..wire.markup import (
     PayButton,
     ReplyKeyboard,
 )
-from ..wire.operations import (
+from triobot.wire.operations import (
     AnswerCallback,
     CreateInvoice,
     DeleteMessage,
@@ -84,9 +82,9 @@ from ..wire.operations import (
     VerifyInvoice,
     VerifyPayment,
 )
-from ..wire.results import Answer, InvoiceCreated, PaymentState, Sent
-from ..wire.rules import LARGEST_INTEGER, JsonValue
-from ..wire.undocumented import (
+from triobot.wire.results import Answer, InvoiceCreated, PaymentState, Sent
+from triobot.wire.rules import LARGEST_INTEGER, JsonValue
+from triobot.wire.undocumented import (
     GetGameConfig,
     GetGameData,
     GetLeaderBoard,

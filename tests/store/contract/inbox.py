@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from ...seams import (
+from triobot.seams import (
     Accepted,
     Acknowledge,
     Consume,
@@ -17,7 +17,8 @@ from ...seams import (
     Redelivered,
     Store,
 )
-from ...wire.ids import ChatId
+from triobot.wire.ids import ChatId
+
 from .contract import ALI, DAY, MINUTE, NOON, ROOMY, SARA, SECOND, Contract, SettableClock, accepted, arrival
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ...errors import LocalProtocolError
-from ...seams import (
+from triobot.errors import LocalProtocolError
+from triobot.seams import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastJob,
@@ -21,7 +21,8 @@ from ...seams import (
     TurnBroadcast,
     Write,
 )
-from ...wire.ids import ChatId
+from triobot.wire.ids import ChatId
+
 from .contract import NOON, SettableClock
 
 

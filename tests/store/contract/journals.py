@@ -12,8 +12,8 @@ import attrs
 import pytest
 import trio
 
-from ...errors import JournalConflictError, LeaseLostError, LocalProtocolError
-from ...journals import (
+from triobot.errors import JournalConflictError, LeaseLostError, LocalProtocolError
+from triobot.journals import (
     LARGEST_RECORD,
     AppendRecords,
     BeginConversation,
@@ -32,7 +32,7 @@ from ...journals import (
     TakeInHand,
     WakeEarlier,
 )
-from ...seams import (
+from triobot.seams import (
     Accepted,
     ChatAtArrival,
     Consume,
@@ -45,7 +45,8 @@ from ...seams import (
     Store,
     Write,
 )
-from ...wire.ids import ChatId
+from triobot.wire.ids import ChatId
+
 from .contract import ALI, DAY, MINUTE, NOON, ROOMY, SARA, SECOND, Contract, SettableClock, accepted, arrival
 
 

@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from ...errors import LocalProtocolError
-from ...seams import (
+from triobot.errors import LocalProtocolError
+from triobot.seams import (
     Acknowledge,
     Consume,
     KeepRaw,
@@ -19,7 +19,8 @@ from ...seams import (
     Store,
     Write,
 )
-from ...wire.ids import ChatId
+from triobot.wire.ids import ChatId
+
 from .contract import NOON, ROOMY, Contract, SettableClock, accepted, arrival
 
 
