@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final, final
 
@@ -26,12 +26,14 @@ import trio
 from ..bot import Bot
 from ..clock import steady_time
 from ..errors import ConfigError, TriobotError
+from ..operator.calling import lines_of
 from ..settings import Settings, read_environment
 from .loading import load_bot
 from .terminal import report, set_up_logging, set_up_streams
 
 # A reload should take a moment; what is being done gets this long to end.
 GRACE: Final = 2.0
+LONGEST_LINE: Final = 4_000
 # What is due now gets a moment to begin, in seconds; and what has begun, so many to end.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
@@ -91,9 +93,13 @@ async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> 
                     bot.stop()
 
             async def hear_parent() -> None:
-                async for ahead in _numbers():
-                    await _let_pass(bot, clock, ahead - clock.ahead)
-                    os.write(said, b"%d\n" % ahead)
+                async with (
+                    trio.lowlevel.FdStream(os.dup(0)) as parent,
+                    aclosing(lines_of(parent, LONGEST_LINE)) as lines,
+                ):
+                    async for line in lines:
+                        await _let_pass(bot, clock, int(line) - clock.ahead)
+                        os.write(said, line)
                 bot.stop()
 
             async def serve(*, task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
@@ -104,15 +110,6 @@ async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> 
             nursery.start_soon(hear_parent)
             await nursery.start(serve)
             os.write(said, b"ready\n")
-
-
-async def _numbers() -> AsyncIterator[int]:
-    rest = b""
-    async with trio.lowlevel.FdStream(os.dup(0)) as line:
-        while chunk := await line.receive_some(1024):
-            *whole, rest = (rest + chunk).split(b"\n")
-            for number in whole:
-                yield int(number)
 
 
 async def _let_pass(bot: Bot, clock: HurriedClock, milliseconds: int) -> None:

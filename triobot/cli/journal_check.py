@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from types import FrameType
@@ -33,6 +33,7 @@ from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..journals import ConversationId
+from ..operator.calling import lines_of
 from ..operator.requests import ReadJournals, ReadKept, ShowJournal, Status, Told
 from ..settings import Settings
 from .consulting import Ask, gather, open_api
@@ -48,6 +49,8 @@ MOST: Final = 16
 
 BATCH: Final = 32
 """Journals that a process is handed at once: on a busy machine each exchange waits for its turn twice."""
+
+_LONGEST_ANSWER: Final = 64 * 1024
 
 Journals: TypeAlias = AsyncGenerator["list[Told]"]
 _Batch: TypeAlias = "list[list[Told]]"
@@ -360,22 +363,22 @@ async def _feed_one(
 ) -> _Batch | None:
     """Feed it until it dies; returns what it has not run then, or None if there is nothing more to run."""
     assert child.stdout is not None
-    said = bytearray()
-    if await _line(child.stdout, said) is None:
-        raise ConfigError("a process of its own can't import the bot; `--processes 1` does without")
-    while True:
-        try:
-            due = due or await batches.receive()
-        except trio.EndOfChannel:
-            return None
-        await _send(child, due)
-        for number, (row, *_) in enumerate(due):
-            if (answer := await _line(child.stdout, said)) is None:
-                add(row, Finding("its code ends the process, or takes it down"))
-                return due[number + 1 :]
-            told = cast("Mapping[str, object]", json.loads(answer))
-            add(row, Finding(**cast("dict[str, object]", told)))  # type: ignore[arg-type]
-        due = []
+    async with aclosing(lines_of(child.stdout, _LONGEST_ANSWER)) as answers:
+        if not await anext(answers, b""):
+            raise ConfigError("a process of its own can't import the bot; `--processes 1` does without")
+        while True:
+            try:
+                due = due or await batches.receive()
+            except trio.EndOfChannel:
+                return None
+            await _send(child, due)
+            for number, (row, *_) in enumerate(due):
+                answer = await anext(answers, b"")
+                if not answer.endswith(b"\n"):
+                    add(row, Finding("its code ends the process, or takes it down"))
+                    return due[number + 1 :]
+                add(row, Finding(**json.loads(answer)))
+            due = []
 
 
 async def _send(child: trio.Process, batch: _Batch) -> None:
@@ -383,17 +386,6 @@ async def _send(child: trio.Process, batch: _Batch) -> None:
     # Its answers fit into a pipe: it doesn't wait for us while we wait for it.
     with suppress(trio.BrokenResourceError):  # the answers will tell how far it came
         await child.stdin.send_all(b"".join(json.dumps(lines).encode() + b"\n" for lines in batch))
-
-
-async def _line(stream: trio.abc.ReceiveStream, said: bytearray) -> bytes | None:
-    while (end := said.find(b"\n")) < 0:
-        chunk = await stream.receive_some()
-        if not chunk:
-            return None
-        said += chunk
-    line = bytes(said[:end])
-    del said[: end + 1]
-    return line
 
 
 async def _work(bot: Bot, answers: Callable[[object], None]) -> None:

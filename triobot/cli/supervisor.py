@@ -14,7 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, cast, final
 
@@ -25,16 +25,16 @@ from ..emulator.people import ImpossibleActError
 from ..errors import TriobotError
 from ..journals import ConversationId
 from ..operator import AboutPayments, ListChats, Request, ShowJournal, Status, ask, socket_path
+from ..operator.calling import lines_of
 from ..operator.wording import worded
 from ..wire.rules import JsonValue
-from .dev_bot import GRACE
+from .dev_bot import GRACE, LONGEST_LINE
 from .terminal import harmless
 
 ReadJournal: TypeAlias = Callable[[int], Awaitable[Sequence[dict[str, JsonValue]]]]
 Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed", "stopped"]
 
 _KEPT: Final = 1_000
-_LONGEST_LINE: Final = 4_000
 # Of a process that failed, these lines tell why: a traceback's end, mostly.
 _TELLING: Final = 40
 # How long one stride of skipped time is waited for.
@@ -271,31 +271,24 @@ class BotSupervisor:
 
     async def _read_output(self, process: trio.Process) -> None:
         assert process.stdout is not None
-        rest = b""
-        async for chunk in process.stdout:
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                self._say_line(line)
-            if len(rest) > _LONGEST_LINE:
-                self._say_line(rest)
-                rest = b""
-        if rest:
-            self._say_line(rest)
+        async with aclosing(lines_of(process.stdout, LONGEST_LINE)) as lines:
+            async for line in lines:
+                self._say_line(line.removesuffix(b"\n"))
 
     async def _hear(self, said: int) -> None:
-        async with trio.lowlevel.FdStream(said) as stream:
-            rest = b""
-            while chunk := await stream.receive_some(1024):
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    if line == b"ready":
-                        self._enter("running")
-                    else:
-                        self._reached = int(line)
-                        self._wake()
+        async with (
+            trio.lowlevel.FdStream(said) as stream,
+            aclosing(lines_of(stream, LONGEST_LINE)) as lines,
+        ):
+            async for line in lines:
+                if line == b"ready\n":
+                    self._enter("running")
+                else:
+                    self._reached = int(line)
+                    self._wake()
 
     def _say_line(self, line: bytes) -> None:
-        text = harmless(line.decode("utf-8", "replace").rstrip("\r").expandtabs(8))[:_LONGEST_LINE]
+        text = harmless(line.decode("utf-8", "replace").rstrip("\r").expandtabs(8))[:LONGEST_LINE]
         self._problem.append(text)
         self._write(text)
         self._keep(text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -80,20 +80,30 @@ async def _converse(
     stream: trio.SocketStream, request: Request, tell: Callable[[Told], Awaitable[None]]
 ) -> bool:
     await stream.send_all(encode_request(request))
-    said = bytearray()
-    while True:
-        chunk = await stream.receive_some()
-        if not chunk or len(said) > _LONGEST_LINE:
-            raise StoreError(_NO_ANSWER)
-        said += chunk
-        while (end := said.find(b"\n")) >= 0:
-            fields = decode_line(bytes(said[:end]))
-            del said[: end + 1]
+    async with aclosing(lines_of(stream, _LONGEST_LINE)) as lines:
+        async for line in lines:
+            if not line.endswith(b"\n"):
+                break
+            fields = decode_line(line)
             if "end" in fields:
                 return True
             if "failed" in fields:
                 raise failed(fields)
             await tell(fields)
+    raise StoreError(_NO_ANSWER)
+
+
+async def lines_of(stream: trio.abc.ReceiveStream, longest: int) -> AsyncGenerator[bytes]:
+    """Yield each line of a stream, with its end; what is longer, or breaks off, comes without one."""
+    rest = bytearray()
+    async for chunk in stream:
+        rest += chunk
+        while (end := rest.find(b"\n") + 1) or len(rest) > longest:
+            end = end or len(rest)
+            yield bytes(rest[:end])
+            del rest[:end]
+    if rest:
+        yield bytes(rest)
 
 
 async def _connect(path: Path) -> trio.SocketStream | None:

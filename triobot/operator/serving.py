@@ -15,7 +15,7 @@ import socket
 import stat
 import struct
 import traceback
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ import trio
 
 from ..errors import RemoteProtocolError, TriobotError
 from .api import OperatorApi
-from .calling import short_name
+from .calling import lines_of, short_name
 from .requests import END, LONGEST_REQUEST, Told, decode_request, encode_line, failure
 
 log: Final = logging.getLogger("triobot.operator")
@@ -147,8 +147,9 @@ async def _converse(api: OperatorApi, stream: trio.SocketStream) -> None:
             await stream.send_all(encode_line(fields))
 
     with trio.fail_after(_TO_ASK):
-        line = await _line(stream)
-    if line is None:
+        async with aclosing(lines_of(stream, LONGEST_REQUEST)) as lines:
+            line = await anext(lines, b"")
+    if not line.endswith(b"\n"):
         return
     try:
         await api.answer(decode_request(line), tell)
@@ -157,15 +158,3 @@ async def _converse(api: OperatorApi, stream: trio.SocketStream) -> None:
         if isinstance(error, RemoteProtocolError):
             log.warning("the operator's socket was asked for what nobody understands: %s", error)
         await tell(failure(error))
-
-
-async def _line(stream: trio.SocketStream) -> bytes | None:
-    said = bytearray()
-    while b"\n" not in said:
-        if len(said) > LONGEST_REQUEST:
-            return None
-        chunk = await stream.receive_some()
-        if not chunk:
-            return None
-        said += chunk
-    return bytes(said[: said.index(b"\n")])

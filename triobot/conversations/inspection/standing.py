@@ -1,8 +1,8 @@
 """Where a conversation stands: what two runs over one journal must agree on, and where they don't.
 
-Besides what the journal knows of (operations, open blocks, what the chat keeps) it is the lines of the
-author's code in which its branches wait, and the values of the variables there that can be written down.
-Variables whose names begin with an underscore are nobody's business.
+Besides what the journal knows of (operations, open blocks) it is the lines of the author's code in which its
+branches wait, and the values of the variables there that can be written down. Variables whose names begin
+with an underscore are nobody's business.
 """
 
 from __future__ import annotations
@@ -56,14 +56,12 @@ class Standing:
     Attributes:
         operations: in which it is parked: id, kind, digest of the arguments.
         blocks: that are open: id, deadline, whether it is to end.
-        data: what the chat keeps, by key, as digests.
         spots: by branch.
         ending: the kind of its last record, once it has ended; its words say with what.
     """
 
     operations: tuple[tuple[str, str, str], ...] = ()
     blocks: tuple[tuple[str, int | None, bool], ...] = ()
-    data: Mapping[str, str] = attrs.field(factory=lambda: dict[str, str](), repr=False)
     spots: Mapping[str, Spot] = attrs.field(factory=lambda: dict[str, Spot]())
     ending: str | None = None
 
@@ -91,7 +89,6 @@ def standing_of(run: Run) -> Standing:
     return Standing(
         tuple(sorted((str(one.id), one.kind, one.print or _until(one.due)) for one in open_now)),
         tuple(sorted((str(block.id), block.due, block.ended) for block in seen.blocks)),
-        {},
         {path: spot_of(task) for path, task in sorted(run.tasks.items())},
     )
 
@@ -153,9 +150,6 @@ def difference(recorded: Standing, now: Standing) -> str | None:
         return f"before, {recorded.words()}; now, {now.words()}"
     if recorded.blocks != now.blocks:
         return f"before, {_blocks(recorded)}; now, {_blocks(now)}"
-    if recorded.data.keys() != now.data.keys() or recorded.data != now.data:
-        keys = _different(recorded.data, now.data)
-        return f"chat.data holds something else under {keys} than before"
     for path, before in recorded.spots.items():
         spot = now.spots.get(path)
         if spot is None or spot.lines != before.lines:
