@@ -19,11 +19,13 @@ from triobot.conversations.routes.filters import (
     press,
     pressed,
     signal,
+    starting,
     text,
     when,
 )
 from triobot.conversations.routes.router import Router, table_of
 from triobot.errors import ConfigError
+from triobot.wire.content import File, Media
 
 
 def route(name: str) -> Any:
@@ -108,12 +110,12 @@ def test_filters_that_differ_are_no_mistake() -> None:
     router = Router()
     yes: Callable[[object], bool] = lambda event: True  # noqa: E731
     filters = [
+        text("a") & by(1),
         command("a"),
         command("a", "b"),
         command(),
         text("a"),
-        text("a") & by(1),
-        text("a") | by(1),
+        by(2) | by(3),
         ~text("a"),
         when(yes),
         when(lambda event: True),
@@ -129,6 +131,67 @@ def test_filters_that_differ_are_no_mistake() -> None:
     router.include(first)
     router.include(second)
     assert len(table_of(router).routes) == len(filters) + 2
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ([command()], command("a")),
+        ([text()], command("a") | text("b")),
+        ([text("a", "b")], text("b") & by(1)),
+        ([command("a"), command("b")], command("a", "b")),
+        ([text("a"), join()], join() | text("a")),
+        ([message()], message(File)),
+        ([message(Media)], message(File)),
+        ([message(str)], text()),
+        ([text()], message(str)),
+        ([press()], pressed(int)),
+        ([by(1, 2) & text()], text("a") & by(2)),
+        ([in_chat(1, 2)], in_chat(2)),
+        ([signal(object)], signal(int)),
+        ([when(bool)], text() & when(bool)),
+        ([starting()], message(File) | join()),
+    ],
+)
+def test_a_route_whose_events_are_all_taken_before_it(before: list[Filter[Any]], behind: Filter[Any]) -> None:
+    """The refusal names both, with their lines; in an included router, too."""
+    own, other = Router(), Router()
+    for number, taken in enumerate(before):
+        own.interrupt(taken)(route(f"first{number}"))
+    other.interrupt(behind)(route("second"))
+    own.include(other)
+    with pytest.raises(ConfigError) as refused:
+        table_of(own)
+    said = str(refused.value)
+    assert "second (" in said.partition(" can never start")[0]
+    assert all(f"first{number} (" in said for number in range(len(before)))
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        (command("a"), command()),
+        (command("a"), command("a", "b")),
+        (text("a"), text()),
+        (text("a"), command("a")),
+        (command(), text()),
+        (message(File), message(Media)),
+        (message(File), message()),
+        (pressed(int), press()),
+        (pressed(int), pressed(str)),
+        (text("a") & when(bool), text("a")),
+        (text() & by(1), text()),
+        (~text("a"), text("b")),
+        (signal(int), signal(object)),
+        (text(), join()),
+        (text(), message()),
+    ],
+)
+def test_a_route_that_may_take_something_is_not_refused(before: Filter[Any], behind: Filter[Any]) -> None:
+    router = Router()
+    router.interrupt(before)(route("first"))
+    router.interrupt(behind)(route("second"))
+    assert len(table_of(router).routes) == 2
 
 
 @pytest.mark.parametrize(

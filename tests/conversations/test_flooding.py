@@ -106,7 +106,7 @@ def test_two_bare_conversations_behind_one_filter_are_refused() -> None:
     admin.conversation(another("second"))
     bot = Router()
     bot.include(admin)
-    with pytest.raises(ConfigError, match="second can never start"):
+    with pytest.raises(ConfigError, match=r"second .* can never start"):
         table_of(bot)
 
 

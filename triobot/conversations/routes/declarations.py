@@ -6,7 +6,7 @@ Every mistake is found before the first event, and its error says what to do.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from typing import Final, Self, cast, final
@@ -17,7 +17,7 @@ from ...errors import ConfigError, LocalProtocolError
 from ...values import lasting_module
 from ...wire.events import Event
 from ...wire.rules import check_text
-from .filters import Filter, starting
+from .filters import Filter, Same, covers, starting
 
 
 class RouteKind(Enum):
@@ -285,18 +285,33 @@ def _check_bare(conversations: Sequence[Route]) -> None:
 
 
 def _check_reachable(table: Table) -> None:
-    """Refuse a route whose filter equals an earlier one: it could never start."""
-    first: dict[object, str] = {}
-    for taken in table.ignored:
-        if taken.same is not None:
-            first.setdefault(taken.same, f"ignore({taken.name})")
+    """Refuse a route that could never start, since those before it take all that its filter takes."""
+    before: list[tuple[Same, str]] = [
+        (taken.same, f"ignore({taken.name})") for taken in table.ignored if taken.same is not None
+    ]
     for route in table.routes:
-        same = route.filter.same
-        if same is None:
-            continue
-        if same in first:
+        same, named = route.filter.same, f"@{route.kind.value} {route.name} ({route.line})"
+        takers = [_taker(part, before) for part in _parts(same)]
+        if same is not None and None not in takers:
+            names = " and ".join(dict.fromkeys(taker for taker in takers if taker))
             raise ConfigError(
-                f"@{route.kind.value} {route.name} can never start: {first[same]} takes {route.filter.name} "
-                "before it; take one of them away, or change its filter"
+                f"{named} can never start: before it {names} take{'' if ' and ' in names else 's'} all that "
+                f"{route.filter.name} does; change its filter, or take one of them away"
             )
-        first[same] = f"@{route.kind.value} {route.name}"
+        if same is not None:
+            before.append((same, named))
+
+
+def _parts(same: Same | None) -> Iterator[Same | None]:
+    """Yield what is taken by one or another, each by itself."""
+    if same is not None and same.word == "|":
+        for part in same.parts:
+            yield from _parts(part)
+    elif same is not None and same.word in ("text", "command") and same.of:
+        yield from (Same(same.word, frozenset({word})) for word in same.of)
+    else:
+        yield same
+
+
+def _taker(same: Same | None, before: Iterable[tuple[Same, str]]) -> str | None:
+    return next((name for earlier, name in before if covers(earlier, same)), None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, MutableMapping, Sequence
 from typing import Final, Generic, NoReturn, TypeAlias, cast, final, overload
 
 import attrs
@@ -44,6 +44,7 @@ _FOLDED: Final = _DIGITS | {
     0x200E: None,
     0x0640: None,  # the letter-stretching tatweel
 }
+_TEXT: Final[frozenset[object]] = frozenset({str})
 REMEMBERED: Final = 10_000
 """Senders that are remembered; the one that was silent for longest is forgotten first."""
 
@@ -74,6 +75,25 @@ Look: TypeAlias = Callable[[Event, Setting], F | None]
 
 
 @final
+@attrs.frozen
+class Same:
+    """What filters that take the same have in common.
+
+    Attributes:
+        word: of the function that makes them, or of what joins them.
+        of: what that was given; nothing for all.
+    """
+
+    word: str
+    of: frozenset[object] = frozenset()
+
+    @property
+    def parts(self) -> frozenset[Same]:
+        """Return what was joined."""
+        return cast("frozenset[Same]", self.of)
+
+
+@final
 @attrs.frozen(eq=False)
 class Filter(Generic[E_co]):
     """Takes some events, each as an `E_co`; made by the functions of `triobot.filters`.
@@ -93,7 +113,7 @@ class Filter(Generic[E_co]):
     see: Look[E_co] = attrs.field(repr=False)
     name: str
     signals: bool = False
-    same: object = attrs.field(default=None, repr=False)
+    same: Same | None = attrs.field(default=None, repr=False)
     words: frozenset[str] = attrs.field(default=frozenset(), repr=False)
 
     def look(self, event: Event, setting: Setting) -> E_co | None:
@@ -110,7 +130,7 @@ class Filter(Generic[E_co]):
             return second(event, setting) if taken is None else taken
 
         # Which of the two comes first makes no difference to who is asked after them.
-        same = _pair("|", self.same, other.same)
+        same = pair("|", self.same, other.same)
         return Filter(see, f"({self.name} | {other.name})", signals, same, self.words | other.words)
 
     def __and__(self, other: Filter[object]) -> Filter[E_co]:
@@ -120,7 +140,7 @@ class Filter(Generic[E_co]):
             taken = self.see(event, setting)
             return None if taken is None or other.see(event, setting) is None else taken
 
-        same = _pair("&", self.same, other.same)
+        same = pair("&", self.same, other.same)
         signals, words = self.signals or other.signals, self.words | other.words
         return Filter(see, f"({self.name} & {other.name})", signals, same, words)
 
@@ -134,11 +154,56 @@ class Filter(Generic[E_co]):
         def see(event: Event, setting: Setting) -> Event | None:
             return event if self.see(event, setting) is None else None
 
-        return Filter(see, f"~{self.name}", same=None if self.same is None else ("~", self.same))
+        return Filter(
+            see, f"~{self.name}", same=None if self.same is None else Same("~", frozenset({self.same}))
+        )
 
 
-def _pair(word: str, first: object, second: object) -> object:
-    return None if first is None or second is None else (word, frozenset({first, second}))
+def pair(word: str, first: Same | None, second: Same | None) -> Same | None:
+    """Return what two joined filters are the same as; None if one of them can't be compared."""
+    return None if first is None or second is None else Same(word, frozenset({first, second}))
+
+
+def covers(first: Same | None, second: Same | None) -> bool:
+    """Return whether a filter surely takes all that another one does; False also where that can't be told."""
+    if first is None or second is None:
+        return False
+    if first == second:
+        return True
+    if second.word == "|":
+        return all(covers(first, part) for part in second.parts)
+    if second.word == "&" and any(covers(first, part) for part in second.parts):
+        return True
+    if first.word == "|":
+        return any(covers(part, second) for part in first.parts)
+    if first.word == "&":
+        return all(covers(part, second) for part in first.parts)
+    return _covers_alone(first, second)
+
+
+def _covers_alone(first: Same, second: Same) -> bool:
+    every = not first.of
+    match first.word, second.word:
+        case ("message", "text" | "command") | ("text", "command"):
+            return every or first.of == _TEXT
+        case "text", "message":
+            return every and second.of == _TEXT
+        case ("press", "pressed") | ("message", "message"):
+            return every or (all(_is_kind(narrow, first.of) for narrow in second.of) and bool(second.of))
+        case ("text", "text") | ("command", "command"):
+            return every or (bool(second.of) and second.of <= first.of)
+        case ("by", "by") | ("in_chat", "in_chat"):
+            return second.of <= first.of
+        case "signal", "signal":
+            return all(_is_kind(narrow, first.of) for narrow in second.of)
+        case _:
+            return False
+
+
+def _is_kind(narrow: object, wide: Iterable[object]) -> bool:
+    return isinstance(narrow, type) and any(
+        isinstance(kind, type) and issubclass(narrow, kind) for kind in wide
+    )
 
 
 def check_filter(taken: object, who: str) -> None:
@@ -224,7 +289,7 @@ def message(
     """Take messages; with `kind` only those whose content is of this class, such as `File` or `Media`."""
     if kind is None:
         return Filter(
-            lambda event, _: event if isinstance(event, Message) else None, "message()", same="message"
+            lambda event, _: event if isinstance(event, Message) else None, "message()", same=Same("message")
         )
     if kind not in (*CONTENT_CLASSES, Media):
         raise ConfigError(f"message() takes a content class, not {kind!r}")
@@ -235,7 +300,7 @@ def message(
             return cast("Message[C]", event)
         return None
 
-    return Filter(look, f"message({kind.__name__})", same=("message", kind))
+    return Filter(look, f"message({kind.__name__})", same=Same("message", frozenset({kind})))
 
 
 def text(*words: str) -> Filter[Message[str]]:
@@ -254,7 +319,7 @@ def text(*words: str) -> Filter[Message[str]]:
         return taken if not folded or fold(event.content) in folded else None
 
     name = f"text({', '.join(words)})"
-    return Filter(look, name, same=("text", frozenset(folded)), words=frozenset(words))
+    return Filter(look, name, same=Same("text", frozenset(folded)), words=frozenset(words))
 
 
 def command(*names: str) -> Filter[Command]:
@@ -277,7 +342,7 @@ def command(*names: str) -> Filter[Command]:
 
     name = f"command({', '.join(names)})"
     typed = frozenset(f"/{name}" for name in folded)
-    return Filter(look, name, same=("command", frozenset(folded)), words=typed)
+    return Filter(look, name, same=Same("command", frozenset(folded)), words=typed)
 
 
 def _check_words(words: Sequence[object], who: str, what: str) -> None:
@@ -288,12 +353,12 @@ def _check_words(words: Sequence[object], who: str, what: str) -> None:
 
 def join() -> Filter[Join]:
     """Take joins."""
-    return Filter(lambda event, _: event if isinstance(event, Join) else None, "join()", same="join")
+    return Filter(lambda event, _: event if isinstance(event, Join) else None, "join()", same=Same("join"))
 
 
 def leave() -> Filter[Leave]:
     """Take leaves."""
-    return Filter(lambda event, _: event if isinstance(event, Leave) else None, "leave()", same="leave")
+    return Filter(lambda event, _: event if isinstance(event, Leave) else None, "leave()", same=Same("leave"))
 
 
 def by(*sender_ids: int) -> Filter[Event]:
@@ -311,7 +376,7 @@ def by(*sender_ids: int) -> Filter[Event]:
     def look(event: Event, setting: Setting) -> Event | None:
         return event if event.sender is not None and event.sender.id in wanted else None
 
-    return Filter(look, "by(...)", same=("by", wanted))
+    return Filter(look, "by(...)", same=Same("by", wanted))
 
 
 def in_chat(*chat_ids: int) -> Filter[Event]:
@@ -325,7 +390,7 @@ def in_chat(*chat_ids: int) -> Filter[Event]:
     def look(event: Event, setting: Setting) -> Event | None:
         return event if event.chat_id in wanted else None
 
-    return Filter(look, "in_chat(...)", same=("in_chat", wanted))
+    return Filter(look, "in_chat(...)", same=Same("in_chat", wanted))
 
 
 def check_ids(ids: Sequence[object], who: str, what: str) -> frozenset[int]:
@@ -353,7 +418,8 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
         raise ConfigError(
             "when() takes a plain function: a filter can't wait; ask in the conversation instead"
         )
-    return Filter(lambda event, _: event if condition(event) else None, "when(...)", same=("when", condition))
+    same = Same("when", frozenset({condition})) if isinstance(cast("object", condition), Hashable) else None
+    return Filter(lambda event, _: event if condition(event) else None, "when(...)", same=same)
 
 
 def press() -> Filter[Press[str]]:
@@ -361,7 +427,7 @@ def press() -> Filter[Press[str]]:
     return Filter(
         lambda event, _: cast("Press[str]", event) if isinstance(event, Press) else None,
         "press()",
-        same="press",
+        same=Same("press"),
     )
 
 
@@ -396,7 +462,7 @@ def pressed(kind: type[V]) -> Filter[Press[V]]:
         key = decode_key(kind, text) if front == LASTING and dot else None
         return None if key is None else attrs.evolve(event, value=key)
 
-    return Filter(look, f"pressed({kind.__name__})", same=("pressed", kind))
+    return Filter(look, f"pressed({kind.__name__})", same=Same("pressed", frozenset({kind})))
 
 
 def signal(kind: type[S]) -> Filter[S]:
@@ -413,7 +479,7 @@ def signal(kind: type[S]) -> Filter[S]:
         found = cast("object", event)
         return found.value if isinstance(found, Signal) and isinstance(found.value, kind) else None
 
-    return Filter(see, f"signal({kind.__name__})", True, ("signal", kind))
+    return Filter(see, f"signal({kind.__name__})", True, Same("signal", frozenset({kind})))
 
 
 def starting() -> Filter[Message[Content] | Join]:

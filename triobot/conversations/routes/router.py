@@ -37,7 +37,7 @@ from .declarations import (
     per_of,
     route_name,
 )
-from .filters import Filter, Setting, check_filter, nothing, refuse_uncalled, starting
+from .filters import Filter, Setting, check_filter, nothing, pair, refuse_uncalled, starting
 
 if TYPE_CHECKING:
     from ..chat import Chat
@@ -324,7 +324,8 @@ class Router:
             return None if shared.see(event, setting) is None else taken.see(event, setting)
 
         words = shared.words | taken.words
-        return Filter(see, f"({shared.name} & {taken.name})", taken.signals, _both(shared, taken), words)
+        same = pair("&", shared.same, taken.same)
+        return Filter(see, f"({shared.name} & {taken.name})", taken.signals, same, words)
 
 
 def table_of(router: Router) -> Table:
@@ -334,7 +335,3 @@ def table_of(router: Router) -> Table:
         ConfigError: declarations that contradict one another, or nothing at all; says what to do.
     """
     return Table.of(router._routes, router._ignored)  # pyright: ignore[reportPrivateUsage]
-
-
-def _both(shared: Filter[object], taken: Filter[object]) -> object:
-    return None if shared.same is None or taken.same is None else ("&", shared.same, taken.same)
