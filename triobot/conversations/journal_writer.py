@@ -9,7 +9,7 @@ the end of its event.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import trio
@@ -248,7 +248,7 @@ class JournalWriter(Host):
             self._has_data = True
             self._writes += cast("Sequence[Write]", write)
 
-    def commit(self) -> Coroutine[Any, Any, None]:
+    def commit(self) -> Awaitable[None]:
         if not self._there.lives:
             self._there.lives_on()
         self.flush(begin=not self._in_row)

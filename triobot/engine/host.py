@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 import trio
 
@@ -41,7 +41,7 @@ class Host:
         """
         raise NotImplementedError
 
-    async def commit(self) -> None:
+    def commit(self) -> Awaitable[None]:
         """Wait until everything appended, and every event delivered, is durable.
 
         An error that this raises evicts the run.

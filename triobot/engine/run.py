@@ -24,7 +24,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NoReturn, final
+from typing import Any, NoReturn, cast, final
 
 import trio
 from trio.lowlevel import Task, cancel_shielded_checkpoint, current_task
@@ -509,7 +509,7 @@ class Run(Core):
                 self.operation = op
                 self.host.rests(None)
                 given = await self.rest(op)
-                return given[0] if type(given) is tuple else await self.come(op, given)
+                return cast("tuple[Any]", given)[0] if type(given) is tuple else await self.come(op, given)
         assert self.machine is not None
         return await self.machine.wait(id, kind, takes, print)
 
