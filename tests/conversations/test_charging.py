@@ -27,9 +27,10 @@ from triobot.errors import (
 )
 from triobot.money import Charge, MovePayment
 from triobot.payments import cashier
-from triobot.payments.facts import PaymentAnswer, Plain, new_ref_id
+from triobot.payments.books import Books
+from triobot.payments.facts import Hint, PaymentAnswer, Plain, new_ref_id
 from triobot.seams import OnUnknown, Urgency, Write
-from triobot.wire.ids import ChatId, RefId, as_ref_id
+from triobot.wire.ids import ChatId, MessageId, RefId, as_ref_id
 from triobot.wire.markup import LinkButton, PayButton
 from triobot.wire.operations import (
     CreateInvoice,
@@ -772,3 +773,23 @@ async def test_an_invoice_that_was_in_flight_at_a_restart(bill: Shop) -> None:
         await town.rest()
         assert CreateInvoice not in map(type, town.operations())
         assert isinstance(bill.outcomes[0], DeliveryUnknownError)
+
+
+async def test_who_paid_a_button_that_was_in_flight_at_a_restart(autojump_clock: MockClock) -> None:
+    """It was captured before its conversation came back to send it: that need not be told of it again."""
+    shop = Shop()
+    async with open_town(shop.bot) as town:
+        town.outbox.hold()
+        await town.says("buy")
+        store = town.store
+        (row,) = await store.payments.find(limit=9)
+        assert row.state == "sending"
+    books = Books(store.payments, store.commit, town.services.clock.now, lambda moved: None)
+    captured = PaymentAnswer("verify", "verified", PRICE)
+    callback = Hint(None, ChatId(CHAT), MessageId(5))
+    await books.move(row.id, Plain("restart"), callback, Plain("verify_begun"), captured)
+    async with open_town(shop.bot, store=store) as town:
+        await trio.sleep(1)
+        assert [money.item for money in shop.outcomes] == [Pizza()]  # type: ignore[attr-defined]
+        assert shop.late == []
+        assert await alarms(town) == []

@@ -214,7 +214,11 @@ class Till:
 
     def _listen_again(self) -> None:
         """Look the payment up, unless it is held: after a restart the parked wait has to hear of it."""
-        if self._ticket is None and not self._looking_up:
+        if self._ticket is not None:
+            # What sends it after a restart may have found it paid.
+            if self._ticket.has_news:
+                self._tell()
+        elif not self._looking_up:
             self._looking_up = True
             self._conversation.house.beside(self._look_up)
 
