@@ -179,6 +179,39 @@ async def test_after_drain_nothing_more_is_given_out() -> None:
         assert town.sent(6) == ["?"]
 
 
+@pytest.mark.parametrize("question", [True, False])
+async def test_what_waits_for_a_start_ends_the_block_that_was_open(
+    question: bool, autojump_clock: MockClock
+) -> None:
+    """It came while the bot stopped and the block's code worked: that waits for something else since."""
+    bot, got = Router(), list[object]()
+
+    @bot.conversation(text("hi"))
+    async def order(chat: Chat) -> None:
+        with chat.move_on_when(text("enough")) as block:
+            await chat.send("Well?")
+            await (chat.choose("Which?", {1: "One"}) if question else chat.receive(text()))
+        assert block.event is not None
+        got.append(block.event.content)
+
+    store, outbox = FakeStore(), FakeOutbox()
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        outbox.latency = 5
+        await town.says("hi")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(town.dispatcher.drain)
+            await trio.sleep(1)
+            await town.says("enough")
+            await trio.sleep(10)
+        assert got == []
+    outbox.latency = 0
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        await trio.sleep(10)
+        assert got == ["enough"]
+        assert TEXTS.want_choice not in town.sent()
+        assert store.rows == {}
+
+
 async def test_a_question_that_is_answered_while_draining_loses_its_buttons() -> None:
     """It has ended; drain waits for that, too."""
     bot = Router()

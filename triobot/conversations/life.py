@@ -712,15 +712,16 @@ class ChatLife:
             if known or others or delivery.at >= turn or isinstance(delivery.event, Leave):
                 continue
             self._group = self._group or group
+            if len(self.mailbox) >= MAILBOX or not self._is_for(delivery, conversation):
+                continue
             self.house.care.looks_at(delivery.seq)
             try:
-                queues = self._is_for(delivery, conversation) and isinstance(
-                    self.decide_on(delivery), Queue | Give | Tell | Break | End
-                )
+                decision = self.decide_on(delivery)
             finally:
                 self.house.care.looks_at(0)
-            if queues and len(self.mailbox) < MAILBOX:
-                self._act(Queue(), delivery)
+            if isinstance(decision, Queue | Give | Tell | Break | End):
+                # A block that was open before has the event, whatever opens now.
+                self._act(decision if isinstance(decision, End) else Queue(), delivery)
                 self._early.add(delivery.seq)
 
     def shows_no_more(self) -> None:
