@@ -31,7 +31,7 @@ from triobot.conversations.journal_writer import Taken
 from triobot.emulator.people import ImpossibleActError
 from triobot.emulator.person import AppError, Person
 from triobot.errors import ConfigError, StoreFullError
-from triobot.seams import Accept, Acceptance, Accepted, Arrival, Write
+from triobot.seams import Accept, Acceptance, Accepted, Arrival, InboxRow, Write
 from triobot.testing import drive, run
 from triobot.testing.driving import DrivenWorld
 from triobot.testing.process import Crashable, CrashableStore, DrivenProcess
@@ -82,6 +82,7 @@ class Seen:
     writes: int
     problems: Sequence[str]
     came: Sequence[float] = ()
+    given_out: Sequence[float] = ()
 
 
 def bursts_of(seed: int, *, wild: bool) -> Sequence[Burst]:
@@ -142,6 +143,7 @@ class Deaths:
     Attributes:
         came: when each event came into the store, by a row or with what took it; presses and signals, which
             have a key of their own, are not among them.
+        given_out: when each was given out to its chat: later, if a stop or a death came in between.
     """
 
     def __init__(self, kills: Sequence[Kill], late: Sequence[float] = (), *, together: bool = False) -> None:
@@ -156,6 +158,8 @@ class Deaths:
         self.since = 0
         self.kills = 0
         self.came: list[float] = []
+        self.given_out: list[float] = []
+        self._places: dict[int, int] = {}
 
     @contextmanager
     def at_a_write(self, store: CrashableStore) -> Generator[None]:
@@ -182,7 +186,7 @@ class Deaths:
     def watching(self) -> Generator[None]:
         """See every write of the store while the block runs."""
         deaths, take, first_take, busy = self, DrivenProcess.take, Claims.take, Dispatcher.until_not_too_busy
-        accept, commit = CrashableStore.accept, CrashableStore.commit
+        accept, commit, backlog = CrashableStore.accept, CrashableStore.commit, CrashableStore.backlog
 
         async def late_take(process: DrivenProcess, body: Body) -> int | None:
             # Before the process has seen it: an event may be taken before it is stored.
@@ -205,7 +209,7 @@ class Deaths:
             with deaths.at_a_write(store):
                 accepted = await accept(store, arrival, **more)
             if isinstance(accepted, Accepted):
-                deaths._stored(arrival)
+                deaths._stored(arrival, accepted.row.seq)
             return accepted
 
         async def dying_commit(store: CrashableStore, *writes: Write) -> None:
@@ -215,11 +219,18 @@ class Deaths:
                 if isinstance(write, Accept):
                     deaths._stored(write.arrival)
 
+        async def noted_backlog(store: CrashableStore, *, after: int, limit: int) -> Sequence[InboxRow]:
+            rows = await backlog(store, after=after, limit=limit)
+            for place in (deaths._places[row.seq] for row in rows if row.seq in deaths._places):
+                deaths.given_out[place] = trio.current_time()
+            return rows
+
         setattr(DrivenProcess, "take", late_take)  # noqa: B010
         setattr(Claims, "take", taken_first)  # noqa: B010
         setattr(Dispatcher, "until_not_too_busy", until_all_came)  # noqa: B010
         setattr(CrashableStore, "accept", dying_accept)  # noqa: B010
         setattr(CrashableStore, "commit", dying_commit)  # noqa: B010
+        setattr(CrashableStore, "backlog", noted_backlog)  # noqa: B010
         try:
             yield
         finally:
@@ -228,17 +239,23 @@ class Deaths:
             setattr(Dispatcher, "until_not_too_busy", busy)  # noqa: B010
             setattr(CrashableStore, "accept", accept)  # noqa: B010
             setattr(CrashableStore, "commit", commit)  # noqa: B010
+            setattr(CrashableStore, "backlog", backlog)  # noqa: B010
 
-    def _stored(self, arrival: Arrival) -> None:
+    def _stored(self, arrival: Arrival, seq: int | None = None) -> None:
         if not arrival.once:
+            if seq is not None:
+                self._places[seq] = len(self.came)
             self.came.append(trio.current_time())
+            self.given_out.append(trio.current_time())
 
     async def bring_back(self, world: DrivenWorld) -> None:
-        while True:
-            await self._died.wait()
-            self._died = trio.Event()
-            self.since = 0
-            await (world.restarts() if self._stops else world.crashes())
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._died.wait()
+                self._died = trio.Event()
+                self.since = 0
+                # Not awaited: one that dies in the middle of a stop is gone at once.
+                nursery.start_soon(world.restarts if self._stops else world.crashes)
 
     async def kill(self, world: DrivenWorld) -> None:
         self.kills += 1
@@ -288,7 +305,7 @@ async def live(
             said = _said(world)
             problems += _captured(world, given)
             nursery.cancel_scope.cancel()
-    return Seen(said, deaths.kills, deaths.writes, problems, deaths.came)
+    return Seen(said, deaths.kills, deaths.writes, problems, deaths.came, deaths.given_out)
 
 
 def _expected(kind: str) -> bool:
@@ -438,8 +455,8 @@ def check(seed: int, *, wild: bool, shuffle: int = 0, explain: bool = False) -> 
     for number in range(OTHERS):
         # An event that a dying process refused is posted again a second later, when others may wait for it.
         late = number % 2 == 0
-        came = shaken.came if late else ()
-        others.append(lived((), shuffle + number, came, together=number % 4 == 2))
+        came = (shaken.came, shaken.came, shaken.given_out)[number // 2 % 3] if late else ()
+        others.append(lived((), shuffle + number, came, together=number // 2 % 3 > 0))
         # What branches do at once has no order where Trio's scheduler, which has none, decides it; and where
         # an event came late, it does something else at once.
         apart = _later(calm, shaken) if late else compare(calm, others[-1]) is not None

@@ -326,6 +326,7 @@ class Seen:
     writes: int
     problems: Sequence[str]
     came: Sequence[float] = ()
+    given_out: Sequence[float] = ()
 
 
 @final
@@ -374,7 +375,8 @@ async def live(program: Program, kills: Sequence[Kill], pace: Pace = Pace()) -> 
             waiting = await _waiting(bot)
             said = _said(world)
             nursery.cancel_scope.cancel()
-    return Seen(said, waiting, deaths.kills, deaths.writes, problems, [at - start for at in deaths.came])
+    came, given_out = ([at - start for at in each] for each in (deaths.came, deaths.given_out))
+    return Seen(said, waiting, deaths.kills, deaths.writes, problems, came, given_out)
 
 
 @contextmanager
@@ -453,7 +455,9 @@ def _paces(seed: int, program: Program, shaken: Seen) -> Iterator[Pace]:
     acts = sum(map(len, program.acts))
     presses = sum(act == PRESS for together in program.acts for act in together)
     if len(shaken.came) == acts - presses + 1:
-        yield Pace(shaken.came)  # of what is said at once a part may have been refused, and come later
+        # Of what is said at once a part may have been refused, and come later; or waited for a start.
+        yield Pace(shaken.came)
+        yield Pace(shaken.given_out)
     r = random.Random(f"paces {seed}")
     for number in range(SLOWER):
         share = r.random()
