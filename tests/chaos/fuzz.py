@@ -146,12 +146,14 @@ class Deaths:
         given_out: when each was given out to its chat: later, if a stop or a death came in between.
     """
 
-    def __init__(self, kills: Sequence[Kill], late: Sequence[float] = (), *, together: bool = False) -> None:
+    def __init__(
+        self, kills: Sequence[Kill], late: Sequence[float] = (), together: int | None = None
+    ) -> None:
         self._at = [kill for kill in kills if kill.write is not None]
         self._late = list(late)
-        self._together = together
-        # When something came late last: what comes then is kept for those who route until all has come.
-        self._kept_at: float | None = None
+        self._together = None if together is None else random.Random(together)
+        # Until then what comes is kept for those who route: all that comes in this moment has come.
+        self._looked_at = self._kept_at = -1.0
         self._died = trio.Event()
         self._stops = False
         self.writes = 0
@@ -190,11 +192,10 @@ class Deaths:
 
         async def late_take(process: DrivenProcess, body: Body) -> int | None:
             # Before the process has seen it: an event may be taken before it is stored.
-            if deaths._late and _counts(body):
-                now, at = trio.current_time(), deaths._late.pop(0)
-                if at > now:
-                    await trio.sleep_until(at)
-                    deaths._kept_at = at if deaths._together else None
+            late = deaths._late.pop(0) - trio.current_time() if deaths._late and _counts(body) else 0
+            if late > 0:
+                await trio.sleep(late)
+            deaths._may_keep(late=late > 0)
             return await take(process, body)
 
         def taken_first(claims: Claims, event: Event, arrival: Arrival) -> Taken | None:
@@ -248,6 +249,14 @@ class Deaths:
             self.came.append(trio.current_time())
             self.given_out.append(trio.current_time())
 
+    def _may_keep(self, *, late: bool) -> None:
+        """Have what comes now given out at once: if it is late, and else at times."""
+        now = trio.current_time()
+        if self._together is not None and (late or now != self._looked_at):
+            self._looked_at = now
+            if late or self._together.random() < 0.5:
+                self._kept_at = now
+
     async def bring_back(self, world: DrivenWorld) -> None:
         async with trio.open_nursery() as nursery:
             while True:
@@ -270,17 +279,17 @@ async def live(
     *,
     wild: bool,
     late: Sequence[float] = (),
-    together: bool = False,
+    together: int | None = None,
 ) -> Seen:
     """One run.
 
     Args:
         late: when what people do comes to the bot, at the earliest.
-        together: what comes late and at once is routed at once, as after a start.
+        together: what comes at once is given out at once, as after a start: what is late, and by this seed.
     """
     given = set[str]()
     bot = make_bot(seed, given, wild=wild)
-    deaths = Deaths(kills, late, together=together)
+    deaths = Deaths(kills, late, together)
     problems: list[str] = []
     with deaths.watching():
         # The platform must not give up what it posts: that would be its loss, and not the bot's.
@@ -381,6 +390,8 @@ def _captured(world: DrivenWorld, given: Collection[str]) -> Sequence[str]:
 def compare(calm: Seen, shaken: Seen, *, by_branch: bool = False) -> str | None:
     """The same, but for repeats: at most as many as kills for each of what may be under way at a time.
 
+    The order counts within each conversation: whose turn is first of two of them at once, nothing says.
+
     Args:
         by_branch: the order counts within each branch only.
     """
@@ -391,11 +402,11 @@ def compare(calm: Seen, shaken: Seen, *, by_branch: bool = False) -> str | None:
         return f"new: {new}"
     if (more := sum((said - wanted).values())) > 2 * shaken.kills:
         return f"{more} repeats in {shaken.kills} kills"
-    mine, others = (_branches(seen.by_bot) if by_branch else {"": seen.by_bot} for seen in (calm, shaken))
+    mine, others = (_apart(seen.by_bot, "#" if by_branch else " ") for seen in (calm, shaken))
     for branch, lines in mine.items():
         left = iter(others[branch])
         if not all(any(line == other for other in left) for line in lines):
-            return f"in another order{branch and ': '}{branch}"
+            return f"in another order: {branch}"
     return None
 
 
@@ -403,10 +414,10 @@ def _later(calm: Seen, shaken: Seen) -> bool:
     return any(abs(one - other) > 0.1 for one, other in zip(calm.came, shaken.came, strict=False))
 
 
-def _branches(said: Sequence[str]) -> Mapping[str, Sequence[str]]:
+def _apart(said: Sequence[str], by: str) -> Mapping[str, Sequence[str]]:
     found: dict[str, list[str]] = {}
     for line in said:
-        found.setdefault(line.partition("#")[0], []).append(line)
+        found.setdefault(line.partition(by)[0], []).append(line)
     return found
 
 
@@ -434,7 +445,7 @@ def check(seed: int, *, wild: bool, shuffle: int = 0, explain: bool = False) -> 
         shuffle: int = shuffle,
         late: Sequence[float] = (),
         *,
-        together: bool = False,
+        together: int | None = None,
     ) -> Seen:
         with seeded(f"shuffle {seed} {shuffle}"):
             return run(partial(live, seed, bursts, kills, wild=wild, late=late, together=together))
@@ -456,7 +467,7 @@ def check(seed: int, *, wild: bool, shuffle: int = 0, explain: bool = False) -> 
         # An event that a dying process refused is posted again a second later, when others may wait for it.
         late = number % 2 == 0
         came = (shaken.came, shaken.came, shaken.given_out)[number // 2 % 3] if late else ()
-        others.append(lived((), shuffle + number, came, together=number // 2 % 3 > 0))
+        others.append(lived((), shuffle + number, came, together=number if number // 2 % 3 else None))
         # What branches do at once has no order where Trio's scheduler, which has none, decides it; and where
         # an event came late, it does something else at once.
         apart = _later(calm, shaken) if late else compare(calm, others[-1]) is not None
