@@ -150,6 +150,36 @@ async def test_drain_waits_for_what_was_given_and_not_looked_at_yet() -> None:
         assert got == ["begun", "begun", "answer", "child"]
 
 
+async def test_a_long_step_is_done_again_after_a_stop(autojump_clock: MockClock) -> None:
+    """The answer before it was taken before it was stored; nobody is asked again."""
+    bot, steps = Router(), list[float]()
+
+    async def step() -> None:
+        steps.append(trio.current_time())
+        await trio.sleep(100)
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        answer = await chat.ask("Ready?")
+        await chat.step(step)
+        await chat.send(f"{answer}: done.")
+
+    store = FakeStore()
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        await town.says("yes")
+        assert town.counts["answered_at_once"] == 1
+        with trio.move_on_after(10):
+            await town.dispatcher.drain()
+        assert store.rows == {}
+    async with open_town(bot, store=store) as town:
+        await trio.sleep(200)
+        assert town.sent() == ["yes: done."]
+        assert "parked" not in town.counts
+    assert len(steps) == 2
+    assert await store.conversations(CHAT) == []
+
+
 async def test_after_drain_nothing_more_is_given_out() -> None:
     """It stays in the inbox, also what would have interrupted."""
     bot = Router()

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
 from triobot.conversations.data.slots import Key
-from triobot.conversations.routes.filters import command, message
+from triobot.conversations.routes.filters import Filter, command, message, text
 from triobot.conversations.routes.router import Router
 from triobot.values import encode_value, recorded, register
 from triobot.wire.ids import ChatId
@@ -216,3 +216,46 @@ async def test_a_field_that_is_no_longer_there(
             else (town.sent()[-1] == "Enghelab, Azadi")
         )
     assert bool(story.parked) is parks
+
+
+async def test_an_answer_whose_class_has_changed(autojump_clock: MockClock) -> None:
+    """What an older version made of what its user said: what came of it has been seen."""
+
+    def bot_of(cls: type[Any]) -> Router:
+        bot = Router()
+
+        @bot.interrupt(command("cancel"))
+        async def cancel(chat: Chat) -> None:
+            await chat.send("Cancelled.")
+
+        @bot.conversation(text("hi"), name="sizes")
+        async def order(chat: Chat) -> None:
+            await chat.send("Size?")
+            await chat.receive(Filter(lambda event, _: cls(getattr(event, "content", None)), "size"))
+            await chat.send("Ordered.")
+            await chat.receive(text())
+            await chat.send("More.")
+
+        return bot
+
+    was = attrs.make_class("Size", {"said": attrs.field()}, frozen=True)
+    is_now = attrs.make_class("Size", {"number": attrs.field()}, frozen=True)
+    story = Story()
+    register(was, name="unreadable.Size")
+    async with story.runs(bot_of(was)) as town:
+        await town.says("hi")
+        await town.says("large")
+        assert town.sent() == ["Size?", "Ordered."]
+    register(is_now, name="unreadable.Size")
+    async with story.runs(bot_of(is_now)) as town:
+        await town.says("more")
+        (alarm,) = town.alarms
+        assert alarm.kind == "conversation_parked"
+        assert "has no field 'said'" in alarm.text
+        assert story.parked
+        assert town.sent()[2:] == [TEXTS.parked]
+    register(was, name="unreadable.Size")
+    async with story.runs(bot_of(was)) as town:
+        await town.says("even more")
+        assert town.sent()[-1] == "More."
+        assert story.parked == []
