@@ -250,6 +250,8 @@ async def test_what_was_handed_over_is_finished_when_the_program_is_cancelled(
             for _ in range(patience):
                 await trio.lowlevel.checkpoint()
             program.cancel()
+            # It is cancelled here at the latest: on a slow machine all of it may be stored by now.
+            await trio.lowlevel.checkpoint()
     assert program.cancelled_caught
 
     async with opened(path) as store:
