@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
+import attrs
 import pytest
 import trio
 from town import open_town
@@ -14,7 +15,7 @@ from triobot.conversations.advice import Advice
 from triobot.conversations.chat import Chat
 from triobot.conversations.data import slots as data_module
 from triobot.conversations.data.slots import Key
-from triobot.conversations.routes.filters import text
+from triobot.conversations.routes.filters import command, pressed, text
 from triobot.conversations.routes.router import Router
 
 SCORES: Key[dict[str, int]] = Key("scores", dict, default={})
@@ -150,3 +151,42 @@ async def test_a_bot_in_earnest_is_told_nothing(
         await town.says("go")
         await trio.sleep(1000)
     assert said() == []
+
+
+@attrs.frozen
+class Take:
+    order: int
+
+
+async def test_what_no_route_takes_is_told_with_what_was_asked(
+    said: Callable[[], list[str]], autojump_clock: MockClock
+) -> None:
+    """The nearest word, another bot's command, a button whose route has gone; what is taken is not told."""
+    router = Router()
+
+    @router.conversation(command("start"))
+    async def begin(chat: Chat) -> None: ...
+
+    @router.aside(pressed(Take))
+    async def take(chat: Chat) -> None: ...
+
+    async with open_town(router, advice=Advice()) as town:
+        await town.says("/start")
+        assert said() == []
+        await town.says("/strat")
+        await town.says("/start@other now")
+        await town.presses_data("gone", 7)
+        await town.joins()
+        await trio.testing.wait_all_tasks_blocked()
+    asked = "asked: pressed(Take), command(start)"
+    words = said()
+    assert [line.partition(" (")[0] for line in words] == [
+        "nobody took '/strat'",
+        "nobody took '/start@other now'",
+        "nobody took a press of 'gone'",
+        "nobody took a join",
+    ]
+    assert all("(Ali, sender 71, chat 5)" in line for line in words)
+    assert words[0].endswith("nearest is command(start); also asked: pressed(Take)")
+    assert "/start@other is for the bot of that name, and this one's is pizzabot" in words[1]
+    assert all(line.endswith(asked) for line in words[1:])

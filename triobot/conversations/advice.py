@@ -6,9 +6,10 @@ the logger ``triobot.development``. Nothing here changes what a conversation doe
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -20,6 +21,7 @@ import trio
 from ..engine import Run
 from ..errors import UnrecordableError
 from ..values import encode_value
+from ..wire.events import Event, Message, Press
 from .running.branches import branch_of
 from .running.leash import held
 from .running.lines import calling_line, frames_of, is_authors
@@ -33,6 +35,7 @@ LONG_SLEEP: Final = 5 * 60.0
 """Seconds above which a sleeping conversation is called deaf."""
 MANY: Final = 1_000
 """Operations of one conversation, after which its recorded past is called long."""
+_SHOWN: Final = 60
 _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cancel_shielded_checkpoint"})
 
 _OURS: Final = str(Path(__file__).parent.parent) + os.sep
@@ -49,6 +52,14 @@ class Copy:
     value: object = attrs.field(repr=False)
     text: str = attrs.field(repr=False)
     line: str
+
+
+def _came(event: Event, said: str) -> str:
+    if said:
+        return repr(said if len(said) <= _SHOWN else f"{said[:_SHOWN]}...")
+    kind = event.content if isinstance(event, Message) else event
+    value = f" of {event.value!r}" if isinstance(event, Press) else ""
+    return f"a {type(kind).__name__.lower()}{value}"
 
 
 def copied(key: str, text: str, value: object) -> Copy | None:
@@ -93,6 +104,32 @@ class Advice(trio.abc.Instrument):
             "given again by @bot.aside(paid(Item)), or an operator is called. Say `await paid.settle()` as "
             "soon as they are given, or give them with chat.step(..., paid=paid)",
         )
+
+    def untaken(
+        self, event: Event, filters: Sequence[tuple[str, Collection[str]]], username: str | None
+    ) -> None:
+        """Tell what came that no route takes, which filters were asked, and which is the nearest.
+
+        Args:
+            filters: the routes', by name, with the words that each waits for.
+            username: the bot's own.
+        """
+        said = event.content if isinstance(event, Message) and isinstance(event.content, str) else ""
+        what = _came(event, said)
+        asked = dict.fromkeys(name for name, _ in filters)
+        by_word = {word: name for name, words in filters for word in words}
+        hint = ""
+        if said.startswith("/") and "@" in (name := said.split(maxsplit=1)[0]):
+            own = f"is {username}" if username else "is not set, see TRIOBOT_USERNAME"
+            hint = f"{name} is for the bot of that name, and this one's {own}; "
+        elif near := difflib.get_close_matches(said.split("@")[0], by_word, n=1):
+            asked.pop(by_word[near[0]])
+            hint = f"nearest is {by_word[near[0]]}; "
+        sender = (
+            "" if event.sender is None else f"{event.sender.name}, sender {event.sender.id}, ".lstrip(" ,")
+        )
+        others = f"{'also ' if 'nearest' in hint else ''}asked: {', '.join(asked) or 'no other route'}"
+        log.warning("nobody took %s (%schat %s): %s%s", what, sender, event.chat_id, hint, others)
 
     def operated(self, count: int) -> None:
         """Warn of a long conversation, once it has begun this many operations."""

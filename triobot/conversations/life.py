@@ -48,6 +48,7 @@ from .routes.routing import (
     end,
     jump,
     offer,
+    token_of,
     unfit,
 )
 from .running.failures import report_filter
@@ -347,6 +348,8 @@ class ChatLife:
             case Queue():
                 insort(self.mailbox, delivery, key=lambda queued: queued.seq)
             case Expire():
+                if token_of(delivery.event) is None and isinstance(delivery.event, Press):
+                    self._advise(delivery.event)
                 self._refusals.expire(delivery)
             case Stop(halt):
                 self._halt(halt, delivery)
@@ -587,7 +590,14 @@ class ChatLife:
             self._drop(earlier, why)
 
     def _drop(self, delivery: Delivery, why: str) -> None:
+        if why == "nobody":
+            self._advise(delivery.event)
         self._refusals.drop(delivery, why)
+
+    def _advise(self, event: Event) -> None:
+        if (advice := self.services.advice) is not None:
+            filters = [route.filter for route in self._table.routes if route.filter.name != "nothing"]
+            advice.untaken(event, [(one.name, one.words) for one in filters], self._username)
 
     def _question_of(self, event: Event) -> str | None:
         return self._refusals.question_of(event)
