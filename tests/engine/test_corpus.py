@@ -13,12 +13,13 @@ from triobot.conversations.starting import opening_of
 from triobot.engine import Record, Run, decode_record, encode_record
 from triobot.engine import records as tags
 from triobot.engine.records import check_journal, time_of
-from triobot.engine.replay import replay
 from triobot.errors import UnreadableRecordError
 from triobot.journals import ConversationId, ConversationRow, Effect, Journal, Lease
 from triobot.values import decode_value
 from triobot.wire.events import Join, Message, Sender
 from triobot.wire.ids import ChatId, SenderId
+
+from .replaying import replay
 
 JOURNALS = Path(__file__).parents[1] / "corpus" / "journals"
 

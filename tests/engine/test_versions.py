@@ -8,11 +8,10 @@ import pytest
 import trio
 
 from triobot.engine import JSON, Codec, Returned, Run, Stuck, decode_record
-from triobot.engine.replay import replay
-from triobot.engine.snapshot import difference
 from triobot.errors import UnreadableRecordError
 
 from .lives import Lives
+from .replaying import difference, replay
 
 
 @pytest.fixture(params=[False, True], ids=["short", "machine"])

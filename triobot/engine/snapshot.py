@@ -1,4 +1,4 @@
-"""Describes where a run stands: what two incarnations over one journal must agree on."""
+"""Describes where a run stands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import final
 import attrs
 
 from .operations import Place
-from .records import Id, differs
+from .records import Id
 
 
 @final
@@ -71,28 +71,3 @@ class Snapshot:
     branches: tuple[OpenBranch, ...]
     blocks: tuple[OpenBlock, ...]
     interrupted: bool = False
-
-
-def difference(one: Snapshot, other: Snapshot) -> str | None:
-    """Return in words where two runs over one journal stand apart; None if they don't."""
-    for what, mine, theirs in (
-        ("interrupted", one.interrupted, other.interrupted),
-        ("branches", [branch.path for branch in one.branches], [branch.path for branch in other.branches]),
-        ("blocks", one.blocks, other.blocks),
-    ):
-        if mine != theirs:
-            return f"{what}: {mine} and {theirs}"
-    for branch, twin in zip(one.branches, other.branches, strict=True):
-        here, there = branch.operation, twin.operation
-        if (here is None) is not (there is None):
-            return f"branch {branch.path!r} is {_words(here)} and {_words(there)}"
-        if here is not None and there is not None:
-            if (here.id, here.kind, here.due) != (there.id, there.kind, there.due):
-                return f"branch {branch.path!r} is {_words(here)} and {_words(there)}"
-            if differs(here.print, there.print):
-                return f"{here.kind} {here.id} has other arguments"
-    return None
-
-
-def _words(operation: OpenOperation | None) -> str:
-    return "in no operation" if operation is None else f"in {operation.kind} {operation.id}"

@@ -1,7 +1,7 @@
 """Dry runs: a journal is run again under the present code, to see where that stands then.
 
 Nothing is performed, recorded or taken. What the code does between its operations is done once more. Where
-two runs over one journal stand apart (`snapshot.difference`), a restart would go another way than the live
+two runs over one journal stand apart (`difference`), a restart would go another way than the live
 run.
 """
 
@@ -13,13 +13,13 @@ from typing import final
 import attrs
 import trio
 
-from ..errors import NondeterminismError
-from .codec import JSON, Codec
-from .core import End, Evicted
-from .host import Host
-from .records import ABSENT, Absent, Id, Node, Record, times_of
-from .run import Run
-from .snapshot import Snapshot
+from triobot.engine.codec import JSON, Codec
+from triobot.engine.core import End, Evicted
+from triobot.engine.host import Host
+from triobot.engine.records import ABSENT, Absent, Id, Node, Record, differs, times_of
+from triobot.engine.run import Run
+from triobot.engine.snapshot import OpenOperation, Snapshot
+from triobot.errors import NondeterminismError
 
 
 @final
@@ -121,3 +121,28 @@ async def replay(
         run.stuck,
         next((end for end in ends if not isinstance(end, Evicted)), None),
     )
+
+
+def difference(one: Snapshot, other: Snapshot) -> str | None:
+    """Return in words where two runs over one journal stand apart; None if they don't."""
+    for what, mine, theirs in (
+        ("interrupted", one.interrupted, other.interrupted),
+        ("branches", [branch.path for branch in one.branches], [branch.path for branch in other.branches]),
+        ("blocks", one.blocks, other.blocks),
+    ):
+        if mine != theirs:
+            return f"{what}: {mine} and {theirs}"
+    for branch, twin in zip(one.branches, other.branches, strict=True):
+        here, there = branch.operation, twin.operation
+        if (here is None) is not (there is None):
+            return f"branch {branch.path!r} is {_words(here)} and {_words(there)}"
+        if here is not None and there is not None:
+            if (here.id, here.kind, here.due) != (there.id, there.kind, there.due):
+                return f"branch {branch.path!r} is {_words(here)} and {_words(there)}"
+            if differs(here.print, there.print):
+                return f"{here.kind} {here.id} has other arguments"
+    return None
+
+
+def _words(operation: OpenOperation | None) -> str:
+    return "in no operation" if operation is None else f"in {operation.kind} {operation.id}"
