@@ -223,8 +223,7 @@ class Intake:
         """Answer an operator's question about payments and alarms."""
         work, clock = self.work, self.clock
         if work is None:
-            books = Books(self.store.payments, self.store.commit, clock.now, lambda moved: None)
-            return await PaymentsAdmin(self.store, books, clock.now).answer(question)
+            return await _admin_of(self.store, clock).answer(question)
         cashier = work.cashier
 
         async def inquire(entry: Entry) -> PaymentAnswer:
@@ -248,6 +247,27 @@ class Intake:
         if (work := self.work) is not None:
             await work.broadcasts.forget(chat_id)
             await work.dispatcher.end_chat(chat_id)
+
+
+def api_of(store: Store, clock: WallClock) -> OperatorApi:
+    """Return what answers an operator out of a store on which no bot works."""
+
+    async def about_broadcasts(question: Mapping[str, object]) -> Mapping[str, object]:
+        return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
+
+    return OperatorApi(
+        store,
+        clock,
+        begun=begun_journal,
+        order=partial(give_order, store, clock),
+        broadcasts=about_broadcasts,
+        payments=_admin_of(store, clock).answer,
+    )
+
+
+def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
+    books = Books(store.payments, store.commit, clock.now, lambda moved: None)
+    return PaymentsAdmin(store, books, clock.now)
 
 
 @final

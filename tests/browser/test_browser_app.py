@@ -18,8 +18,7 @@ from quart import websocket
 from window import Window, needs_browser, window
 
 from tests.loopback import PATIENCE
-from triobot.emulator import acts
-from triobot.emulator.page import follower
+from triobot.emulator import acts, follower
 from triobot.wire.content import Contact, Descriptor, File, Image, Location, MediaKind
 from triobot.wire.events import Message, Press, Submission
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField

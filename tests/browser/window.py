@@ -14,9 +14,9 @@ from chrome import SCREEN, Browser, Page, what_is_missing
 
 from triobot.emulator import acts
 from triobot.emulator.exchange import Exchange
-from triobot.emulator.people import User
 from triobot.emulator.pusher import PushSettings
 from triobot.emulator.server import Emulator, serve_emulator
+from triobot.emulator.world import User
 from triobot.wire.content import Content
 from triobot.wire.forms import Form
 from triobot.wire.ids import ChatId, MessageId

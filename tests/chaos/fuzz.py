@@ -28,8 +28,8 @@ from triobot import Bot
 from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.inbox.claims import Claims
 from triobot.conversations.journal_writer import Taken
-from triobot.emulator.people import ImpossibleActError
 from triobot.emulator.person import AppError, Person
+from triobot.emulator.world import ImpossibleActError
 from triobot.errors import ConfigError, StoreFullError
 from triobot.seams import Accept, Acceptance, Accepted, Arrival, InboxRow, Write
 from triobot.testing import drive, run

@@ -13,11 +13,10 @@ import trio
 from emulated import BASE, CONTROL, Emulated, emulated
 
 from triobot.emulator import acts
-from triobot.emulator.bot_process import BotProcess
+from triobot.emulator.exchange import BotProcess
 from triobot.emulator.faults import EventFault, Fault
-from triobot.emulator.page.follower import NEWEST, NEWEST_CALLS, Follower, events
-from triobot.emulator.people import User
-from triobot.emulator.world import LOG
+from triobot.emulator.follower import NEWEST, NEWEST_CALLS, Follower, events
+from triobot.emulator.world import LOG, User
 from triobot.wire.ids import ChatId
 from triobot.wire.markup import CallbackButton, InlineKeyboard, Key, PayButton, ReplyKeyboard
 from triobot.wire.operations import AnswerCallback, CreateInvoice, SendAction, SendMessage, VerifyPayment

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from triobot.emulator import acts
 from triobot.emulator.faults import HOUR, Switches
-from triobot.emulator.people import ImpossibleActError, User
 from triobot.emulator.performing import Refusal, perform
-from triobot.emulator.world import World
+from triobot.emulator.world import ImpossibleActError, User, World
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import InvoiceId, MessageId, RefId
 from triobot.wire.markup import InlineKeyboard, PayButton

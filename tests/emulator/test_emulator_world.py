@@ -9,9 +9,8 @@ import pytest
 from triobot.emulator import acts
 from triobot.emulator.consequences import Deleted, Edited, PressAnswered, Shown
 from triobot.emulator.faults import Switches
-from triobot.emulator.people import ImpossibleActError, User
 from triobot.emulator.performing import Refusal, perform
-from triobot.emulator.world import World
+from triobot.emulator.world import ImpossibleActError, User, World
 from triobot.wire.content import Contact, Descriptor, Image, Location
 from triobot.wire.events import Join, Leave, Message, Press, Submission
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Submit, TextField

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from triobot.conversations.codec import CODEC
 from triobot.engine import Record, encode_record
 from triobot.engine import records as engine_records
-from triobot.operator import redaction
-from triobot.operator.redaction import redacted, redacted_text, summary
+from triobot.operator import views
+from triobot.operator.views import redacted, redacted_text, summary
 from triobot.values import encode_value, node_of_value
 
 DONE = (
@@ -58,7 +58,7 @@ def test_an_author_s_class_is_no_record_whatever_it_holds() -> None:
 
 def test_every_record_of_a_journal_is_known() -> None:
     names = {name for name, value in vars(engine_records).items() if name.isupper() and type(value) is str}
-    assert {getattr(engine_records, name) for name in names} == set(redaction._PLACES)
+    assert {getattr(engine_records, name) for name in names} == set(views._PLACES)
 
 
 def test_a_summary_names_what_happened() -> None:
@@ -163,7 +163,7 @@ RECORDS: dict[str, st.SearchStrategy[Record]] = {
 
 
 def test_each_record_is_tried() -> None:
-    assert set(RECORDS) == set(redaction._PLACES)
+    assert set(RECORDS) == set(views._PLACES)
 
 
 @settings(max_examples=400, deadline=None)

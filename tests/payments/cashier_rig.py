@@ -15,9 +15,8 @@ from trio.testing import wait_all_tasks_blocked
 from triobot.clock import Timepiece
 from triobot.emulator import acts
 from triobot.emulator.faults import Switches
-from triobot.emulator.people import User
 from triobot.emulator.performing import Refusal, perform
-from triobot.emulator.world import World
+from triobot.emulator.world import User, World
 from triobot.errors import BadRequestError, DeliveryUnknownError, ForbiddenError, RefusedError
 from triobot.money import Captured, Charge, MovePayment, PaymentEnd, PaymentNotice, Ticket
 from triobot.payments.cashier import Budget, Cashier

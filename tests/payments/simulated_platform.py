@@ -11,9 +11,8 @@ import attrs
 from tests.payments.simulated_time import Pause, Simulator
 from triobot.emulator import acts
 from triobot.emulator.faults import Switches
-from triobot.emulator.people import ImpossibleActError, User
 from triobot.emulator.performing import Refusal, perform
-from triobot.emulator.world import World
+from triobot.emulator.world import ImpossibleActError, User, World
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import ChatId, InvoiceId, MessageId, RefId
 

@@ -22,7 +22,7 @@ from tests.payments.simulated_platform import (
 )
 from tests.payments.simulated_store import Grant, Plan, Store, Talk
 from tests.payments.simulated_time import Pause, Signal, Simulator
-from triobot.emulator.people import User
+from triobot.emulator.world import User
 from triobot.money import RaiseAlarm
 from triobot.payments import examiner
 from triobot.payments.books import Books, Planned, moving

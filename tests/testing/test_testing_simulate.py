@@ -11,11 +11,11 @@ import trio
 
 from triobot import Bot, Buttons, Chat, Router
 from triobot.filters import command, pressed, text
-from triobot.testing import Outcome, Plan, run, simulate
+from triobot.testing import Plan, SimulationResult, run, simulate
 from triobot.testing.simulating import words_of
 
 
-def simulated(bot: Bot, plan: Plan) -> Outcome:
+def simulated(bot: Bot, plan: Plan) -> SimulationResult:
     return run(partial(simulate, bot, plan))
 
 
@@ -49,7 +49,7 @@ def test_a_seed_gives_the_same_run_and_another_one_another() -> None:
 def test_how_fast_a_thread_is_decides_nothing() -> None:
     """Two chats work in threads at the same time; which of them is done first is no business of the seed."""
 
-    def run_once(slow: int) -> Outcome:
+    def run_once(slow: int) -> SimulationResult:
         bot, number = Bot(), itertools.count()
 
         def work() -> int:

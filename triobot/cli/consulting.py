@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import attrs
 import trio
 
 from ..clock import SystemClock
-from ..conversations.doors.elsewhere import give_order
-from ..conversations.inbox.claims import begun_journal
 from ..errors import ConfigError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask, file_of, socket_path
 from ..operator.requests import Request, Status, Told
-from ..outbox.broadcasts import StoredBroadcasts, answer
-from ..payments.admin import PaymentsAdmin
-from ..payments.books import Books
-from ..seams import Store, WallClock
+from ..runtime import api_of
 from ..settings import Settings, read_environment
 from ..store import Stamp, open_store
-from ..wire.rules import JsonValue
 from .loading import load_bot
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
@@ -141,25 +135,9 @@ async def _own_api(settings: Settings) -> AsyncGenerator[OperatorApi]:
     clock = SystemClock()
     try:
         async with open_store(settings.store, stamp=stamp_of(settings), clock=clock, visit=True) as store:
-            yield OperatorApi(
-                store,
-                clock,
-                begun=begun_journal,
-                order=partial(give_order, store, clock),
-                broadcasts=partial(_about_broadcasts, store),
-                payments=partial(_about_payments, store, clock),
-            )
+            yield api_of(store, clock)
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
-
-
-async def _about_broadcasts(store: Store, question: Told) -> Told:
-    return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
-
-
-async def _about_payments(store: Store, clock: WallClock, question: Told) -> Told:
-    books = Books(store.payments, store.commit, clock.now, lambda moved: None)
-    return await PaymentsAdmin(store, books, clock.now).answer(question)
 
 
 def instant(at: object) -> str:

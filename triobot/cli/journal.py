@@ -12,8 +12,8 @@ import trio
 
 from ..errors import ConfigError, LocalProtocolError
 from ..journals import ConversationId
-from ..operator.redaction import redacted, summary
 from ..operator.requests import ListJournals, SettleParked, ShowJournal, Told
+from ..operator.views import redacted, summary
 from ..wire.ids import ChatId
 from .arguments import Commands, add_command, chat, positive
 from .consulting import add_bot_options, consult, instant, settings_of

@@ -26,7 +26,6 @@ import trio
 
 from ..bot import Bot, dry_services_of
 from ..conversations.data.slots import Key, declared_keys
-from ..conversations.inspection.exported import exported_journal
 from ..conversations.inspection.rerun import open_rerun
 from ..conversations.revival.stored import read_stored, survives, why_unfit
 from ..conversations.routes.router import table_of
@@ -38,6 +37,7 @@ from ..operator.requests import ReadJournals, ReadKept, ShowJournal, Status, Tol
 from ..settings import Settings
 from .consulting import Ask, gather, open_api
 from .loading import load_bot
+from .replay import exported_journal
 from .terminal import drawn, harmless, redraw
 
 # Each journal has some seconds; code that never waits can't be ended from within.

@@ -5,24 +5,25 @@ from __future__ import annotations
 import argparse
 import json
 import pdb
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import attrs
 import trio
 
 from ..bot import Bot, dry_services_of
-from ..conversations.inspection.exported import read_exported, until
 from ..conversations.inspection.rerun import Rerun, open_rerun
 from ..conversations.inspection.standing import authors_frames
-from ..conversations.revival.stored import Stored
+from ..conversations.revival.stored import Stored, read_stored
 from ..conversations.routes.router import table_of
 from ..conversations.running.lines import frames_of
+from ..engine.records import FIRED, INTENDED, KNOWN, OUTCOMES, TURNS
 from ..errors import ConfigError
-from ..journals import ConversationId
+from ..journals import ConversationId, ConversationRow, Effect, Journal, Lease
 from ..operator.requests import ListJournals, ShowJournal, Told
 from ..settings import Settings
 from ..wire.ids import ChatId
@@ -45,6 +46,10 @@ examples:
   triobot replay report.jsonl pizza:bot --pdb
 """
 _WIDTH: Final = 200
+_REDACTED: Final = re.compile(r'"<\d+ characters>"')
+_EFFECTS: Final = frozenset((KNOWN, INTENDED))
+_ABOUT: Final = OUTCOMES | _EFFECTS | {FIRED}
+"""The records that are about one operation, or block."""
 
 
 def declare(commands: Commands) -> None:
@@ -147,3 +152,68 @@ def _debug(frames: list[FrameType]) -> None:
     for frame in reversed(frames):
         traceback = TracebackType(traceback, frame, frame.f_lasti, frame.f_lineno)
     pdb.post_mortem(traceback)
+
+
+# --- journals as they are told: by an operator's socket, or in a file of `triobot journal export`
+
+
+def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
+    """Read the journal of such lines: its row, its records, its effects.
+
+    Raises:
+        ConfigError: they are none, or were redacted.
+    """
+    row, *rest = [dict(line) for line in lines] or [{}]
+    records = [str(line["record"]) for line in rest if "record" in line]
+    if "conversation" not in row or not records:
+        raise ConfigError("this is no journal; `triobot journal export NUMBER` writes one")
+    if row.get("chat_id") == 0 or _REDACTED.search(records[0]):
+        raise ConfigError(
+            "this export was redacted: what people wrote isn't in it, so no code can be run over it; "
+            "export it without --redact, for yourself only"
+        )
+    first = rest[0].get("n")
+    effects = {str(line["operation"]): _effect(line) for line in rest if "operation" in line}
+    return Journal(_row(row), first if isinstance(first, int) else 0, tuple(records), effects)
+
+
+def _row(told: Mapping[str, object]) -> ConversationRow:
+    known = {field.name for field in attrs.fields(ConversationRow)}
+    fields: dict[str, Any] = {name: value for name, value in told.items() if name in known}
+    try:
+        return ConversationRow(
+            id=ConversationId(cast("int", told["conversation"])), lease=Lease(0, 0), **fields
+        )
+    except TypeError:
+        raise ConfigError("this journal's first line is another version's") from None
+
+
+def _effect(told: Mapping[str, object]) -> Effect:
+    known = {field.name for field in attrs.fields(Effect)}
+    fields: dict[str, Any] = {name: value for name, value in told.items() if name in known}
+    return Effect(**fields)
+
+
+def until(stored: Stored, operation: str) -> Stored:
+    """Return the journal up to where this operation has begun, and has no outcome.
+
+    Raises:
+        ConfigError: nothing is recorded of it.
+    """
+    records = stored.records
+    found = [n for n, record in enumerate(records) if record[0] in _ABOUT and str(record[2]) == operation]
+    if not found:
+        raise ConfigError(f"the journal knows no operation {operation}; `triobot journal show` has them all")
+    ends = next((n for n in found if records[n][0] in TURNS), len(records))
+    # What is known of effects belongs to later records.
+    return Stored(stored.row, [record for record in records[:ends] if record[0] not in _EFFECTS])
+
+
+def read_exported(lines: Iterable[Mapping[str, object]]) -> Stored:
+    """Read what a conversation is run from.
+
+    Raises:
+        ConfigError: these lines are no journal, or were redacted.
+        UnreadableRecordError: this program can't read it.
+    """
+    return read_stored(exported_journal(lines))

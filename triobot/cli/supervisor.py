@@ -15,19 +15,21 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, cast, final
 
 import trio
 
 from ..emulator.exchange import Exchange
-from ..emulator.people import ImpossibleActError
+from ..emulator.world import ImpossibleActError
 from ..errors import TriobotError
 from ..journals import ConversationId
 from ..operator import AboutPayments, ListChats, Request, ShowJournal, Status, ask, socket_path
 from ..operator.calling import lines_of
-from ..operator.wording import worded
+from ..operator.views import worded
 from ..wire.rules import JsonValue
+from .consulting import gather
 from .dev_bot import GRACE, LONGEST_LINE
 from .terminal import harmless
 
@@ -54,7 +56,7 @@ _RECORDS: Final = 300
 
 @final
 class BotSupervisor:
-    """The bot's process, as `triobot.emulator.bot_process.BotProcess` describes it.
+    """The bot's process, as `triobot.emulator.exchange.BotProcess` describes it.
 
     Args:
         target: ``MODULE:BOT``.
@@ -378,11 +380,4 @@ async def read_journal(store: str, conversation: int) -> Sequence[JsonObject]:
 
 async def _lines(path: Path, request: Request) -> list[JsonObject]:
     """Ask, and return the lines of the answer; none if no bot answers."""
-    lines: list[JsonObject] = []
-
-    async def tell(told: object) -> None:
-        await trio.lowlevel.checkpoint()
-        lines.append(cast("JsonObject", told))
-
-    await ask(path, request, tell)
-    return lines
+    return cast("list[JsonObject]", await gather(partial(ask, path), request))

@@ -190,7 +190,7 @@ async def until_signal(work: Callable[[], Awaitable[None]]) -> bool:
 
 def report(error: BaseException, *, debug: bool) -> int:
     """Tell on the error output what went wrong; return the exit code."""
-    causes = list(_leaves(error))
+    causes = list(leaves(error))
     for cause in causes:
         if isinstance(cause, SystemExit):
             return _asked_for(cause)
@@ -234,10 +234,11 @@ def _place(error: BaseException) -> str:
     return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, or those of a group and of the groups in it."""
     if isinstance(error, BaseExceptionGroup):
         for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _leaves(inner)
+            yield from leaves(inner)
     else:
         yield error
 

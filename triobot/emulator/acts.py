@@ -28,8 +28,7 @@ from ..wire.markup import (
 from .bills import Bill
 from .chats import ChatMessage, PlatformChat, Pressed
 from .consequences import Clicked, Edited, MembersChanged, MoneyMoved, Shown
-from .people import ImpossibleActError, User
-from .world import World
+from .world import ImpossibleActError, User, World
 
 HOME = Location("35.6892", "51.3890", "home")
 

@@ -38,7 +38,7 @@ Every request needs the header ``X-Triobot-Control`` with this run's token; a PO
 ``GET  bot/journal``                  ``?conversation=``: what happened in it, record by record
 ``POST bot/kill``, ``bot/restart``    what may be done to it
 ``GET  stream``                       everything, and then whatever is new, as server-sent events: see
-                                      `page.follower`; or as a WebSocket's texts, an empty one each second
+                                      `follower`; or as a WebSocket's texts, an empty one each second
 ====================================  ===================================================================
 
 Acts take ``chat`` (a group's id) everywhere, and answer ``{"seq": number of the newest change, "events":
@@ -70,16 +70,15 @@ from ..wire.markup import InlineButton, Key, PayButton
 from ..wire.rules import JsonValue, compact_json
 from . import acts
 from .blobs import FileTooLargeError
-from .bot_process import BotProcess
 from .chats import HISTORY, ChatMessage, PlatformChat
-from .exchange import Exchange
+from .exchange import BotProcess, Exchange
 from .faults import EventFault, Fault
-from .page.follower import NEWEST, NEWEST_CALLS, view_history
-from .page.script import PersonAct, write_test
-from .people import ImpossibleActError, User
+from .follower import NEWEST, NEWEST_CALLS, view_history
 from .pusher import PushQueueFullError
+from .script import ENDS, PersonAct, write_test
 from .traffic import view_calls
 from .views import JsonObject, view_bill, view_chat, view_user
+from .world import ImpossibleActError, User
 
 Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
 """What a route gives back: JSON, now or after waiting."""
@@ -91,8 +90,6 @@ LONGEST_WAIT: Final = 60
 _MOST_PRESSES: Final = 10
 # Labels of old messages can be pressed, too, but whoever has mistyped one rarely means them.
 _MOST_NAMED: Final = 20
-# How a payment ends.
-_ENDS: Final = ("code", "taken", "amount")
 # What is due within one stride may happen in any order. More of them would take longer than a person waits.
 STRIDES: Final = 60
 SHORTEST: Final = 1_000
@@ -141,63 +138,63 @@ class Asked:
 
     def optional_text(self, name: str) -> str | None:
         """Read text, or None if it isn't given."""
-        value = self._values.get(name)
-        if value is not None and not isinstance(value, str):
-            raise BadAskError(f"{name!r} must be text")
-        return value
+        return cast("str | None", self._read(name, None, "text", lambda value: isinstance(value, str)))
 
     def integer(self, name: str, default: int) -> int:
         """Read an integer, or return the default."""
-        value = self.optional_integer(name)
-        return default if value is None else value
+        return cast("int", self._read(name, default, "an integer", _is_integer))
 
     def optional_integer(self, name: str) -> int | None:
         """Read an integer, or None if it isn't given."""
-        value = self._values.get(name)
-        if value is None:
-            return None
-        if type(value) is not int:
-            raise BadAskError(f"{name!r} must be an integer")
-        return value
+        return cast("int | None", self._read(name, None, "an integer", _is_integer))
 
     def seconds(self, name: str) -> float:
         """Read a number of seconds from 0 to a year, which must be given."""
-        value = self._values.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 366 * 86_400:
-            raise BadAskError(f"{name!r} must be a number of seconds, at most a year")
-        return value
+        what = "a number of seconds, at most a year"
+        return cast("float", self._read(name, "", what, lambda value: _is_number(value, 366 * 86_400)))
 
     def flag(self, name: str) -> bool:
         """Read true or false; false if it isn't given."""
-        value = self._values.get(name, False)
-        if not isinstance(value, bool):
-            raise BadAskError(f"{name!r} must be true or false")
-        return value
+        return cast("bool", self._read(name, False, "true or false", lambda value: isinstance(value, bool)))
 
     def texts(self, name: str) -> Mapping[str, str]:
         """Read an object of texts; empty if it isn't given."""
         value = self._object(name)
-        for entry in value.values():
-            if not isinstance(entry, str):
-                raise BadAskError(f"{name!r} must hold texts only")
+        if not all(isinstance(entry, str) for entry in value.values()):
+            raise BadAskError(f"{name!r} must hold texts only")
         return cast("Mapping[str, str]", value)
 
     def integers(self, name: str) -> list[int]:
         """Read a list of integers; empty if it isn't given."""
-        value = self._values.get(name, [])
-        if not isinstance(value, list) or not all(type(item) is int for item in cast("list[object]", value)):
-            raise BadAskError(f"{name!r} must be a list of integers")
-        return cast("list[int]", value)
+        return cast("list[int]", self._read(name, [], "a list of integers", _are_integers))
 
     def inner(self, name: str) -> Asked:
         """Read an object; empty if it isn't given."""
         return Asked(self._object(name))
 
     def _object(self, name: str) -> Mapping[str, object]:
-        value = self._values.get(name, {})
-        if not isinstance(value, dict):
-            raise BadAskError(f"{name!r} must be an object")
+        value = self._read(name, {}, "an object", lambda value: isinstance(value, dict))
         return cast("dict[str, object]", value)
+
+    def _read(self, name: str, default: object, what: str, fits: Callable[[object], bool]) -> object:
+        value = self._values.get(name)
+        if value is None:
+            value = default
+        if value is not None and not fits(value):
+            raise BadAskError(f"{name!r} must be {what}")
+        return value
+
+
+def _is_integer(value: object) -> bool:
+    return type(value) is int
+
+
+def _is_number(value: object, most: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def _are_integers(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_integer, cast("list[object]", value)))
 
 
 def as_number(name: str, value: object) -> int:
@@ -575,7 +572,7 @@ class PersonControl:
         )
 
     def _pay(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("label", "message", "invoice", "newest_invoice", "index", *_ENDS, "chat"))
+        asked.only(("label", "message", "invoice", "newest_invoice", "index", *ENDS, "chat"))
         code, amount = asked.optional_integer("code"), asked.optional_integer("amount")
         taken, invoice = asked.flag("taken"), asked.optional_text("invoice")
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import BinaryIO, Final, cast, final
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, Final, Protocol, cast, final
 
 import attrs
 import trio
@@ -18,13 +18,13 @@ from ..wire.content import Descriptor, MediaKind
 from ..wire.encode import Body
 from ..wire.events import Event
 from ..wire.operations import Operation
+from ..wire.rules import JsonValue
 from .blobs import Blobs
-from .bot_process import BotProcess
 from .door import AsgiApp, Message, Receive, Send
 from .faults import EventFault, FaultPlan, Outage, in_words
-from .page.script import KEPT, PersonAct
 from .performing import Refusal, Result, perform
 from .pusher import Pusher
+from .script import KEPT, PersonAct
 from .traffic import LONGEST, Traffic
 from .world import World
 
@@ -71,6 +71,50 @@ class Logged:
     path: str
     fields: tuple[tuple[str, str], ...] = attrs.field(repr=False)
     status: int
+
+
+class BotProcess(Protocol):
+    """What people may know of the bot's process, and do to it."""
+
+    def view(self) -> dict[str, JsonValue]:
+        """Return the process's state: ``phase``, ``pid``, ``since``, ``starts``, ``problem``, ``target``."""
+        ...
+
+    def runtime(self) -> dict[str, JsonValue]:
+        """Return the bot's counts by name, and its ``alarms``; empty until the bot reports them."""
+        ...
+
+    def chats(self) -> Sequence[dict[str, JsonValue]]:
+        """Return the chats in its memory, those with the latest happenings first."""
+        ...
+
+    def payments(self) -> Sequence[JsonValue]:
+        """Return the newest entries of its ledger."""
+        ...
+
+    async def journal(self, conversation: int) -> Sequence[dict[str, JsonValue]]:
+        """Return the records of one of its conversations in readable form, in their order.
+
+        Raises:
+            ImpossibleActError: there is none, or the bot doesn't run.
+        """
+        ...
+
+    def lines(self, after: int) -> Sequence[tuple[int, str]]:
+        """Return the lines that it wrote after this number and that are still kept, with their numbers."""
+        ...
+
+    async def pass_time(self, milliseconds: int) -> None:
+        """Put its clocks forward; returns once it has done what was due, or a moment later."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would."""
+        ...
+
+    def restart(self) -> None:
+        """Start it, or bring it to rest and start it again."""
+        ...
 
 
 @final

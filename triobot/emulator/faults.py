@@ -10,8 +10,8 @@ Every default is what the evidence favours. A bot that is right under each setti
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias, TypeVar, final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
 import trio
@@ -31,14 +31,28 @@ _PATHS: Final = frozenset(
 )
 
 
-def _is_count(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{attribute.name} must be a non-negative integer")
+def _must_be(words: str, fits: Callable[[Any], bool]) -> Callable[[object, Any, Any], None]:
+    """Return an attrs validator; its error names the field and the rule."""
+
+    def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        if not fits(value):
+            raise ValueError(f"{attribute.name} must be {words}")
+
+    return validate
 
 
-def _is_flag(instance: object, attribute: attrs.Attribute[bool], value: bool) -> None:
-    if type(value) is not bool:
-        raise ValueError(f"{attribute.name} must be true or false")
+_is_count: Final = _must_be("a non-negative integer", lambda value: type(value) is int and value >= 0)
+_is_flag: Final = _must_be("true or false", lambda value: type(value) is bool)
+_is_seconds: Final = _must_be(
+    "a non-negative number of seconds", lambda value: not isinstance(value, bool) and 0 <= value < math.inf
+)
+_is_times: Final = _must_be(
+    "a positive integer, or nothing for always",
+    lambda value: value is None or (type(value) is int and value >= 1),
+)
+_is_status: Final = _must_be(
+    "from 300 to 599", lambda value: value is None or (type(value) is int and 300 <= value <= 599)
+)
 
 
 @final
@@ -91,21 +105,6 @@ class Switches:
     json_events: bool = attrs.field(default=False, validator=_is_flag)
     lower_case_callbacks: bool = attrs.field(default=False, validator=_is_flag)
     undocumented: bool = attrs.field(default=True, validator=_is_flag)
-
-
-def _is_seconds(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if isinstance(value, bool) or not 0 <= value < math.inf:
-        raise ValueError(f"{attribute.name} must be a non-negative number of seconds")
-
-
-def _is_times(instance: object, attribute: attrs.Attribute[int | None], value: int | None) -> None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise ValueError(f"{attribute.name} must be a positive integer, or nothing for always")
-
-
-def _is_status(instance: object, attribute: attrs.Attribute[int | None], value: int | None) -> None:
-    if value is not None and (type(value) is not int or not 300 <= value <= 599):
-        raise ValueError(f"{attribute.name} must be from 300 to 599")
 
 
 def _is_operation(instance: object, attribute: attrs.Attribute[str], value: str) -> None:

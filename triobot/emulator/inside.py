@@ -22,10 +22,10 @@ from .control import Asked, BadAskError, Given, PersonControl, PlatformControl
 from .door import AsgiApp, Message, Receive, Send
 from .exchange import Exchange
 from .faults import Outage
-from .people import ImpossibleActError
 from .person import AppError
 from .pusher import PushQueueFullError
 from .views import JsonObject
+from .world import ImpossibleActError
 
 
 @final

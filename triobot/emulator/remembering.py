@@ -18,8 +18,7 @@ from ..values import decode_value, encode_value
 from ..wire.events import Event
 from .bills import Bill, Taking
 from .chats import PlatformChat, Pressed
-from .people import User
-from .world import World
+from .world import User, World
 
 VERSION: Final = 2
 # What was made after the last writing has numbers that are forgotten here, but the bot may know them.

@@ -30,7 +30,7 @@ from .control import LONGEST_BODY, control_blueprint
 from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, RequestGuard
 from .exchange import Exchange, Recorder, ShiftedClock
 from .faults import FaultPlan, Outage, Switches
-from .page.follower import stream_blueprint
+from .follower import stream_blueprint
 from .pusher import HttpPost, Post, Pusher, PushSettings
 from .world import World
 

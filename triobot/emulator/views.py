@@ -23,8 +23,7 @@ from .consequences import (
     Shown,
     TypingSeen,
 )
-from .people import User
-from .world import World
+from .world import User, World
 
 JsonObject = dict[str, JsonValue]
 

@@ -1,9 +1,9 @@
 """The operator API: requests to a running bot, over a Unix socket beside its store.
 
 `requests` has the requests, `api` answers them out of a store, `serving` serves it on the socket, and
-`calling` is the client. A command that finds no bot behind the socket opens the store itself, under its lock,
-and asks an API of its own: the answers are the same, without what only a running bot knows. There is no way
-in from the network.
+`calling` is the client; `views` shows records to people. A command that finds no bot behind the socket opens
+the store itself, under its lock, and asks an API of its own: the answers are the same, without what only a
+running bot knows. There is no way in from the network.
 """
 
 from __future__ import annotations

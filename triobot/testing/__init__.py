@@ -25,7 +25,7 @@ from ..emulator.person import Seen as Seen
 from ..resources import provide as provide
 from .driving import DrivenWorld as DrivenWorld
 from .driving import drive as drive
-from .simulating import Outcome as Outcome
 from .simulating import Plan as Plan
+from .simulating import SimulationResult as SimulationResult
 from .simulating import simulate as simulate
 from .virtual import run as run

@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib import import_module
-from typing import Final, TypeVar, assert_never, final
+from typing import Final, TypeAlias, TypeVar, final
 from unittest.mock import patch
 
 import attrs
@@ -31,18 +31,20 @@ from typing_extensions import TypeVarTuple, Unpack
 
 from ..bot import Bot
 from ..conversations.routes.router import table_of
-from ..emulator.chats import PlatformChat, Pressed
+from ..emulator.chats import ChatMessage, PlatformChat, Pressed
 from ..emulator.exchange import Exchange
 from ..emulator.faults import EventFault, Fault
-from ..emulator.people import ImpossibleActError
 from ..emulator.person import AppError, Person, Seen
 from ..emulator.views import view_entry
+from ..emulator.world import ImpossibleActError
 from ..errors import PaymentDeclinedError
 from ..resources import Provided
 from ..seams import Alarm, AlarmKind
+from ..wire.content import Contact, Content, Image, Location
+from ..wire.forms import Checkbox, Form, Radio, Select, Submit
 from ..wire.ids import ChatId
+from ..wire.markup import CallbackButton, PayButton
 from .driving import DrivenWorld, drive
-from .random_user import Fill, Impulse, LeaveChat, Pay, PressLabel, Say, impulse
 
 # An hour in which all goes well: retries, backoff and what people are told come to their end.
 _QUIET_HOURS: Final = 1.5
@@ -83,6 +85,37 @@ _OF_PEOPLE: Final[frozenset[AlarmKind]] = frozenset(
     {"inbox_half_full", "paid_will_lapse", "declined_by_code", "button_still_live"}
 )
 
+_WORDS: Final = (
+    "hi",
+    "yes",
+    "no",
+    "2",
+    "17",
+    "۱۲",
+    "Sara",
+    "سلام",
+    "/start",
+    "/help",
+    "/cancel",
+    "back",
+    "a@example.com",
+    "09120000000",
+    "x" * 300,
+    "می‌خواهم",
+    "😀",
+)
+# A picture of one pixel.
+_PIXEL: Final = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
+    "0000000d49444154789c6360f8cfc000000301010018dd8db00000000049454e44ae426082"
+)
+# Most people get through; the rest meet one of the interface's codes (section 2.4).
+_CODES: Final = (None, None, None, None, 1000, 1001, 1002, 1003, 1004)
+_LOOKS_BACK: Final = 3
+
+Impulse: TypeAlias = Callable[[Person], Awaitable[None]]
+"""What a random person does next."""
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -111,7 +144,7 @@ class Plan:
 
 @final
 @attrs.frozen(kw_only=True)
-class Outcome:
+class SimulationResult:
     """How a simulation ended.
 
     Attributes:
@@ -138,7 +171,7 @@ async def simulate(
     *provided: Provided,
     app: QuartTrio | None = None,
     progress: Callable[[float], None] = lambda part: None,
-) -> Outcome:
+) -> SimulationResult:
     """Let a crowd use the bot, and see whether it keeps its promises.
 
     Needs virtual time, as `drive` does. Trio's scheduler and the global `random` are seeded for it, and what
@@ -159,7 +192,7 @@ async def _simulate(
     app: QuartTrio | None,
     chance: random.Random,
     progress: Callable[[float], None],
-) -> Outcome:
+) -> SimulationResult:
     async with drive(bot, *provided, app=app, seed=plan.seed, attempts=_ATTEMPTS) as world:
         groups = [await world.group(name=f"Group {number}") for number in range(plan.groups)]
         crowd = _Crowd(world, plan, groups, words_of(bot))
@@ -174,7 +207,7 @@ async def _simulate(
         broken = _broken(bot, world, crowd.outages, crowd.left, faults=crowd.faults > 0)
         world.alarms.clear()
         chats = list(world.exchange.world.chats())
-        return Outcome(
+        return SimulationResult(
             plan=plan,
             acts=crowd.acts,
             events=world.answered[200],
@@ -252,14 +285,15 @@ class _Crowd:
             await person.joins()
             inside.add(person.chat_id)
             return
+        if chance.random() < 0.02:
+            self.left.setdefault(person.chat_id, []).append(self._exchange.clock.now())
+            await person.leaves()
+            inside.discard(person.chat_id)
+            return
         platform = self._exchange.world
         unpaid = any(bill.kind == "invoice" and bill.chat_id == person.chat_id for bill in platform.bills)
         wanted = impulse(platform.chat(person.chat_id), chance, invoice=unpaid, words=self._words)
-        if isinstance(wanted, LeaveChat):
-            self.left.setdefault(person.chat_id, []).append(self._exchange.clock.now())
-        await _do(person, wanted)
-        if isinstance(wanted, LeaveChat):
-            inside.discard(person.chat_id)
+        await wanted(person)
 
     async def break_things(self, chance: random.Random) -> None:
         """Plan faults, so many of each hundred."""
@@ -288,20 +322,94 @@ class _Crowd:
             await self._world.crashes()
 
 
-async def _do(person: Person, wanted: Impulse) -> None:
-    match wanted:
-        case Say(content):
-            await person.says(content)
-        case PressLabel(label, times):
-            await person.presses(label, times=times)
-        case Fill(values):
-            await person.submits(values)
-        case Pay(label, code, taken):
-            await person.pays(label, code=code, taken=taken, invoice=label is None)
-        case LeaveChat():
-            await person.leaves()
+# --- what a random person does, from what is on the screen
+
+
+def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: Sequence[str]) -> Impulse:
+    """Choose what a person does who looks at this chat.
+
+    Args:
+        invoice: there is one that could be paid.
+        words: what the bot waits for, such as its commands: half of what is written is one of them.
+    """
+    if invoice and chance.random() < 0.5:
+        return _paying(None, chance)
+    entries = [
+        entry for entry in list(chat.entries.values())[-20:] if entry.author is None and not entry.deleted
+    ]
+    offered = [entry for entry in entries if entry.form is not None or any(entry.buttons())]
+    if offered and chance.random() < 0.8:
+        # Mostly the newest; sometimes a button that ought to be gone.
+        entry = offered[-1] if chance.random() < 0.9 else chance.choice(offered[-_LOOKS_BACK:])
+        if (wanted := _answer(entry, chance)) is not None:
+            return wanted
+    if chat.reply_keyboard is not None and chance.random() < 0.8:
+        keys = [key.label for row in chat.reply_keyboard.rows for key in row]
+        if keys:
+            return _pressing(chance.choice(keys))
+    if words and chance.random() < 0.5:
+        return _saying(chance.choice(words))
+    return _saying(_content(chance))
+
+
+def _answer(entry: ChatMessage, chance: random.Random) -> Impulse | None:
+    buttons = list(entry.buttons())
+    if entry.form is not None and (not buttons or chance.random() < 0.5):
+        values = _filled(entry.form, chance)
+        return lambda person: person.submits(values)
+    button = chance.choice(buttons) if buttons else None
+    match button:
+        case CallbackButton(text=text):
+            return _pressing(text, times=2 if chance.random() < 0.1 else 1)
+        case PayButton(text=text):
+            return _paying(text, chance)
         case _:
-            assert_never(wanted)
+            return None
+
+
+def _saying(content: Content) -> Impulse:
+    return lambda person: person.says(content)
+
+
+def _pressing(label: str, times: int = 1) -> Impulse:
+    return lambda person: person.presses(label, times=times)
+
+
+def _paying(label: str | None, chance: random.Random) -> Impulse:
+    code = chance.choice(_CODES)
+    # After these codes nobody knows, not even the person, whether the money went.
+    taken = code in (1001, 1004) and chance.random() < 0.3
+    return lambda person: person.pays(label, code=code, taken=taken, invoice=label is None)
+
+
+def _filled(form: Form, chance: random.Random) -> Mapping[str, str]:
+    values: dict[str, str] = {}
+    for field in form.fields:
+        match field:
+            case Submit():
+                pass
+            case Radio(options=options) | Select(options=options):
+                if options and chance.random() < 0.9:
+                    values[field.name] = chance.choice(options)[0]
+            case Checkbox():
+                values[field.name] = chance.choice(("", "true"))
+            case _:
+                values[field.name] = chance.choice(_WORDS)
+    return values
+
+
+def _content(chance: random.Random) -> Content:
+    what = chance.random()
+    if what < 0.85:
+        return chance.choice(_WORDS)
+    if what < 0.9:
+        return Location("35.7", "51.4")
+    if what < 0.95:
+        return Contact("+989120000000", "Reza")
+    return Image.from_bytes(_PIXEL, "me.png")
+
+
+# --- what goes wrong, and what must not
 
 
 def _fault(chance: random.Random) -> Fault | EventFault:

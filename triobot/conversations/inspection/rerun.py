@@ -53,7 +53,7 @@ _PATIENCE: Final = 1000
 
 
 @final
-class _Outbox:
+class _NoOutbox:
     """Sends nothing."""
 
     async def perform(
@@ -108,7 +108,7 @@ class _Careless:
         """Do nothing: what looks is not at work."""
 
 
-class _Chats:
+class _NoChats:
     """The dispatcher of nobody's chats."""
 
     behind = False
@@ -148,7 +148,7 @@ class DryHouse:
     units = 0
 
     def __init__(self, services: Services, table: Table) -> None:
-        self.elsewhere: Final = Elsewhere(services, table, _Chats())
+        self.elsewhere: Final = Elsewhere(services, table, _NoChats())
         self.care: Final = cast("Care", _Careless())
         self.commits: Final = Consumption(services.store, services.raise_alarm)
         self.keeping: Final = cast("Keeping", _Nothing())
@@ -189,7 +189,7 @@ def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Seque
     """Build services that do nothing; what words depend on is as it is live."""
     nothing = _Nothing()
     return Services(
-        outbox=_Outbox(),
+        outbox=_NoOutbox(),
         store=cast("Store", nothing),
         clock=Timepiece(StoppedClock(now)),
         texts=texts,

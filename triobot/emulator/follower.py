@@ -35,14 +35,13 @@ import attrs
 import trio
 from quart import Blueprint, Response, websocket
 
-from ...wire.rules import JsonValue, compact_json
-from ..bot_process import BotProcess
-from ..chats import PlatformChat
-from ..consequences import Change, MoneyMoved
-from ..door import PROTOCOL
-from ..exchange import Exchange
-from ..traffic import view_call, view_calls
-from ..views import JsonObject, view_bill, view_change, view_entry, view_keyboard, view_user
+from ..wire.rules import JsonValue, compact_json
+from .chats import PlatformChat
+from .consequences import Change, MoneyMoved
+from .door import PROTOCOL
+from .exchange import BotProcess, Exchange
+from .traffic import view_call, view_calls
+from .views import JsonObject, view_bill, view_change, view_entry, view_keyboard, view_user
 
 # What a page shows of a chat before somebody scrolls up.
 NEWEST: Final = 60

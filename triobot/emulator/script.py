@@ -12,18 +12,17 @@ from typing import Final, final
 
 import attrs
 
-from ...wire.content import Contact, Content, Location, Media
-from ...wire.ids import SenderId
-from ...wire.markup import SHARE_CONTACT, SHARE_LOCATION
-from ..chats import PlatformChat
-from ..consequences import Edited, PressAnswered, Shown
-from ..people import ImpossibleActError, User
-from ..world import World
+from ..wire.content import Contact, Content, Location, Media
+from ..wire.ids import SenderId
+from ..wire.markup import SHARE_CONTACT, SHARE_LOCATION
+from .chats import PlatformChat
+from .consequences import Edited, PressAnswered, Shown
+from .world import ImpossibleActError, User, World
 
 KEPT: Final = 2_000
 _TAKEN: Final = frozenset({"world", "drive", "bot", "autojump_clock", "test"})
 # What a payment's end is told with.
-_ENDS: Final = ("code", "taken", "amount")
+ENDS: Final = ("code", "taken", "amount")
 
 
 @final
@@ -134,7 +133,7 @@ def _acts(done: PersonAct) -> Iterator[str]:
             data = f"the bytes of {given['filename']}".encode()
             yield f"says({kind}.from_bytes({data!r}, {given['filename']!r}, {given.get('caption') or ''!r}))"
         case "pay":
-            ends = [f"{end}={given[end]!r}" for end in _ENDS if given.get(end)]
+            ends = [f"{end}={given[end]!r}" for end in ENDS if given.get(end)]
             by_invoice = "invoice" in given or "newest_invoice" in given
             first = ["invoice=True"] if by_invoice else [repr(given["label"])] if given.get("label") else []
             yield f"pays({', '.join((*first, *ends))})"
