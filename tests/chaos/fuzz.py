@@ -16,7 +16,7 @@ import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, final
@@ -188,7 +188,8 @@ class Deaths:
     def watching(self) -> Generator[None]:
         """See every write of the store while the block runs."""
         deaths, take, first_take, busy = self, DrivenProcess.take, Claims.take, Dispatcher.until_not_too_busy
-        accept, commit, backlog = CrashableStore.accept, CrashableStore.commit, CrashableStore.backlog
+        accept, commit = CrashableStore.accept, CrashableStore.commit
+        passed_on = CrashableStore.__getattr__
 
         async def late_take(process: DrivenProcess, body: Body) -> int | None:
             # Before the process has seen it: an event may be taken before it is stored.
@@ -220,18 +221,24 @@ class Deaths:
                 if isinstance(write, Accept):
                     deaths._stored(write.arrival)
 
-        async def noted_backlog(store: CrashableStore, *, after: int, limit: int) -> Sequence[InboxRow]:
-            rows = await backlog(store, after=after, limit=limit)
+        async def noted(
+            read: Callable[..., Awaitable[Sequence[InboxRow]]], **which: int
+        ) -> Sequence[InboxRow]:
+            rows = await read(**which)
             for place in (deaths._places[row.seq] for row in rows if row.seq in deaths._places):
                 deaths.given_out[place] = trio.current_time()
             return rows
+
+        def reading(store: CrashableStore, name: str) -> Any:
+            found = passed_on(store, name)
+            return partial(noted, found) if name == "backlog" else found
 
         setattr(DrivenProcess, "take", late_take)  # noqa: B010
         setattr(Claims, "take", taken_first)  # noqa: B010
         setattr(Dispatcher, "until_not_too_busy", until_all_came)  # noqa: B010
         setattr(CrashableStore, "accept", dying_accept)  # noqa: B010
         setattr(CrashableStore, "commit", dying_commit)  # noqa: B010
-        setattr(CrashableStore, "backlog", noted_backlog)  # noqa: B010
+        setattr(CrashableStore, "__getattr__", reading)  # noqa: B010
         try:
             yield
         finally:
@@ -240,7 +247,7 @@ class Deaths:
             setattr(Dispatcher, "until_not_too_busy", busy)  # noqa: B010
             setattr(CrashableStore, "accept", accept)  # noqa: B010
             setattr(CrashableStore, "commit", commit)  # noqa: B010
-            setattr(CrashableStore, "backlog", backlog)  # noqa: B010
+            setattr(CrashableStore, "__getattr__", passed_on)  # noqa: B010
 
     def _stored(self, arrival: Arrival, seq: int | None = None) -> None:
         if not arrival.once:
