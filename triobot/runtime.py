@@ -216,8 +216,9 @@ class Intake:
         """Return what an operator is told of the chats in memory."""
         if (work := self.work) is None:
             return []
-        seen = [(chat, work.outbox.lane(chat.chat_id)) for chat in work.dispatcher.portraits(limit)]
-        return [{**attrs.asdict(chat), "lane": attrs.asdict(lane)} for chat, lane in seen]
+        seen = work.dispatcher.portraits(limit)
+        lanes = [work.outbox.lane(cast("ChatId", chat["chat_id"])) for chat in seen]
+        return [{**chat, "lane": attrs.asdict(lane)} for chat, lane in zip(seen, lanes, strict=True)]
 
     async def about_payments(self, question: Mapping[str, object]) -> Mapping[str, object]:
         """Answer an operator's question about payments and alarms."""

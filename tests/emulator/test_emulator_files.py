@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from emulated import Emulated, emulated
 
-from triobot.emulator.blobs import played_type
+from triobot.emulator.blobs import PLAYED, type_of
 from triobot.wire.content import MediaKind
 
 
@@ -32,7 +32,7 @@ async def uploaded(platform: Emulated, data: bytes, kind: MediaKind = "file") ->
     ],
 )
 def test_what_plays_is_known_by_its_first_bytes(head: bytes, kind: str | None) -> None:
-    assert played_type(head) == kind
+    assert type_of(head, PLAYED) == kind
 
 
 @pytest.mark.parametrize("data", [b"<script>alert(1)</script>", b"<svg onload='alert(1)'/>", b"OggS<script>"])

@@ -10,9 +10,8 @@ import secrets
 import sys
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Final, final
 
-import httpx
 import trio
 
 from ..errors import TriobotError
@@ -117,8 +116,7 @@ async def _talk(person: Person, transcript: Transcript) -> None:
     label = bytes(range(256)) * 16 + secrets.token_bytes(1_000)
     await person.says(File.from_bytes(label, "label.dat"))
     proof = await person.sees(File)
-    descriptor = cast("dict[str, object]", cast("dict[str, object]", proof.raw["content"])["descriptor"])
-    received = await _download(str(descriptor["path"]))
+    received = await person.opens(proof)
     _check(
         received == label,
         f"the file came back with {len(received):,} bytes other than the {len(label):,} sent",
@@ -158,11 +156,6 @@ async def _check_bot(transcript: Transcript) -> None:
             break
         await trio.sleep(0.01)
     transcript.fact("the bot's store is empty again: every event and every payment has been dealt with")
-
-
-async def _download(url: str) -> bytes:
-    async with httpx.AsyncClient(trust_env=False) as client:
-        return (await client.get(url)).raise_for_status().content
 
 
 def _check(so: bool, otherwise: str) -> None:

@@ -33,7 +33,7 @@ from .inbox import catching_up
 from .inbox.catching_up import CatchingUp, unreadable
 from .inbox.claims import Claims
 from .inbox.consumption import Consumption, Writer, stored_event
-from .inspection.portrait import ChatPortrait, portray
+from .inspection.portrait import Portrait, portray
 from .life import ChatLife
 from .questions.tidying import Answered, Tidying
 from .revival.care import Care
@@ -575,7 +575,7 @@ class Dispatcher:
         """Return how far the cursor is behind the newest event, in inbox numbers."""
         return max(0, self._newest - self._cursor) if self._behind else 0
 
-    def portraits(self, limit: int) -> Sequence[ChatPortrait]:
+    def portraits(self, limit: int) -> Sequence[Portrait]:
         """Describe the chats in memory, those in which something happened last first."""
         return [portray(life, self._timers.when) for life in islice(reversed(self._lives.values()), limit)]
 

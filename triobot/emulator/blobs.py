@@ -20,24 +20,23 @@ from ..wire.rules import JsonValue
 
 _CHUNK: Final = 64 * 1024
 
-# Raster images only: a drawing or a page could carry a script that runs as ours.
-_RASTER: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
-
-
+# By the first bytes, never by the name. Raster images only: a drawing or a page could carry a script that
+# runs as ours.
+_RASTER: Final = {
+    rb"\x89PNG\r\n\x1a\n": "image/png",
+    rb"\xff\xd8\xff": "image/jpeg",
+    rb"GIF8[79]a": "image/gif",
+    rb"RIFF....WEBP": "image/webp",
+}
 # What plays can't carry a script either; without its type no browser would play it.
-_PLAYED: Final = (
-    (b"\x1aE\xdf\xa3", "video/webm"),
-    (b"OggS", "audio/ogg"),
-    (b"ID3", "audio/mpeg"),
-    (b"\xff\xfb", "audio/mpeg"),
-    (b"\xff\xf3", "audio/mpeg"),
-    (b"fLaC", "audio/flac"),
-)
+PLAYED: Final = {
+    rb"\x1aE\xdf\xa3": "video/webm",
+    rb"OggS": "audio/ogg",
+    rb"ID3|\xff[\xfb\xf3]": "audio/mpeg",
+    rb"fLaC": "audio/flac",
+    rb"RIFF....WAVE": "audio/wav",
+    rb"....ftyp": "video/mp4",
+}
 
 # About what a large camera makes. A small file can claim to be far larger, and eat the machine's memory.
 _MOST_PIXELS: Final = 60_000_000
@@ -67,22 +66,9 @@ class FileTooLargeError(Exception):
     """The file is larger than the platform takes."""
 
 
-def raster_type(head: bytes) -> str | None:
-    """Return the media type of a raster image, by its first bytes and never by its name."""
-    for magic, kind in _RASTER:
-        if head.startswith(magic):
-            return kind
-    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
-
-
-def played_type(head: bytes) -> str | None:
-    """Return the media type of a sound or a film, by its first bytes and never by its name."""
-    for magic, kind in _PLAYED:
-        if head.startswith(magic):
-            return kind
-    if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
-        return "audio/wav"
-    return "video/mp4" if head[4:8] == b"ftyp" else None
+def type_of(head: bytes, types: Mapping[bytes, str]) -> str | None:
+    """Return which of these media types a file is of that begins with these bytes; None for none of them."""
+    return next((kind for begin, kind in types.items() if re.match(begin, head, re.DOTALL)), None)
 
 
 @final
@@ -127,7 +113,7 @@ class Blobs:
     def _look(self, path: Path) -> StoredFile:
         with path.open("rb") as file:
             head = file.read(16)
-        return StoredFile(path, path.stat().st_size, raster_type(head), played_type(head))
+        return StoredFile(path, path.stat().st_size, type_of(head, _RASTER), type_of(head, PLAYED))
 
     async def read(self, stored: StoredFile, first: int = 0, last: int | None = None) -> AsyncIterator[bytes]:
         """Yield the bytes in pieces: all, or those from the `first` to the `last`."""

@@ -258,10 +258,10 @@ class OperatorApi:
         after: int | None = request.after
         left = request.limit
         while left and after is not None:
-            ids, after = await self._filing.page(after)
-            for id in ids[:left]:
-                await self._tell_row(id, tell)
-            left -= len(ids[:left])
+            rows, after = await self._filing.rows(after)
+            for row in rows[:left]:
+                await self._tell_row(row.id, tell)
+            left -= len(rows[:left])
 
     async def _read_journals(self, request: ReadJournals, tell: Tell) -> None:
         rows, end = await self._filing.rows(request.after)
@@ -343,13 +343,8 @@ class Filing:
         stored = await self._store.conversations(chat_id)
         return sorted({one.row.id for one in self._of(rows)} | {row.id for row in stored})
 
-    async def page(self, after: int) -> tuple[Sequence[ConversationId], int | None]:
-        """Return the next conversations after `after`, and the `after` of the next page; None at the end."""
-        rows, end = await self.rows(after)
-        return [row.id for row in rows], end
-
     async def rows(self, after: int) -> tuple[Sequence[ConversationRow], int | None]:
-        """Return the same page as rows."""
+        """Return the next conversations after `after`, and the `after` of the next page; None at the end."""
         # First the rows: what is written out meanwhile is found where it is then.
         rows = await self._store.backlog(after=after, limit=_ROWS)
         stored = await self._store.all_conversations(after=after, limit=_ROWS)

@@ -1,13 +1,13 @@
-"""What goes on in a chat, as values for whoever looks on: tasks, lines, deadlines, what waits.
+"""What goes on in a chat, as JSON for whoever looks on: tasks, lines, deadlines, what waits.
 
 It changes nothing. There is no text of a message in here; but there are lines of the bot's own code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final, Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias
 
 import attrs
 import trio
@@ -16,165 +16,97 @@ from ...engine.operations import Place
 from ...engine.snapshot import OpenBlock, OpenBranch
 from ...errors import ConversationEndedError
 from ...wire.events import Event, Message
-from ...wire.ids import ChatId, SenderId
 from ..conversation import Conversation
 from ..life import ChatLife
-from ..running.lines import Position, frames_of, positions
+from ..running.lines import frames_of, positions
 
+Portrait: TypeAlias = Mapping[str, object]
 State: TypeAlias = Literal["starts", "replays", "works", "waits", "ends", "stuck"]
-
 
 _PLACES: Final = {Place.HOLDS: "holds", Place.QUEUED: "queued", Place.RESTS: "parked", Place.WORKS: "works"}
 
 
-@final
-@attrs.frozen
-class TaskPortrait:
-    """One task of a conversation.
+def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portrait:
+    """Look at a chat in memory.
 
-    Attributes:
-        path: empty for the coroutine itself; a child's begins with the number of its nursery.
-        place: holds (it has the turn), queued, parked (in an operation, or waiting for its children), works.
-        operation: the number of the chat operation in which it is, and its kind.
-        due: when that ends by itself, in wall milliseconds.
-        positions: where in the author's code it is, outermost first.
-    """
-
-    path: str
-    place: str
-    operation: str | None
-    kind: str | None
-    due: int | None
-    positions: tuple[Position, ...]
-
-
-@final
-@attrs.frozen
-class BlockPortrait:
-    """An open block: its number, its deadline, and the filter of the event that would end it."""
-
-    id: str
-    due: int | None
-    until: str | None
-    cancelled: bool
-
-
-@final
-@attrs.frozen
-class ConversationPortrait:
-    """A conversation in memory.
-
-    Attributes:
-        id: its number, as ``triobot journal`` takes it.
-        wake_at: when it will be looked at next, whatever happens.
-    """
-
-    id: int
-    route: str
-    kind: str
-    owner: SenderId | None
-    durable: bool
-    state: State
-    wake_at: int | None
-    tasks: tuple[TaskPortrait, ...]
-    blocks: tuple[BlockPortrait, ...]
-
-
-@final
-@attrs.frozen
-class QueuedPortrait:
-    """An event in the mailbox: its number in the inbox, when it came, and what kind it is."""
-
-    seq: int
-    at: int
-    what: str
-
-
-@final
-@attrs.frozen
-class ChatPortrait:
-    """A chat in memory.
-
-    Attributes:
-        behind: more of it waits in the inbox.
-        loading: it is being brought back from the store.
-    """
-
-    chat_id: ChatId
-    group: bool
-    behind: bool
-    loading: bool
-    mailbox: tuple[QueuedPortrait, ...]
-    conversations: tuple[ConversationPortrait, ...]
-
-
-def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> ChatPortrait:
-    """Look at a chat.
+    ``behind``: more of it waits in the inbox; ``loading``: it is being brought back from the store;
+    ``mailbox``: the events that wait in memory: number in the inbox, when it came, and its kind.
 
     Args:
         when: the next deadline of a conversation.
     """
-    return ChatPortrait(
-        life.chat_id,
-        life.group,
-        life.behind,
-        life.loading,
-        tuple(QueuedPortrait(queued.seq, queued.at, _kind_of(queued.event)) for queued in life.mailbox),
-        tuple(
-            _conversation(there, when(there)) for there in (*life.places.live.values(), *life.places.asides)
-        ),
-    )
+    running = (*life.places.live.values(), *life.places.asides)
+    return {
+        "chat_id": life.chat_id,
+        "group": life.group,
+        "behind": life.behind,
+        "loading": life.loading,
+        "mailbox": [
+            {"seq": queued.seq, "at": queued.at, "what": _kind_of(queued.event)} for queued in life.mailbox
+        ],
+        "conversations": [_conversation(conversation, when(conversation)) for conversation in running],
+    }
 
 
-def _conversation(there: Conversation, wake_at: int | None) -> ConversationPortrait:
-    tasks: tuple[TaskPortrait, ...] = ()
-    blocks: tuple[BlockPortrait, ...] = ()
+def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
+    """Describe a conversation. ``id``: as ``triobot journal`` takes it; ``wake_at``: seen to by then."""
+    tasks: list[Portrait] = []
+    blocks: list[Portrait] = []
     replaying = False
     with suppress(ConversationEndedError):  # it may not have begun yet
-        seen, running = there.run.describe(), there.run.tasks
-        tasks = tuple(_task(branch, running.get(branch.path)) for branch in seen.branches)
-        blocks = tuple(_block(there, block) for block in seen.blocks)
+        seen, running = conversation.run.describe(), conversation.run.tasks
+        tasks = [_task(branch, running.get(branch.path)) for branch in seen.branches]
+        blocks = [_block(conversation, block) for block in seen.blocks]
         replaying = not seen.live
-    return ConversationPortrait(
-        there.seq,
-        there.route.name,
-        "aside" if there.beside else there.route.kind.value,
-        there.owner,
-        there.route.durable,
-        _state(there, tasks, replaying=replaying),
-        wake_at,
-        tasks,
-        blocks,
-    )
+    return {
+        "id": conversation.seq,
+        "route": conversation.route.name,
+        "kind": "aside" if conversation.beside else conversation.route.kind.value,
+        "owner": conversation.owner,
+        "durable": conversation.route.durable,
+        "state": _state(conversation, begun=bool(tasks), replaying=replaying),
+        "wake_at": wake_at,
+        "tasks": tasks,
+        "blocks": blocks,
+    }
 
 
-def _state(there: Conversation, tasks: tuple[TaskPortrait, ...], *, replaying: bool) -> State:
-    if there.stuck:
+def _state(conversation: Conversation, *, begun: bool, replaying: bool) -> State:
+    if conversation.stuck:
         return "stuck"
-    if there.ending is not None:
+    if conversation.ending is not None:
         return "ends"
-    if not tasks:
+    if not begun:
         return "starts"
     if replaying:
         return "replays"
-    return "waits" if there.quiescent else "works"
+    return "waits" if conversation.quiescent else "works"
 
 
-def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> TaskPortrait:
+def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
+    """Describe a task of a conversation.
+
+    ``path``: empty for the coroutine itself; a child's begins with the number of its nursery. ``place``:
+    holds (it has the turn), queued, parked (in an operation, or waiting for its children), works.
+    ``operation``, ``kind``, ``due``: the chat operation in which it is, and when that ends by itself.
+    ``positions``: where in the author's code it is, outermost first.
+    """
     operation = branch.operation
-    return TaskPortrait(
-        branch.path,
-        _PLACES[branch.place],
-        None if operation is None else str(operation.id),
-        None if operation is None else operation.kind,
-        None if operation is None else operation.due,
-        () if task is None or branch.place is Place.QUEUED else positions(frames_of(task)),
-    )
+    at = () if task is None or branch.place is Place.QUEUED else positions(frames_of(task))
+    return {
+        "path": branch.path,
+        "place": _PLACES[branch.place],
+        "operation": None if operation is None else str(operation.id),
+        "kind": None if operation is None else operation.kind,
+        "due": None if operation is None else operation.due,
+        "positions": [attrs.asdict(position) for position in at],
+    }
 
 
-def _block(there: Conversation, block: OpenBlock) -> BlockPortrait:
-    until = next((watch.name for watch in there.watches if watch.scope == block.id), None)
-    return BlockPortrait(str(block.id), block.due, until, block.ended)
+def _block(conversation: Conversation, block: OpenBlock) -> Portrait:
+    """Describe an open block: its number, its deadline, and the filter of the event that would end it."""
+    until = next((watch.name for watch in conversation.watches if watch.scope == block.id), None)
+    return {"id": str(block.id), "due": block.due, "until": until, "cancelled": block.ended}
 
 
 def _kind_of(event: Event) -> str:
