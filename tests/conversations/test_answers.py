@@ -538,3 +538,24 @@ async def test_what_cannot_be_taken_at_once_goes_the_common_way(why: str, autoju
         assert "answered_at_once" not in town.counts
         assert len(got) == (why != "busy")
         assert (store.rows == {}) is (why != "busy")
+
+
+async def test_what_comes_with_a_deadline_is_stored_first(autojump_clock: MockClock) -> None:
+    """The deadline was first: the event is not for what it ended, and has a row for what it begins."""
+    bot, store, heard = Router(), FakeStore(), list[object]()
+
+    @bot.conversation
+    async def ask(chat: Chat[Message]) -> None:
+        heard.append(chat.event.content)
+        with chat.move_on_after(100):
+            heard.append((await chat.receive(text())).content)
+
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        autojump_clock.jump(100)  # nobody has looked at the clock since
+        await town.says("late")
+        await trio.sleep(1)
+        assert heard == ["hi", "late"]
+        assert town.alarms == []
+        assert [row.id > 0 for row in await store.conversations(CHAT)] == [True]
+        assert store.rows == {}

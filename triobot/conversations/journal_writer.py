@@ -314,7 +314,9 @@ class JournalWriter(Host):
     @property
     def may_take(self) -> bool:
         """Return whether an event may be stored together with what comes of it."""
-        return self.durable and self._begun and not (self.over or self.lost or self._taken)
+        # A deadline that has passed and was not looked at comes first: it may end what would take the event.
+        due = self._wake is not None and self._wake <= self.now()
+        return self.durable and self._begun and not (self.over or self.lost or self._taken or due)
 
     @property
     def ahead(self) -> Taken | None:
