@@ -36,7 +36,7 @@ from .conversations.running.failures import OnFailure, Speech, tell_nobody
 from .errors import StoreError
 from .journals import ConversationRow
 from .money import Captured, MovePayment
-from .operator import Health, OperatorApi, RaisedAlarm, serve_api, socket_path
+from .operator import OperatorApi, serve_api, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.broadcasts import StoredBroadcasts, answer
 from .payments.admin import PaymentsAdmin
@@ -197,20 +197,27 @@ class Intake:
             case _:
                 return False
 
-    def health(self) -> Health:
-        """Return what an operator is told of this run."""
-        work, readiness = self.work, self.readiness()
-        return Health(
-            working=readiness.ready,
-            states=readiness.states,
-            arrived=attrs.asdict(self.inbox.statistics()),
-            send_age=0.0 if work is None else work.outbox.oldest,
-            live=0 if work is None else work.dispatcher.live,
-            counts={} if work is None else work.dispatcher.counts,
-            outbox={} if work is None else attrs.asdict(work.outbox.statistics()),
-            alarms=[RaisedAlarm(*recent) for recent in self.bell.recent()],
-            payments={} if work is None else dict(work.cashier.books.counts),
-        )
+    def health(self) -> Mapping[str, object]:
+        """Return what an operator is told of this run, besides what the store knows.
+
+        ``working`` follows from the ``states`` of the parts; ``send_age`` is for how many seconds the oldest
+        operation has waited; all that is counted is so since the start.
+        """
+        work, readiness, now = self.work, self.readiness(), self.clock.now()
+        return {
+            "working": readiness.ready,
+            "states": dict(readiness.states),
+            "arrived": attrs.asdict(self.inbox.statistics()),
+            "send_age": 0.0 if work is None else work.outbox.oldest,
+            "live": 0 if work is None else work.dispatcher.live,
+            "counts": {} if work is None else dict(work.dispatcher.counts),
+            "outbox": {} if work is None else attrs.asdict(work.outbox.statistics()),
+            "payment_facts": {} if work is None else dict(work.cashier.books.counts),
+            "alarms": [
+                {**attrs.asdict(alarm), "times": times, "at": now - int(seconds * 1000)}
+                for alarm, times, seconds in self.bell.recent()
+            ],
+        }
 
     def chats(self, limit: int) -> Iterable[Mapping[str, object]]:
         """Return what an operator is told of the chats in memory."""

@@ -375,10 +375,10 @@ async def test_a_backlog_has_an_alarm_by_age(autojump_clock: trio.testing.MockCl
         assert alarms == []
         await trio.sleep(100)
         assert [(alarm.kind, alarm.key) for alarm in alarms] == [("backlog", "sends")]
-        assert intake.health().send_age > 100
+        assert intake.health()["send_age"] > 100  # type: ignore[operator]
         failing[0] = False
         await trio.sleep(60)
-        assert intake.health().send_age == 0
+        assert intake.health()["send_age"] == 0
 
 
 async def test_events_that_are_not_routed_are_a_backlog(

@@ -31,10 +31,8 @@ from triobot.money import RaiseAlarm
 from triobot.operator import (
     Backup,
     Forget,
-    Health,
     ListJournals,
     OperatorApi,
-    RaisedAlarm,
     ReadJournals,
     ReadKept,
     Request,
@@ -47,7 +45,7 @@ from triobot.operator import (
     socket_path,
 )
 from triobot.operator.requests import Told, decode_request, encode_request
-from triobot.seams import Alarm, Arrival, Consume, InboxRow, PutData, Quota, Store
+from triobot.seams import Arrival, Consume, InboxRow, PutData, Quota, Store
 from triobot.store import open_memory
 from triobot.wire.ids import ChatId
 
@@ -109,8 +107,7 @@ async def begin(store: Store, id_: int, chat: int = 7) -> None:
 async def test_the_status_joins_the_store_and_the_running_bot(store: Store, place: Path) -> None:
     await store.accept(Arrival(ChatId(7), None, NOON - 5_000, "text/plain", b"x"), quota=Quota())
     await begin(store, 1)
-    rung = RaisedAlarm(Alarm("store_unwritable", "k", "free some space"), 3, 2.5)
-    health = Health(True, 4, {"started": 9}, {"held": False}, [rung], {"verify_ok": 2})
+    health = {"working": True, "live": 4, "outbox": {"held": False}, "payment_facts": {"verify_ok": 2}}
     await store.commit(RaiseAlarm("amount_mismatch", "77", "text", NOON))
     api = OperatorApi(store, Clock(), health=lambda: health)
 
@@ -120,9 +117,7 @@ async def test_the_status_joins_the_store_and_the_running_bot(store: Store, plac
     assert (told["running"], told["working"], told["live"]) == (True, True, 4)
     assert (told["conversations"], told["parked"], told["inbox"]) == (1, 0, 1)
     assert told["oldest_event_at"] == NOON - 5_000
-    assert told["alarms"] == [
-        {"kind": "store_unwritable", "key": "k", "text": "free some space", "times": 3, "at": NOON - 2_500}
-    ]
+    assert told["outbox"] == {"held": False}
     assert (told["payments"], told["payment_facts"], told["open_alarms"]) == ({}, {"verify_ok": 2}, 1)
     json.dumps(told)
 
@@ -463,7 +458,7 @@ async def test_nonsense_is_answered_with_an_error_and_harms_nobody(
 async def test_a_mistake_in_an_answer_does_not_end_the_bot(
     store: Store, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def health() -> Health:
+    def health() -> Told:
         raise ValueError("secret words")
 
     async with behind(place, OperatorApi(store, Clock(), health=health)):

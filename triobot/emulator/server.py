@@ -186,7 +186,6 @@ async def serve_emulator(
     push: PushSettings | None = None,
     chance: random.Random | None = None,
     clock: ShiftedClock | None = None,
-    largest_upload: int = LARGEST_UPLOAD,
     page_port: int | None = None,
     wait_bot: Callable[[], Awaitable[None]] | None = None,
     folder: Path | None = None,
@@ -202,7 +201,7 @@ async def serve_emulator(
         expose: allow an address that other machines reach. Whoever has the control token can then spend
             everybody's play money; nothing else is at stake.
         names: further host names that are served, with a port where it isn't the bound one.
-        push, chance, clock, largest_upload: see `make_exchange`.
+        push, chance, clock: see `make_exchange`.
         page_port: serve the page and the control API here as well, 0 for a free one: what the page does to
             the platform, such as refusing connections, then leaves the page alone.
         wait_bot: events wait for this; without it they are posted whether the bot listens or not.
@@ -226,15 +225,8 @@ async def serve_emulator(
                 chance=chance,
                 clock=clock,
                 push=push,
-                largest_upload=largest_upload,
             )
-            door = make_app(
-                exchange,
-                token=token,
-                control_token=control_token,
-                authorities=(),
-                largest_upload=largest_upload,
-            )
+            door = make_app(exchange, token=token, control_token=control_token, authorities=())
             async with trio.open_nursery() as nursery:
                 bound = await nursery.start(_listen, door, config, exchange.outage)
                 authority = bound.rpartition("//")[2]

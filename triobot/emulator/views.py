@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from ..wire.content import Contact, Content, Descriptor, Location, Media
@@ -26,6 +28,8 @@ from .consequences import (
 from .world import User, World
 
 JsonObject = dict[str, JsonValue]
+
+_SHOWN: Final = 50
 
 
 def view_user(user: User) -> JsonObject:
@@ -136,7 +140,7 @@ def view_bill(bill: Bill, now: int) -> JsonObject:
     return {**attrs.asdict(bill), "state": bill.state(now)}
 
 
-def view_chat(world: World, chat: PlatformChat, now: int, *, after: int, last: int = 50) -> JsonObject:
+def view_chat(world: World, chat: PlatformChat, now: int, *, after: int) -> JsonObject:
     """Return a chat as it looks now, with what changed after the number `after`."""
     changes = [view_change(change) for change in world.changes(after) if change.what.chat_id == chat.id]
     waiting = [pressed.callback_id for pressed in chat.pressed.values() if pressed.reply is None]
@@ -152,6 +156,6 @@ def view_chat(world: World, chat: PlatformChat, now: int, *, after: int, last: i
         "invoices": [
             view_bill(bill, now) for bill in world.bills if bill.kind == "invoice" and bill.chat_id == chat.id
         ],
-        "messages": [view_entry(entry) for entry in list(chat.entries.values())[-last:]],
+        "messages": [view_entry(entry) for entry in list(chat.entries.values())[-_SHOWN:]],
         "changes": list[JsonValue](changes),
     }

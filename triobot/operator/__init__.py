@@ -8,9 +8,7 @@ running bot knows. There is no way in from the network.
 
 from __future__ import annotations
 
-from .api import Health as Health
 from .api import OperatorApi as OperatorApi
-from .api import RaisedAlarm as RaisedAlarm
 from .calling import ask as ask
 from .calling import socket_path as socket_path
 from .requests import AboutBroadcasts as AboutBroadcasts

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, assert_never, final
 
 import attrs
 
 from ..errors import ConfigError
 from ..journals import ConversationId, ConversationRow, Journal, Lease
-from ..seams import Alarm, InboxRow, Store, WallClock
+from ..seams import InboxRow, Store, WallClock
 from ..wire.ids import ChatId
 from .requests import (
     AboutBroadcasts,
@@ -37,54 +37,11 @@ _ROWS: Final = 100
 
 
 @final
-@attrs.frozen
-class RaisedAlarm:
-    """An alarm that this run raised.
-
-    Attributes:
-        times: how often it was raised, also where that was not reported again.
-        seconds_ago: since the last time.
-    """
-
-    alarm: Alarm
-    times: int
-    seconds_ago: float
-
-
-@final
-@attrs.frozen
-class Health:
-    """The state that only the running bot knows.
-
-    Attributes:
-        working: events are handled, and no part of the bot has come to a stop.
-        live: conversations in memory.
-        counts: what happened so far, by word.
-        outbox: its counts, by name.
-        payments: what happened to payments so far, by the ledger's word.
-        alarms: of this run, oldest first.
-        states: what `working` follows from, part by part.
-        arrived: how many events came in so far, by outcome.
-        send_age: for how many seconds the oldest operation has waited to be sent.
-    """
-
-    working: bool
-    live: int
-    counts: Mapping[str, int]
-    outbox: Mapping[str, object]
-    alarms: Sequence[RaisedAlarm]
-    payments: Mapping[str, int] = attrs.field(factory=dict[str, int])
-    states: Mapping[str, str] = attrs.field(factory=dict[str, str])
-    arrived: Mapping[str, int] = attrs.field(factory=dict[str, int])
-    send_age: float = 0.0
-
-
-@final
 class OperatorApi:
     """Answers requests.
 
     Args:
-        health: returns the running bot's state; None where no bot runs.
+        health: returns what only the running bot knows of its state; None where no bot runs.
         chats: yields the state of so many chats at most; None where no bot runs.
         begun: returns the journal that is still only in an event's row; None: there are none.
         end: ends what runs in a chat, and returns once nothing does.
@@ -99,7 +56,7 @@ class OperatorApi:
         store: Store,
         clock: WallClock,
         *,
-        health: Callable[[], Health] | None = None,
+        health: Callable[[], Told] | None = None,
         chats: Callable[[int], Iterable[Told]] | None = None,
         begun: Begun | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
@@ -191,27 +148,7 @@ class OperatorApi:
         if self._payments is not None:
             told["money"] = await self._payments({"ask": "payments.ages"})
         if self._health is not None:
-            health = self._health()
-            told |= {
-                "working": health.working,
-                "states": dict(health.states),
-                "arrived": dict(health.arrived),
-                "send_age": health.send_age,
-                "live": health.live,
-                "counts": dict(health.counts),
-                "outbox": dict(health.outbox),
-                "payment_facts": dict(health.payments),
-                "alarms": [
-                    {
-                        "kind": raised.alarm.kind,
-                        "key": raised.alarm.key,
-                        "text": raised.alarm.text,
-                        "times": raised.times,
-                        "at": now - int(raised.seconds_ago * 1000),
-                    }
-                    for raised in health.alarms
-                ],
-            }
+            told |= self._health()
         return told
 
     async def _forget(self, chat_id: ChatId) -> Told:

@@ -401,7 +401,6 @@ async def open_rerun(
     stored: Stored,
     *,
     group: bool = False,
-    seconds: float | None = None,
     set_by: int | None = None,
 ) -> AsyncGenerator[Rerun]:
     """Run a journal again while the block runs: it stands where the journal ends, or diverges.
@@ -410,7 +409,6 @@ async def open_rerun(
         services: dry ones.
         group: two people were seen in its chat.
         set_by: by how much its clock has been set in all; None for not since the journal's last turn.
-        seconds: what it may take; `SECONDS` by default.
 
     Raises:
         NondeterminismError: it would be parked without being run.
@@ -419,9 +417,8 @@ async def open_rerun(
     house, row = DryHouse(services, table), stored.row
     life = ChatLife(house, services, table, row.chat_id, None, 0, group=group)
     life.kept.values = {}
-    limit = SECONDS if seconds is None else seconds
     async with trio.open_nursery() as nursery:
-        leash = Leash(limit)
+        leash = Leash(SECONDS)
         time, known, unseen = times_of(stored.records)
         rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen)
         there = Conversation(
@@ -437,7 +434,7 @@ async def open_rerun(
         )
         try:
             nursery.start_soon(rerun.run, there, name=f"replay of {route.name}")
-            await rerun.wait(limit)
+            await rerun.wait(SECONDS)
             yield rerun
         finally:
             await rerun.go()
