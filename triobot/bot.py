@@ -36,9 +36,9 @@ from quart_trio import QuartTrio
 
 from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
+from .conversations.chat import Address as Address
 from .conversations.data.keeping import Keeping
 from .conversations.data.slots import Key
-from .conversations.doors.address import Address as Address
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.fingerprint import closed_resources
 from .conversations.inspection.rerun import dry_services

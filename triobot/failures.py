@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, final
 import attrs
 import trio
 
-from .conversations.doors.address import Address
+from .conversations.chat import Address
 from .conversations.running.failures import OnFailure
 from .conversations.running.lines import failing_line
 from .wire.ids import ChatId

@@ -59,7 +59,7 @@ from .seams import (
 from .settings import Settings
 from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness
-from .webhook.inbox import Claims, Inbox
+from .webhook.inbox import EventClaims, Inbox
 from .webhook.secrets import Secrets
 from .wire.events import Event
 from .wire.ids import ChatId
@@ -146,7 +146,7 @@ class Intake:
         if self.work is not None:
             self.work.dispatcher.offer(row, event)
 
-    def _claims(self) -> Claims | None:
+    def _claims(self) -> EventClaims | None:
         return None if self.work is None else self.work.dispatcher.claims
 
     @property
@@ -472,7 +472,7 @@ async def open_work(
         dispatcher: Dispatcher
 
         async def deliver(captured: Captured, claim: MovePayment) -> bool:
-            return await deliver_money(dispatcher.elsewhere, dispatcher, captured, claim)
+            return await deliver_money(dispatcher.elsewhere, dispatcher.work, captured, claim)
 
         cashier = Cashier(
             intake.store,
@@ -493,7 +493,7 @@ async def open_work(
             raise_alarm=bell.ring,
             resources=resources,
             advice=Advice() if settings.development else None,
-            replays=replays,
+            replays=None if replays is None else replays.watch,
             tracebacks=settings.log_tracebacks,
             on_failure=on_failure,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),

@@ -27,7 +27,7 @@ import trio
 from triobot import Bot
 from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.inbox.claims import Claims
-from triobot.conversations.journal_writer import Taken
+from triobot.conversations.inbox.consumption import EarlyEvent
 from triobot.emulator.person import AppError, Person
 from triobot.emulator.world import ImpossibleActError
 from triobot.errors import ConfigError, StoreFullError
@@ -199,7 +199,7 @@ class Deaths:
             deaths._may_keep(late=late > 0)
             return await take(process, body)
 
-        def taken_first(claims: Claims, event: Event, arrival: Arrival) -> Taken | None:
+        def taken_first(claims: Claims, event: Event, arrival: Arrival) -> EarlyEvent | None:
             return None if deaths._kept_at == trio.current_time() else first_take(claims, event, arrival)
 
         async def until_all_came(dispatcher: Dispatcher) -> None:

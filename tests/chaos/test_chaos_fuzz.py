@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from triobot.conversations.journal_writer import read_journal
 from triobot.conversations.revival import stored
+from triobot.conversations.revival.stored import read_journal
 from triobot.engine import Record
 from triobot.journals import Journal
 from triobot.seams import InboxRow

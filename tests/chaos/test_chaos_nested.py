@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triobot.conversations.journal_writer import read_journal
 from triobot.conversations.revival import stored
+from triobot.conversations.revival.stored import read_journal
 from triobot.engine import Record
 from triobot.journals import Journal
 

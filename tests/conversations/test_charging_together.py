@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from tests.payments.plain_money import all_decided
 from triobot.conversations.chat import Chat
-from triobot.conversations.inbox.consumption import Consumption, Writer
+from triobot.conversations.inbox.consumption import Consumption, UnitWriter
 from triobot.conversations.routes.filters import text
 from triobot.journals import AppendRecords, ContinueConversation, EndConversation, KeepResult
 from triobot.money import PutPayment
@@ -53,7 +53,7 @@ def units(monkeypatch: pytest.MonkeyPatch) -> None:
     """What conversations write is noted unit by unit."""
     add = Consumption.add
 
-    def noted(consumption: Consumption, writes: Sequence[Write], writer: Writer | None = None) -> int:
+    def noted(consumption: Consumption, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         store = cast("object", consumption._store)
         assert isinstance(store, Watched)
         store.note(writes)

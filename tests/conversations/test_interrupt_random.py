@@ -102,5 +102,5 @@ async def test_nothing_is_lost_behind_the_last_interrupt(
         assert min(leaves, 1) <= beside.count(-1) <= leaves
         assert town.store.rows == {}
         assert town.left_over() == {}
-        assert town.dispatcher._busy == 0
+        assert town.dispatcher.work.busy == 0
         assert CHAT not in town.dispatcher._lives

@@ -99,7 +99,7 @@ async def test_each_message_is_seen_once_and_in_order(
         assert {chat: sorted(seen) for chat, seen in log.helped.items()} == helps
         assert town.store.rows == {}
         assert town.left_over() == {}
-        assert town.dispatcher._busy == 0
+        assert town.dispatcher.work.busy == 0
         with trio.fail_after(1):
             await town.dispatcher.drain()
 

@@ -144,7 +144,7 @@ async def test_drain_waits_for_what_was_given_and_not_looked_at_yet() -> None:
     async with open_town(bot) as town:
         await town.says("hi")
         await town.says("answer", wait=False)
-        while not town.dispatcher._busy:
+        while not town.dispatcher.work.busy:
             await trio.lowlevel.checkpoint()
         await town.dispatcher.drain()
         assert got == ["begun", "begun", "answer", "child"]

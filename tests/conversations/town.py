@@ -91,7 +91,7 @@ class Town:
         return self.dispatcher
 
     async def _deliver(self, captured: Captured, claim: MovePayment) -> bool:
-        return await deliver(self.dispatcher.elsewhere, self.dispatcher, captured, claim)
+        return await deliver(self.dispatcher.elsewhere, self.dispatcher.work, captured, claim)
 
     # --- people do
 
@@ -278,7 +278,7 @@ class Town:
                     return button
         raise AssertionError("nobody sees a payment button")
 
-    # --- the house
+    # --- what is shared
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -292,7 +292,7 @@ class Town:
             for name in ("_lives", "_running", "tidying", "_catching_up")
         }
         kept["_consumption"] = self.dispatcher.commits.waiting
-        kept["_busy"] = self.dispatcher._busy
+        kept["_busy"] = self.dispatcher.work.busy
         return {name: size for name, size in kept.items() if size}
 
 

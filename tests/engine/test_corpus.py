@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from triobot.conversations.codec import CODEC
-from triobot.conversations.journal_writer import read_journal
+from triobot.conversations.revival.stored import read_journal
 from triobot.conversations.starting import opening_of
 from triobot.engine import Record, Run, decode_record, encode_record
 from triobot.engine import records as tags

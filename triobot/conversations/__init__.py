@@ -4,7 +4,7 @@ Read it in the order in which an event passes. `dispatcher` takes it from the `i
 belongs to, which is a `life`: `places` knows who runs there, `routes` say who takes it, `refusals` what
 becomes of what nobody takes. A `conversation` is one `running` coroutine, and `chat` is what that sees: its
 `questions`, `blocks`, `charges` and `data`; `doors` lead to other chats. What a conversation did is written
-down, so that its `revival` finds it where it stood, and `inspection` can look at it. `house` is what all of
-them may ask of the dispatcher, `services` what they use of the world, `texts` the runtime's own words,
+down, so that its `revival` finds it where it stood, and `inspection` can look at it. `shared` is what the
+chats of a bot have in common, `services` what they use of the world, `texts` the runtime's own words,
 `advice` what a developer is told.
 """

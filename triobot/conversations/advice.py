@@ -13,7 +13,7 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import attrs
 import trio
@@ -25,9 +25,6 @@ from ..wire.events import Event, Message, Press
 from .running.branches import branch_of
 from .running.leash import held
 from .running.lines import calling_line, frames_of, is_authors
-
-if TYPE_CHECKING:
-    from .conversation import Conversation
 
 log: Final = logging.getLogger("triobot.development")
 
@@ -82,11 +79,9 @@ class Advice(trio.abc.Instrument):
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
 
-    def sleeps(self, conversation: Conversation, seconds: float) -> None:
+    def sleeps(self, seconds: float) -> None:
         """Warn of a long sleep in a live conversation, whose chat is deaf meanwhile."""
-        places = conversation.life.places
-        deaf = conversation not in places.asides and not conversation.watches and not conversation.waits
-        if deaf and seconds > LONG_SLEEP:
+        if seconds > LONG_SLEEP:
             self._tell(
                 "deaf",
                 calling_line(),

@@ -18,7 +18,7 @@ from ..engine import Event as EngineEvent
 from ..engine.operations import is_cut
 from ..errors import ConfigError, ConversationError, LocalProtocolError, StepError
 from ..wire.events import Event, Press
-from .conversation import Branch, Conversation
+from .conversation import CodeTask, Conversation
 from .inspection.fingerprint import fingerprint_of_call
 from .questions.arguments import check_raises
 from .routes.filters import Filter, check_filter
@@ -254,7 +254,7 @@ class ChatNursery:
 
         async def child() -> None:
             task = trio.lowlevel.current_task()
-            enter_branch(task, Branch("child"))
+            enter_branch(task, CodeTask("child"))
             try:
                 await held(self._conversation.leash, fn(*args))
             finally:

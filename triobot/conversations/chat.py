@@ -15,15 +15,18 @@ from functools import partial
 from math import inf
 from typing import Any, Generic, Literal, NoReturn, cast, final, overload
 
+import attrs
 from typing_extensions import TypeForm, TypeVar, TypeVarTuple
 
 from ..errors import ConfigError, LocalProtocolError
 from ..resources import Resource, find
+from ..seams import OnUnknown
 from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
 from ..wire.events import Event, Sender
-from ..wire.ids import ChatId, as_recipient
+from ..wire.ids import ChatId, Recipient, as_chat_id, as_recipient
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
+from .advice import copied
 from .blocks import (
     ChatChannel,
     ChatEvent,
@@ -39,8 +42,8 @@ from .charges import charging
 from .charges.charging import Late
 from .charges.paid import Currency, Paid
 from .conversation import Conversation
-from .data.slots import ChatData
-from .doors.address import Address, RecordedDoor
+from .data.slots import Key, check_key
+from .doors.address import Door, RecordedDoor
 from .questions import asking
 from .questions.arguments import check_content, check_edit, check_sent, on_unknown_of
 from .questions.buttons import Buttons, Keyboard, inline_of, reply_of
@@ -55,6 +58,58 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Shared = TypeVar("Shared", bound=Image | Video | Audio | Voice | File | Contact | Location)
 Args = TypeVarTuple("Args")
+
+
+@final
+class ChatData:
+    """The values of one chat, as one conversation sees them; `Chat.data`.
+
+    Example:
+        >>> async def greet(chat: Chat) -> None:
+        ...     chat.data[VISITS] = chat.data[VISITS] + 1
+    """
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    def __getitem__(self, key: Key[T]) -> T:
+        """A fresh copy of the value: changing it changes nothing here.
+
+        What is stored and can't be read, or is of another type, parks the conversation here: nothing of it
+        is lost, and other code goes on from here.
+
+        Raises:
+            KeyError: the slot is empty, and the key has no default.
+        """
+        check_key(key)
+        text = self._conversation.kept().get(key.name)
+        with self._conversation.reading():
+            value = key.load(text)
+        if self._conversation.services.advice is not None:
+            copy = copied(key.name, key.dump(value), value)
+            if copy is not None:
+                self._conversation.copies.append(copy)
+        return value
+
+    def __setitem__(self, key: Key[T], value: T) -> None:
+        """Keep a value; it is durable together with the consumption of the event that caused it.
+
+        What others write under the key while this turn lasts comes after it, and stays.
+
+        Raises:
+            UnrecordableError: it can't be recorded; nothing was changed.
+        """
+        check_key(key)
+        self._conversation.keep(key.name, key.dump(value))
+
+    def __delitem__(self, key: Key[T]) -> None:
+        """Empty the slot; an empty one stays so."""
+        check_key(key)
+        self._conversation.keep(key.name, None)
+
+    def __contains__(self, key: Key[T]) -> bool:
+        """Whether the slot holds a value, its default aside."""
+        return key.name in self._conversation.kept()
 
 
 @final
@@ -646,3 +701,157 @@ class Chat(Generic[E_co]):
         """
         self._conversation.check_task()
         return ChatChannel(self._conversation.run, self._conversation.run.promote, capacity)
+
+
+@final
+@attrs.frozen
+class Address:
+    """A chat, seen from elsewhere; made by `Chat.to` and `Bot.chat`.
+
+    What is sent takes its place in the chat's lane. What is said through `Chat.to` are operations of the
+    conversation: the same things are refused there that are refused on its own chat.
+    """
+
+    _door: Door = attrs.field(repr=False)
+    id: Recipient = attrs.field(repr=False)
+
+    async def send(
+        self,
+        content: Content,
+        *,
+        buttons: Buttons[Any] | None = None,
+        keyboard: Keyboard | None = None,
+        on_unknown: Literal["resend", "raise"] = "resend",
+    ) -> Sent:
+        """Send something; see `Chat.send`."""
+        check_content(content)
+        operation = SendMessage(
+            self.id,
+            content,
+            reply_keyboard=reply_of(keyboard),
+            inline_keyboard=inline_of(buttons),
+        )
+        return await self._door.perform(operation, on_unknown_of(on_unknown))
+
+    async def edit(
+        self, sent: Sent, content: Content | None = None, *, buttons: Buttons[Any] | None = None
+    ) -> None:
+        """Replace a message; see `Chat.edit`."""
+        check_edit(sent, content, buttons)
+        operation = EditMessage(sent.chat_id, sent.message_id, content, inline_of(buttons))
+        await self._door.perform(operation, OnUnknown.RESEND)
+
+    async def delete(self, sent: Sent) -> None:
+        """Delete a message; deleting what is gone is no error."""
+        check_sent(sent)
+        await self._door.perform(DeleteMessage(sent.chat_id, sent.message_id), OnUnknown.RESEND)
+
+    async def get(self, key: Key[T]) -> T:
+        """Read a fresh copy of what the chat keeps under a key; see `Chat.data`.
+
+        Raises:
+            KeyError: the slot is empty, and the key has no default.
+            UnreadableRecordError: this program can't read what is stored, or it is of another class; names
+                the chat and the key. A conversation that asks is parked here instead.
+            LocalProtocolError: the chat is not named by its id.
+        """
+        check_key(key)
+        data = await self._door.data(chat_id := as_chat_id(self.id))
+        with self._door.reading():
+            return key.load_of(chat_id, data.get(key.name))
+
+    async def set(self, key: Key[T], value: T) -> None:
+        """Keep a value for the chat: its conversations see it at once, and it is durable when this returns.
+
+        While the store is full this waits.
+
+        Raises:
+            UnrecordableError: the value can't be recorded.
+            LocalProtocolError: the chat is not named by its id.
+
+        Cancellation: *ambiguous*; it may be repeated.
+        """
+        check_key(key)
+        await self._door.put_data(as_chat_id(self.id), key.name, key.dump(value))
+
+    async def clear(self, key: Key[Any]) -> None:
+        """Empty a slot of the chat, as ``del chat.data[KEY]`` does there; an empty one stays so.
+
+        Raises:
+            LocalProtocolError: the chat is not named by its id.
+
+        Cancellation: *ambiguous*; it may be repeated.
+        """
+        check_key(key)
+        await self._door.put_data(as_chat_id(self.id), key.name, None)
+
+    async def signal(self, value: object, *, key: str | None = None) -> None:
+        """Tell the chat something: whoever there takes `triobot.filters.signal` of its class gets it.
+
+        It is durable when this returns, and comes in order with the chat's events. When nobody takes it now
+        it waits for a conversation that does.
+
+        Args:
+            value: a frozen attrs class's, by preference; anything that can be recorded, but None.
+            key: a second signal with the same key to this chat within seven days is dropped. Through
+                `Chat.to` each call has one of its own: what a restart repeats is told once.
+
+        Raises:
+            UnrecordableError: the value can't be recorded.
+            LocalProtocolError: the chat is not named by its id.
+            StoreFullError: too many wait in this chat; nothing was stored.
+
+        Cancellation: *ambiguous*; with a `key` it may simply be repeated.
+        """
+        await self._door.signal(as_chat_id(self.id), value, key)
+
+    async def start(
+        self,
+        fn: Callable[[Chat[object], *Args], Awaitable[None]],
+        *args: *Args,
+        key: str | None = None,
+    ) -> bool:
+        """Start a route in the chat, in the way of its kind; it is durable when this returns.
+
+        An aside starts at once, an interrupt ends what is live first, a conversation waits until the chat
+        has no live one. `Chat.event` there is that of the conversation that calls, and None without one.
+
+        Args:
+            fn: a function that a decorator of the bot has declared, and that doesn't insist on an event.
+            args: what it gets besides the chat; each must be recordable, and arrives as a copy.
+            key: while a run with this key lives, and for seven days after it was started, starting it again
+                does nothing. Without one each call starts another.
+
+        Returns: False if there was nothing to do.
+
+        Raises:
+            ConfigError: `fn` is no route, or doesn't take these arguments.
+            UnrecordableError: an argument can't be recorded.
+            LocalProtocolError: the chat is not named by its id, or the key is empty or no text.
+            StoreFullError: too much waits in this chat; nothing was stored.
+
+        Cancellation: *ambiguous*; with a `key` it may simply be repeated.
+
+        Example:
+            >>> @bot.aside
+            ... async def remind(chat: Chat, order: int) -> None:
+            ...     await chat.sleep(3 * 24 * 3600)
+            ...     await chat.send(f"Has order {order} arrived?")
+            >>> await bot.chat(chat_id).start(remind, 7, key="order-7")
+        """
+        return await self._door.start(as_chat_id(self.id), fn, args, key)
+
+    async def stop(self, fn: Callable[..., Awaitable[None]], *, key: str | None = None) -> bool:
+        """End a route's runs in the chat, as an interrupt would; it is durable when this returns.
+
+        Also those that wait for their place. What people said meanwhile is routed again.
+
+        Args:
+            fn: as for `start`.
+            key: only the run that was started with this key.
+
+        Returns: False if there is nothing to end; True may also mean that nobody can know yet.
+
+        Raises: as `start`.
+        """
+        return await self._door.stop(as_chat_id(self.id), fn, key)

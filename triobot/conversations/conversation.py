@@ -8,7 +8,7 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
@@ -44,16 +44,16 @@ from ..seams import OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, SenderId
 from ..wire.operations import Operation, repeatable
-from .advice import Copy
+from .advice import Copy, is_changed
 from .charges.paid import Debts, abandon
 from .codec import CODEC
-from .data.slots import OwnData
+from .data.slots import View
 from .doors.calls import Call
 from .inspection.fingerprint import fingerprint
 from .journal_writer import JournalWriter
 from .revival.stored import Stored
 from .routes.routing import Start
-from .running.branches import Branch as Branch
+from .running.branches import CodeTask as CodeTask
 from .running.branches import OperationKind as OperationKind
 from .running.branches import enter_branch, leave_branch
 from .running.failures import Ending as Ending
@@ -62,11 +62,10 @@ from .running.leash import Leash
 from .running.lines import calling_line
 from .running.waits import Delivery, Wait, Watch
 from .services import Services as Services
-from .starting import Opening, open_run
+from .starting import StartedWith, open_run
 from .texts import Texts
 
 if TYPE_CHECKING:
-    from .chat import Chat
     from .life import ChatLife
 
 T = TypeVar("T")
@@ -146,7 +145,8 @@ class Conversation:
     ) -> None:
         self.services = services
         self.life = life
-        self.house = life.house
+        self.shared = life.shared
+        self.work = life.work
         self.route = start.route
         self.value = self.given = start.value
         self.args = () if start.call is None else start.call.args
@@ -177,7 +177,7 @@ class Conversation:
         self.in_row = in_row
         self.dry = dry
         self.leash = leash
-        self.branch = Branch("")
+        self.branch = CodeTask("")
         self.next_first: Record | None = None
         self._operations = 0
         self.copies: list[Copy] = []
@@ -192,8 +192,12 @@ class Conversation:
 
     # --- life and death
 
-    async def live(self, chat: Chat[Event]) -> None:
-        """Run the coroutine to its end, whatever that is; never raises an author's error."""
+    async def live(self, chat: object) -> None:
+        """Run the coroutine to its end, whatever that is; never raises an author's error.
+
+        Args:
+            chat: what the author's function gets.
+        """
         failure: Exception | None = None
         try:
             await self.life.kept.load()
@@ -203,9 +207,10 @@ class Conversation:
             if self.carried is not None:
                 # A loop that never waits would else run ahead of the disk, and let nobody else run.
                 with suppress(trio.ClosedResourceError):  # the bot stops
-                    await self.house.wait_written(self.carried.written)
-            await self.house.care.begins(self)
-            if self.house.cut or self._evicted:
+                    await self.work.wait_written(self.carried.written)
+            new = None if self.stored is not None or self.writer is None else self.writer.counted
+            await self.shared.care.begins(self.seq, new)
+            if self.work.cut or self._evicted:
                 return  # the row that starts it is in the inbox
             try:
                 end = await self.go_over(chat)
@@ -217,7 +222,7 @@ class Conversation:
             self.stirred(busy=False)
             self._over = True
             if not self.stuck:
-                self.house.wake_at(self, None)
+                self.shared.timers.wake_at(self, None)
             words = "" if failure is None else report(self, failure)
             # Before the apology: the chat must not wait until that has been sent.
             self.life.ended(self)
@@ -248,7 +253,7 @@ class Conversation:
             self._run = Run(self.writer, [self.in_row], codec=CODEC, fresh=True)
             return self._run
         opening, clock = (
-            Opening(self.event, self.at, self.value, self.args, self.interrupted),
+            StartedWith(self.event, self.at, self.value, self.args, self.interrupted),
             self.services.clock,
         )
         first, value, durable = open_run(self.route, opening, now=clock.now(), jumped=clock.jumped())
@@ -263,7 +268,7 @@ class Conversation:
         assert self.writer is not None
         return self.writer.begin_within(write) if self.writer.durable else None
 
-    def go_over(self, chat: Chat[Event]) -> Coroutine[Any, Any, End]:
+    def go_over(self, chat: object) -> Coroutine[Any, Any, End]:
         """Return what runs the coroutine over its journal, and on from there unless it is a dry run.
 
         Call `went_over` once that has come to its end.
@@ -280,8 +285,10 @@ class Conversation:
     def went_over(self) -> None:
         """Note that the coroutine runs no more."""
         leave_branch(trio.lowlevel.current_task())
-        if self.copies:
-            self.data.look_at_copies()
+        copies, self.copies = self.copies, []
+        for copy in copies:
+            if self.services.advice is not None and is_changed(copy):
+                self.services.advice.unassigned(copy)
 
     def _came_to(self, end: End) -> Exception | None:
         """Note how the run ended; return the author's error, if there is one."""
@@ -300,7 +307,7 @@ class Conversation:
                 return error
             case Stuck(error, failure):
                 self.stuck = True
-                self.house.get_stuck(self, parting(error, failure, self.stuck_at))
+                self.life.calls.park(self, parting(error, failure, self.stuck_at))
                 if self.ending is not None:
                     # It was on its way out: the interrupt that ended it need not wait for other code.
                     ending, self.ending = self.ending, None
@@ -325,9 +332,9 @@ class Conversation:
         failed = failure.split(Exception)[0]
         words = "" if failed is None else parting_words(self, failed)
         if words:
-            self.also("words", self.house.tidying.owe_words(self.life.chat_id, self.seq, words))
+            self.also("words", self.shared.tidying.owe_words(self.life.chat_id, self.seq, words))
 
-    def _begun(self, chat: Chat[Event], *_: object) -> Awaitable[None]:
+    def _begun(self, chat: object, *_: object) -> Awaitable[None]:
         if isinstance(self.value, Captured):
             self.value = self.money.owe(self.value, late=True)
         awaitable: object = self.route.handler(chat, *self.args)
@@ -347,7 +354,7 @@ class Conversation:
             self.ending = ending
             if self.stuck:
                 self.life.write_end(self, self.end_with())
-                abandon(self.house, self.services, self.life.chat_id, self.id, self.key)
+                abandon(self.work, self.services, self.life.chat_id, self.id, self.key)
                 self.life.parked_no_more(self)
                 self.life.ended(self)
                 return
@@ -364,7 +371,7 @@ class Conversation:
         self._evicted = True
         if self.writer is not None:
             # The row stands for it after a start, but not in this run.
-            self.writer.flush(begin=self.in_row is not None and not self.house.cut)
+            self.writer.flush(begin=self.in_row is not None and not self.work.cut)
         if self._run is not None:
             self._run.evict()
 
@@ -429,10 +436,10 @@ class Conversation:
             self.stirred(busy=False)
 
     def stirred(self, *, busy: bool = True) -> None:
-        """Tell the house that it works, or rests."""
+        """Count it as at work, or not."""
         if busy is not self._busy and not self._over:
             self._busy = busy
-            self.house.working(1 if busy else -1)
+            self.work.working(1 if busy else -1)
 
     @property
     def waits_for_platform(self) -> bool:
@@ -457,11 +464,11 @@ class Conversation:
                 f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
                 "nursery's block first"
             )
-        route = self.house.elsewhere.table.route_of(fn, args, f"{line}: continue_as()")
+        route = self.shared.table.route_of(fn, args, f"{line}: continue_as()")
         await trio.lowlevel.checkpoint_if_cancelled()
         place, life = self.life.places.place_of(self), self.life
         call = Call(life.chat_id, route.name, args, self.given, self.event.sender, self.key, place)
-        opening = Opening(self.event, self.at, self.given, args, self.interrupted)
+        opening = StartedWith(self.event, self.at, self.given, args, self.interrupted)
         first, value, _ = open_run(route, opening, now=self.run.since(), jumped=self.services.clock.jumped())
         if not first[3]:
             CODEC.node_of([self.event, self.given, list(args)])  # says what can't be recorded
@@ -571,10 +578,29 @@ class Conversation:
         except ConversationEndedError:
             raise ConversationEndedError(f"{calling_line()}: this conversation is over") from None
 
-    @property
-    def data(self) -> OwnData:
-        """Return what the chat keeps, as this conversation sees it."""
-        return OwnData(self)
+    def kept(self) -> Mapping[str, str]:
+        """Return what the chat keeps, by key, as text; each read is recorded once a turn.
+
+        Raises:
+            ConfigError: no key was declared before the conversation began.
+        """
+        self.check_task()
+        if self.life.kept.values is None:
+            raise ConfigError("a Key was declared too late: declare it at the top of its module")
+        return View(self.run)
+
+    def keep(self, key: str, value: str | None) -> None:
+        """Keep a value for the chat, or with None nothing; it is durable with the turn.
+
+        Raises: as `kept`.
+        """
+        self.kept()
+        self.copies = [copy for copy in self.copies if copy.key != key]
+        self.money.gave()
+        if value is None:
+            self.run.delete(key)
+        else:
+            self.run.write(key, value)
 
     @property
     def texts(self) -> Texts:
@@ -582,13 +608,15 @@ class Conversation:
         texts, kept = self.services.texts, self.life.kept
         if isinstance(texts, Texts):
             return texts
-        return kept.texts if self._run is None or self._run.task is None else kept.words(self.data.view())
+        return kept.texts if self._run is None or self._run.task is None else kept.words(View(self._run))
 
     # --- operations
 
     def touch(self, message_id: MessageId) -> None:
         """Drop what a message needs of tidying: it is about to show something else."""
-        self.house.tidying.touch(self, message_id)
+        self.shared.tidying.touch(
+            self.life.chat_id, message_id, lambda: self.run.is_recorded(self.check_task())
+        )
 
     async def perform(
         self,
@@ -611,7 +639,7 @@ class Conversation:
                 raise
             finally:
                 if noted is not None:
-                    self.house.commits.when_written(noted.set)
+                    self.work.commits.when_written(noted.set)
 
         done: T = await self.run.effect(
             f"send {operation.path}",
@@ -682,16 +710,19 @@ class Conversation:
     async def sleep(self, seconds: float) -> None:
         """Wait for a time."""
         self.enter(OperationKind.SLEEP)
-        if self.services.advice is not None:
-            self.services.advice.sleeps(self, seconds)
+        self._advise_sleep(seconds)
         await self.run.sleep(seconds)
 
     async def sleep_until(self, at: int) -> None:
         """Wait until the time of day is `at`; a clock that is set, or stood still, is followed."""
         self.enter(OperationKind.SLEEP)
-        if self.services.advice is not None:
-            self.services.advice.sleeps(self, (at - self.run.now()) / 1000)
+        self._advise_sleep((at - self.run.now()) / 1000)
         await self.run.sleep_until(at)
+
+    def _advise_sleep(self, seconds: float) -> None:
+        advice = self.services.advice
+        if advice is not None and not (self.watches or self.waits or self in self.life.places.asides):
+            advice.sleeps(seconds)
 
     async def effect(
         self, kind: OperationKind, body: Body[T], *, holds: bool = False, inside: bool = False

@@ -10,7 +10,6 @@ in memory; so it is wrong only for a chat that has left memory since, and `Outda
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import islice
@@ -19,28 +18,29 @@ from typing import Final, final
 import attrs
 import trio
 
-from ..seams import Consume, InboxRow, PutData, Write
+from ..seams import InboxRow
 from ..wire.events import Event
 from ..wire.ids import ChatId
-from ..wire.operations import Operation
 from .charges.paid import is_the_ledgers
 from .chat import Chat
 from .conversation import Conversation, Services
 from .data.keeping import Keeper, Keeping
-from .doors.calls import Order, as_event, asked_of
+from .doors.calls import Halt, Order, as_event, asked_of
 from .doors.elsewhere import Elsewhere
 from .inbox import catching_up
 from .inbox.catching_up import CatchingUp, unreadable
 from .inbox.claims import Claims
-from .inbox.consumption import Consumption, Writer, stored_event
+from .inbox.consumption import Consumption, stored_event
 from .inspection.portrait import Portrait, portray
-from .life import ChatLife
+from .life import ChatLife, DispatcherCalls
 from .questions.tidying import Answered, Tidying
 from .revival.care import Care
 from .revival.reviving import let_go, park
 from .routes.declarations import Table
 from .running.waits import Delivery
+from .shared import Shared
 from .timers import Jumps, Timers, Waking
+from .workload import Workload
 
 CHANNEL: Final = 1024
 KEPT: Final = 10_000
@@ -96,54 +96,65 @@ class Dispatcher:
         self._running: set[Conversation] = set()
         self._fewer_running = trio.lowlevel.ParkingLot()
         self.commits: Final = Consumption(services.store, services.raise_alarm)
+        self.work: Final = Workload(self.commits)
         self._timers = Timers(services.clock)
-        self._routed_at = 0
         self._held_up_at: int | None = None
         self._outdated = Outdated(self.commits)
-        self._asked: set[Conversation] = set()
         self._waking = Waking(services.store, services.clock, self.recall, self.commits.wait_written)
         self._jumps = Jumps(services, self.commits, self._timers, self._waking)
-        self._counts: Counter[str] = Counter()
-        self.tidying: Final = Tidying(services.outbox, self, services.store)
-        self.answers: Final = Answered()
+        self.tidying: Final = Tidying(services.outbox, self.work, services.store)
         self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event]](CHANNEL)
         # Behind from the start: what the last process left in the inbox comes first.
         self._behind = True
         self._cursor = 0
         self._sent = 0
         self._newest = 0
-        self._catching_up = CatchingUp(services, table, self)
-        self._busy = 0
-        self._less_busy = trio.lowlevel.ParkingLot()
-        self._stopping = False
-        self._cut = False
-        self._house = trio.CancelScope(shield=True)
-        self._nursery: trio.Nursery | None = None
-        self.elsewhere: Final = Elsewhere(services, table, self)
+        self._catching_up = CatchingUp(services, table, self.work, self.known, self.until_not_too_busy)
+        self._scope = trio.CancelScope(shield=True)
+        self.elsewhere: Final = Elsewhere(services, table, self.offer, self._runs, self._is_behind)
         self.keeping: Final = Keeping(services.store, self.commits, self._keeper)
-        self.care: Final = Care(services, self)
-        self.claims: Final = Claims(services, table, self, username)
+        self.care: Final = Care(services, self.work, self.tidying, self.retry)
+        self._shared = Shared(
+            self.work,
+            table,
+            self._timers,
+            self.keeping,
+            self.tidying,
+            Answered(),
+            self.care,
+            self.elsewhere,
+        )
+        self._calls = DispatcherCalls(
+            self.start, self.let_go, park, self._catching_up.room, self.over, self.retry, self.take_back
+        )
+        self.claims: Final = Claims(
+            services,
+            self._shared,
+            username,
+            find=self.life,
+            keeps_up=self.keeps_up,
+            has_routed_all=self.has_routed_all,
+            came_to=self.came_to,
+            took=self.took,
+        )
 
     # --- from the inbox
 
-    @property
     def keeps_up(self) -> bool:
         """Return whether nothing waits before what comes in now."""
-        return not (self._behind or self._stopping) and self._busy <= BUSY
+        return not (self._behind or self.work.stopping) and self.work.busy <= BUSY
 
     def came_to(self, row: InboxRow) -> ChatLife:
         """Return the life of this row's chat, in which something has begun that is durable with the row."""
         self._outdated.came(row.seq)
         return self._new_life(row.chat_id, row.seq, row.at)
 
-    def took(self, life: ChatLife, at: int) -> None:
+    def took(self, life: ChatLife) -> None:
         """Note that an event that came now was given to its chat before it is stored."""
         self._lives[life.chat_id] = self._lives.pop(life.chat_id)  # the newest last
-        self._routed_at = at
-        self.count("answered_at_once")
+        self.work.count("answered_at_once")
 
-    @property
-    def all_routed(self) -> bool:
+    def has_routed_all(self) -> bool:
         """Return whether all that was accepted and announced has come to its chat."""
         return not self._behind and self._cursor >= self._sent
 
@@ -152,7 +163,7 @@ class Dispatcher:
 
         When the channel is full the event stays in the inbox only, and is read from there.
         """
-        if self._stopping:
+        if self.work.stopping:
             return
         self._outdated.came(row.seq)
         if not self._behind:
@@ -160,7 +171,7 @@ class Dispatcher:
                 self._sender.send_nowait((row, event))
             except trio.WouldBlock:
                 self._behind = True
-                self.count("fell_behind")
+                self.work.count("fell_behind")
             else:
                 self._sent = row.seq
                 return
@@ -183,9 +194,9 @@ class Dispatcher:
             guard.start_soon(self._cut_when_cancelled)
             try:
                 # Shielded from the caller only: the guard cancels it, once everybody can know why.
-                with self._house:
+                with self._scope:
                     async with trio.open_nursery() as nursery:
-                        self._nursery = nursery
+                        self.work.nursery = nursery
                         self._jumps.begin()
                         nursery.start_soon(self._or_cut, self.commits.keep_flushing)
                         await self._or_cut(self.claims.write_out)
@@ -200,7 +211,7 @@ class Dispatcher:
                         task_status.started()
                         await self._or_cut(self._dispatch)
             finally:
-                self._stopping = self._cut = True
+                self.work.stopping = self.work.cut = True
                 self._jumps.end()
                 await self.commits.flush_at_the_end()
             guard.cancel_scope.cancel()
@@ -211,7 +222,7 @@ class Dispatcher:
             await trio.sleep_forever()
         finally:
             self._cut_everything()
-            self._house.cancel()
+            self._scope.cancel()
 
     async def _or_cut(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do what no conversation can live without: if it fails, the program stops, and they know it."""
@@ -222,7 +233,7 @@ class Dispatcher:
             raise
 
     def _cut_everything(self) -> None:
-        self._stopping = self._cut = True
+        self.work.stopping = self.work.cut = True
         for conversation in list(self._running):
             conversation.evict()
 
@@ -239,7 +250,6 @@ class Dispatcher:
             except trio.WouldBlock:
                 if self._behind:
                     return
-                self._tell_asked()
                 row, event = await self._receiver.receive()
             await self.until_not_too_busy()
             # A row can be read from the inbox before its offer comes: once is enough.
@@ -262,23 +272,22 @@ class Dispatcher:
             if not rows and self._newest == newest:
                 # Rows up to `newest` were durable before the read: what it did not show is gone already.
                 self._cursor, self._behind = max(self._cursor, newest), False
-                self._tell_asked()
                 return
 
     async def until_not_too_busy(self) -> None:
         """Wait while too many conversations are at work."""
-        while self._busy > BUSY:
+        while self.work.busy > BUSY:
             self._held_up_at = self._held_up_at or self._services.clock.now()
-            await self._less_busy.park()
+            await self.work.less_busy.park()
         self._held_up_at = None
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
-        if self._stopping or is_the_ledgers(self._services, row.seq, event) or self.claims.has_begun(row):
+        if self.work.stopping or is_the_ledgers(self._services, row.seq, event) or self.claims.has_begun(row):
             return
         life = self._lives.get(row.chat_id)
         self.elsewhere.came(row.seq)
         if (event := self.known(event)) is None:
-            unreadable(self, self._services, row)
+            unreadable(self.work, self._services, row)
             return
         if life is None:
             life = self._new_life(row.chat_id, row.seq - 1)
@@ -286,7 +295,7 @@ class Dispatcher:
                 self._load(life)
         else:
             self._lives[row.chat_id] = self._lives.pop(row.chat_id)  # the newest last
-        self._routed_at, life.latest = row.at, row.seq
+        life.latest = row.seq
         if life.loading:
             return
         delivery = Delivery(row.seq, event, row.at)
@@ -301,7 +310,7 @@ class Dispatcher:
 
     def _new_life(self, chat_id: ChatId, cursor: int, now: int | None = None) -> ChatLife:
         life = self._lives[chat_id] = ChatLife(
-            self, self._services, self._table, chat_id, self._username, cursor
+            self._shared, self._calls, self._services, self._table, chat_id, self._username, cursor
         )
         life.born = self._services.clock.now() if now is None else now
         if len(self._lives) > KEPT:
@@ -320,7 +329,7 @@ class Dispatcher:
             there.evict()
             self._timers.wake_at(there, None)
         self._outdated.evicted()
-        self.count("evicted")
+        self.work.count("evicted")
         self._waking.look_again()
 
     # --- back from the store
@@ -328,31 +337,26 @@ class Dispatcher:
     def _load(self, life: ChatLife) -> None:
         life.loading = life.behind = True
         life.loads_at = self._services.clock.now()
-        self.room(life)
+        self._catching_up.room(life)
 
     def recall(self, chat_id: ChatId) -> None:
         """Bring back what is stored of this chat."""
-        if chat_id not in self._lives and not self._stopping:
+        if chat_id not in self._lives and not self.work.stopping:
             self._load(self._new_life(chat_id, 0))
 
     def retry(self, chat_id: ChatId) -> None:
         """Bring a chat back from the store once more, as soon as nobody is at work in it."""
-        if self._nursery is not None and not self._cut:
-            self._nursery.start_soon(self._retry, chat_id)
+        if self.work.nursery is not None and not self.work.cut:
+            self.work.nursery.start_soon(self._retry, chat_id)
 
     async def _retry(self, chat_id: ChatId) -> None:
         life = self._lives.get(chat_id)
         while life is not None and not life.may_come_back:
-            await self._less_busy.park()
+            await self.work.less_busy.park()
             if self._lives.get(chat_id) is not life:
                 return  # it is over, or has been brought back
-        if not self._stopping:
+        if not self.work.stopping:
             self._bring_back(chat_id)
-
-    @property
-    def units(self) -> int:
-        """Return how many units were written so far, durable or not."""
-        return self.commits.added
 
     def take_back(self, life: ChatLife, units: int) -> None:
         """Bring a chat back from the store: what it took when there were so many units isn't there."""
@@ -360,7 +364,7 @@ class Dispatcher:
             if there.writer is not None:
                 there.writer.take_back(units)
             there.evict()
-        if not self._stopping:
+        if not self.work.stopping:
             self._bring_back(life.chat_id)
 
     def _bring_back(self, chat_id: ChatId) -> None:
@@ -374,25 +378,9 @@ class Dispatcher:
         self._load(again)
 
     def _jumped(self, by: int) -> None:
-        self._routed_at += by
         for there in self._running:
             there.shift(by)
         self._jumps.took(by)
-
-    def _tell_asked(self) -> None:
-        asked, self._asked = self._asked, set()
-        for there in asked:
-            there.tick()
-
-    def all_came(self, conversation: Conversation, before: int) -> bool:
-        """Return whether all events accepted before this have been routed; if not, tick it once they have."""
-        if conversation.life.loading:
-            return False
-        waiting = self._behind or self._receiver.statistics().current_buffer_used
-        if waiting and self._routed_at < before:
-            self._asked.add(conversation)
-            return False
-        return True
 
     def known(self, event: Event | None) -> Event | None:
         """Return the event, a call with its route's present name; None if this bot has no such route."""
@@ -403,31 +391,29 @@ class Dispatcher:
             return None if route is None else event
         return as_event(attrs.evolve(asked, name=route.name))
 
-    # --- what a chat's life asks for
-
-    def room(self, life: ChatLife) -> None:
-        """Read on for a chat that was behind, and has room again."""
-        self._catching_up.room(life)
+    # --- what runs
 
     def start(self, conversation: Conversation) -> None:
         """Run a conversation as a task."""
-        if self._nursery is None or self._stopping:
+        nursery = self.work.nursery
+        if nursery is None or self.work.stopping:
             return
-        self.count("started")
+        self.work.count("started")
         self._running.add(conversation)
-        self._nursery.start_soon(self._run, conversation, name=conversation.route.name)
-        self.working(1)
+        nursery.start_soon(self._run, conversation, name=conversation.route.name)
+        self.work.working(1)
 
     async def _run(self, conversation: Conversation) -> None:
         try:
-            await self.care.drive(conversation, conversation.live(Chat(conversation)))
+            inner = conversation.live(Chat(conversation))
+            await self.care.drive(conversation.seq, conversation.branch, inner)
         finally:
             self.given_up(conversation)
 
     def let_go(self, conversation: Conversation) -> None:
         """Wait no more for a conversation whose coroutine doesn't end: its chat goes on without it."""
         self.given_up(conversation)
-        if not self._cut and self._lives.get(conversation.life.chat_id) is conversation.life:
+        if not self.work.cut and self._lives.get(conversation.life.chat_id) is conversation.life:
             let_go(conversation)
 
     def given_up(self, conversation: Conversation) -> None:
@@ -440,72 +426,18 @@ class Dispatcher:
         """Return what of a chat is in memory."""
         return self._lives.get(chat_id)
 
+    def _runs(self, halt: Halt) -> bool:
+        """Return whether there is something in its chat that this stops."""
+        life = self._lives.get(halt.chat_id)
+        return life is not None and life.runs(halt)
+
+    def _is_behind(self, chat_id: ChatId) -> bool:
+        """Return whether events of a chat wait in the inbox only."""
+        life = self._lives.get(chat_id)
+        return self._behind or (life is not None and life.behind)
+
     def _keeper(self, chat_id: ChatId) -> Keeper | None:
         return self.claims.of(chat_id) if (life := self.life(chat_id)) is None else life.kept
-
-    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
-        """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""
-        self.commits.add([*([Consume(tuple(seqs))] if seqs else []), *data])
-
-    def write(self, writes: Sequence[Write], writer: Writer | None = None) -> int:
-        """Make this durable, as one, soon."""
-        return self.commits.add(writes, writer)
-
-    def before_writing(self, look: Callable[[], None]) -> None:
-        """Call this once, just before something is written, soon: it may have more to write."""
-        self.commits.before_writing(look)
-
-    def when_written(self, tell: Callable[[], None]) -> None:
-        """Call this once what has been written by the end of the present step is durable."""
-        self.commits.when_written(tell)
-
-    async def wait_written(self, until: int | None = None) -> None:
-        """Wait until everything that was to be written is durable, or as much as `write` said."""
-        await self.commits.wait_for(self.commits.added if until is None else until)
-
-    def wake_at(self, conversation: Conversation, when: int | None) -> None:
-        """Tick a conversation once the wall clock shows this."""
-        self._timers.wake_at(conversation, when)
-
-    def start_task(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run this as a task that ends at once by itself."""
-        if self._nursery is not None:
-            self._nursery.start_soon(work)
-
-    def get_stuck(self, conversation: Conversation, because: str) -> None:
-        """Park a conversation whose code doesn't fit its journal."""
-        park(conversation, because)
-
-    def beside(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run this as a task of nobody's; it must not raise. Not once conversations are being cut."""
-        if self._nursery is None or self._cut:
-            return
-
-        async def run() -> None:
-            try:
-                await work()
-            finally:
-                self.working(-1)
-
-        self._nursery.start_soon(run, name=work)
-        self.working(1)
-
-    def tidy(
-        self, chat_id: ChatId, operation: Operation[object], *, still: Callable[[], bool] = lambda: True
-    ) -> None:
-        """Do this beside the conversations, if it is `still` wanted; nobody waits for its result."""
-        if self._nursery is not None and not self._cut:
-            self.tidying.tidy(chat_id, operation, still)
-
-    def working(self, more: int) -> None:
-        """Count this many more branches as at work, or fewer."""
-        self._busy += more
-        if more < 0 and self._less_busy:
-            self._less_busy.unpark_all()
-
-    def count(self, what: str) -> None:
-        """Count what happened, by word."""
-        self._counts[what] += 1
 
     def over(self, life: ChatLife) -> None:
         """Drop a chat from memory, in which nothing goes on any more."""
@@ -532,9 +464,9 @@ class Dispatcher:
 
         Cancellation: *atomic*; what is still busy then is cut.
         """
-        self._stopping = True
-        while self._busy:
-            await self._less_busy.park()
+        self.work.stopping = True
+        while self.work.busy:
+            await self.work.less_busy.park()
 
     @property
     def waits_for_platform(self) -> bool:
@@ -544,22 +476,12 @@ class Dispatcher:
     @property
     def stopping(self) -> bool:
         """Return whether no more events are given out: they stay in the inbox."""
-        return self._stopping
-
-    @property
-    def cut(self) -> bool:
-        """Return whether the program stops: conversations are cancelled, and none of them has ended."""
-        return self._cut
+        return self.work.stopping
 
     @property
     def counts(self) -> Mapping[str, int]:
         """Return how often each thing has happened so far, by its word."""
-        return dict(self._counts)
-
-    @property
-    def behind(self) -> bool:
-        """Return whether events wait in the inbox only."""
-        return self._behind
+        return dict(self.work.counts)
 
     async def oldest(self) -> int | None:
         """Return since when, in wall milliseconds, the oldest event waits: to be routed, or for its chat.

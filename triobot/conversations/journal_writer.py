@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import trio
 
-from ..engine import ABSENT, Host, Put, Record, decode_record, encode_record
+from ..engine import ABSENT, Host, Put, Record, encode_record
 from ..engine.records import (
     CONTINUED,
     DONE,
@@ -30,7 +30,7 @@ from ..engine.records import (
     Node,
     time_of,
 )
-from ..errors import JournalConflictError, LocalProtocolError, NondeterminismError, RedeliveredError
+from ..errors import LocalProtocolError, NondeterminismError
 from ..journals import (
     AppendRecords,
     BeginConversation,
@@ -39,7 +39,6 @@ from ..journals import (
     ConversationRow,
     DropEffects,
     EndConversation,
-    Journal,
     KeepIntent,
     KeepResult,
     ParkConversation,
@@ -48,55 +47,19 @@ from ..journals import (
 )
 from ..seams import Accept, Arrival, Consume, PutData, Write
 from .codec import CODEC
+from .inbox.consumption import EarlyEvent
 from .running.leash import line_in, parting_line
 from .running.lines import calling_line
+from .services import HearRecords
 from .starting import tell
 
 if TYPE_CHECKING:
     from .conversation import Carried, Conversation
-    from .inspection.checking import Watched
 
 log: Final = logging.getLogger("triobot.conversations")
 
 _BESIDE: Final = frozenset((INTENDED, KNOWN))
 """What is kept by operation and not in order: so the store can count effects of unknown outcome."""
-
-
-@final
-class Taken:
-    """An event that was taken before it was stored, and what became of it."""
-
-    def __init__(self) -> None:
-        self._known = trio.Event()
-        self._error: Exception | None = None
-
-    def settle(self, error: Exception | None) -> None:
-        """Say that it is stored, or why not."""
-        self._error = error
-        self._known.set()
-
-    async def holds(self) -> bool:
-        """Wait until it is known, and return whether it was taken."""
-        await self._known.wait()
-        return self._error is None
-
-    async def stored(self) -> bool | None:
-        """Wait until it is stored, with all that came of it so far; return False if it was here already.
-
-        None if it has not been taken after all, for a reason that isn't its own: it is to go its way.
-
-        Raises:
-            StoreFullError: it could not be stored, and has not been taken.
-            LocalProtocolError: it can't be stored.
-        """
-        await self._known.wait()
-        if isinstance(self._error, RedeliveredError):
-            return False
-        if isinstance(self._error, JournalConflictError):
-            return None
-        if self._error is not None:
-            raise self._error
-        return True
 
 
 @final
@@ -124,7 +87,6 @@ class JournalWriter(Host):
         "_effects",
         "_first",
         "_has_data",
-        "_house",
         "_id",
         "_in_row",
         "_kept",
@@ -166,8 +128,7 @@ class JournalWriter(Host):
         self.over = self.lost = False
         self.repeated_ids: set[Id] = set()
         self._there = there
-        self._house = there.house
-        self._commits = there.house.commits
+        self._commits = there.work.commits
         self._lease = lease if row is None else row.lease
         self._id = ConversationId(there.seq)
         self.run_number = 1 if row is None else row.run
@@ -184,7 +145,7 @@ class JournalWriter(Host):
         self.handed_on: int | None = None
         self._scheduled = False
         # The event that was taken and isn't known to be stored.
-        self._taken: Taken | None = None
+        self._taken: EarlyEvent | None = None
         # How many units there were when it took that, and when it began itself.
         self._taken_at = 0
         self._began_at = 0 if row is not None else self._commits.added
@@ -195,12 +156,12 @@ class JournalWriter(Host):
         self._effects: set[str] = set()
         if there.stored is not None:
             self._effects = {str(one[2]) for one in there.stored.records if one[0] in _BESIDE}
-        self._watched: Watched | None = None
+        self._watched: HearRecords | None = None
         if there.services.replays and durable:
             self._tell()
             stored = there.stored
             known = [first if carried is None else carried.first] if stored is None else stored.records
-            self._watched = there.services.replays.watch(there, self._lease, cast("Sequence[Record]", known))
+            self._watched = there.services.replays(there, self._lease, cast("Sequence[Record]", known))
         if carried is not None:
             self._begun, self.run_number, self._position = True, carried.run, carried.position
 
@@ -224,7 +185,7 @@ class JournalWriter(Host):
             if self._effects and tag in OUTCOMES:
                 self._drop_beside(str(record[2]))
         if self._watched is not None:
-            self._watched.add([record])
+            self._watched(record)
         # The row of an interrupt goes with the beginning of what it starts.
         if rows and tag != INTERRUPTED and (taken := tuple([row for row in rows if row > 0])):
             self._writes.append(Consume(taken))
@@ -262,10 +223,10 @@ class JournalWriter(Host):
         self._rests = there.run.quiescent
         if wake is not None or self._wake is not None:
             self._wake = wake
-            self._house.wake_at(there, wake)
+            there.shared.timers.wake_at(there, wake)
         there.rested()
         if self._watched is not None:
-            self._watched.rests()
+            self._watched(None)
         if (not self._rests, self._wake) != self._stood and not self._scheduled:
             self._scheduled = True
             self._commits.before_writing(self.flush)
@@ -279,10 +240,10 @@ class JournalWriter(Host):
 
     def repeated(self, id: Id, kind: str) -> None:
         self.repeated_ids.add(id)
-        self._house.count("possible_repeat")
+        self._there.work.count("possible_repeat")
 
     def reworded(self, id: Id, kind: str) -> None:
-        self._house.count("reworded")
+        self._there.work.count("reworded")
         log.warning(
             "%s: conversation %s of chat %s: %s %s has other arguments than when it was recorded; "
             "what was recorded counts. Either its words were changed since, or they depend on something that "
@@ -298,7 +259,7 @@ class JournalWriter(Host):
         self._there.stuck_at = parting_line(error.id, task)
 
     def swallowed(self, id: Id) -> None:
-        self._house.count("swallowed_cancellation")
+        self._there.work.count("swallowed_cancellation")
         log.error(
             "conversation %s of chat %s catches every cancellation (BaseException) near operation %s, "
             "and can't be put to rest: it is given up at %s",
@@ -307,7 +268,7 @@ class JournalWriter(Host):
             id,
             calling_line(),
         )
-        self._house.let_go(self._there)
+        self._there.life.calls.let_go(self._there)
 
     # --- an event that is taken before it is stored
 
@@ -319,15 +280,15 @@ class JournalWriter(Host):
         return self.durable and self._begun and not (self.over or self.lost or self._taken or due)
 
     @property
-    def ahead(self) -> Taken | None:
+    def ahead(self) -> EarlyEvent | None:
         """Return the event with which all since may yet be taken back: nothing of that may be seen."""
         return self._taken
 
-    def take(self, arrival: Arrival) -> Taken:
+    def take(self, arrival: Arrival) -> EarlyEvent:
         """Store this event with the record that takes it, which is appended next."""
         self.flush()  # what was done before it doesn't hang on it
         self._writes.append(Accept(arrival))
-        self._taken, self._taken_at = Taken(), self._commits.added
+        self._taken, self._taken_at = EarlyEvent(), self._commits.added
         return self._taken
 
     def take_back(self, units: int) -> None:
@@ -339,7 +300,7 @@ class JournalWriter(Host):
         taken, self._taken = self._taken, None
         if error is not None:
             self.over = True
-            self._house.take_back(self._there.life, self._taken_at)
+            self._there.life.calls.take_back(self._there.life, self._taken_at)
         if taken is not None:
             taken.settle(error)
 
@@ -373,7 +334,7 @@ class JournalWriter(Host):
         beside, self._beside = self._beside, []
         if self._has_data:
             # Not before: what is owed by then may be less, and others write that as well.
-            self._has_data, writes = False, list(self._house.tidying.going(writes))
+            self._has_data, writes = False, list(self._there.shared.tidying.going(writes))
         if not self.durable:
             return writes
         return [self._records_at(records), *beside, *writes] if records else [*beside, *writes]
@@ -507,7 +468,7 @@ class JournalWriter(Host):
         if self._taken is not None:
             self.flush()
         self.over = True
-        writes = self._house.tidying.going(self._writes)
+        writes = self._there.shared.tidying.going(self._writes)
         if not self._begun:
             return [*writes, Consume((self._there.seq,))]
         return [*writes, EndConversation(self._lease, self._id, self.now())]
@@ -536,21 +497,6 @@ class JournalWriter(Host):
 
     def _in_hand(self) -> TakeInHand:
         return TakeInHand(self._lease, self._id, self.now())
-
-
-def read_journal(journal: Journal) -> list[Record]:
-    """Return the records of a stored conversation, with those that were kept beside them.
-
-    Raises:
-        UnreadableRecordError: another version of the program wrote them.
-    """
-    records = [decode_record(line) for line in journal.records]
-    done = {record[2] for record in records if record[0] in OUTCOMES}
-    for effect in journal.effects.values():
-        line = effect.intent if effect.result is None else effect.result
-        if line is not None and (known := decode_record(line))[2] not in done:
-            records.append(known)
-    return records
 
 
 def outcome_of(value: object) -> tuple[str, Any]:

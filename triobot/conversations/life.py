@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from operator import attrgetter
 from typing import Final, final
 
+import attrs
 import trio
 
 from ..seams import PutData, Write
@@ -25,8 +26,7 @@ from .conversation import Carried, Conversation, Ending
 from .data.keeping import Kept
 from .doors.calls import Halt, Order
 from .doors.signals import is_signal
-from .house import House
-from .inbox.consumption import Writer
+from .inbox.consumption import UnitWriter
 from .places import Places, ends
 from .refusals import Refusals
 from .routes.declarations import Table
@@ -54,6 +54,7 @@ from .routes.routing import (
 from .running.failures import report_filter
 from .running.waits import Broken, Delivery, Taken, Unfit, Wait, Watch
 from .services import Services
+from .shared import Shared
 
 # A person types a handful of messages ahead; whatever is above that waits in the inbox.
 MAILBOX: Final = 16
@@ -101,6 +102,30 @@ class TooLate:
 
 
 @final
+@attrs.frozen
+class DispatcherCalls:
+    """What a chat asks its dispatcher to do.
+
+    Attributes:
+        start: run a conversation as a task.
+        let_go: wait no more for a conversation whose coroutine doesn't end.
+        park: park a conversation whose code doesn't fit its journal, because of this.
+        room: read on for a chat that was behind, and has room again.
+        over: drop a chat from memory, in which nothing goes on any more.
+        retry: bring a chat back from the store once more, as soon as nobody is at work in it.
+        take_back: bring a chat back: what it took when there were so many units isn't stored.
+    """
+
+    start: Callable[[Conversation], None]
+    let_go: Callable[[Conversation], None]
+    park: Callable[[Conversation, str], None]
+    room: Callable[[ChatLife], None]
+    over: Callable[[ChatLife], None]
+    retry: Callable[[ChatId], None]
+    take_back: Callable[[ChatLife, int], None]
+
+
+@final
 class ChatLife:
     """A chat with conversations or waiting events.
 
@@ -118,7 +143,8 @@ class ChatLife:
 
     def __init__(
         self,
-        house: House,
+        shared: Shared,
+        calls: DispatcherCalls,
         services: Services,
         table: Table,
         chat_id: ChatId,
@@ -132,7 +158,9 @@ class ChatLife:
         self.latest = cursor
         self.behind = False
         self.jumped: set[int] = set()
-        self.house = house
+        self.shared = shared
+        self.work: Final = shared.work
+        self.calls = calls
         self.loading = False
         self.loads_at = 0
         self.services = self._services = services
@@ -142,13 +170,13 @@ class ChatLife:
         # Who sent what came last.
         self._sender: SenderId | None = None
         self.places: Final = Places(table)
-        self.kept: Final = Kept(house, chat_id, self.places, services.texts)
+        self.kept: Final = Kept(shared.keeping, chat_id, self.places.flush_others, services.texts)
         self._too_late: TooLate | None = None
         self._opened = 0
         self.mailbox: list[Delivery] = []
         # What has begun in the store with the end of what it interrupts, which is being told of that.
         self._heirs: dict[SenderId | None, Conversation] = {}
-        self._refusals = Refusals(house, chat_id, self.kept, services)
+        self._refusals = Refusals(shared, chat_id, self.kept, services)
         self.born = 0
         self.passed: set[int] = set()
         self._shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
@@ -221,11 +249,11 @@ class ChatLife:
             group: the chat is a group.
             jumped: `jump` refused it before.
         """
-        self.house.care.looks_at(delivery.seq)
+        self.shared.care.looks_at(delivery.seq)
         try:
             return self._deliver(delivery, group=group, jumped=jumped)
         finally:
-            self.house.care.looks_at(0)
+            self.shared.care.looks_at(0)
 
     def _deliver(self, delivery: Delivery, *, group: bool, jumped: bool) -> bool:
         self._group = self._group or group
@@ -255,7 +283,7 @@ class ChatLife:
             self._refusals.keep(delivery, waiting[0].seq)
         if isinstance(decision, Queue) and is_signal(delivery.event):
             if None not in self.places.live:
-                self.house.count("signal_kept")
+                self.work.count("signal_kept")
         elif isinstance(decision, Queue) and not self._has_room():
             return False
         self._act(decision, delivery)
@@ -266,11 +294,11 @@ class ChatLife:
 
         After an interrupt, what came before it is of no use to anybody, in the inbox as in the mailbox.
         """
-        self.house.care.looks_at(delivery.seq)
+        self.shared.care.looks_at(delivery.seq)
         try:
             self._jump_ahead(delivery, group=group)
         finally:
-            self.house.care.looks_at(0)
+            self.shared.care.looks_at(0)
 
     def _jump_ahead(self, delivery: Delivery, *, group: bool) -> None:
         self._group = self._group or group
@@ -313,7 +341,7 @@ class ChatLife:
         return jump(event, setting, self._table, self._filter_failed, watches)
 
     def _filter_failed(self, name: str, error: Exception) -> None:
-        self.house.count("filter_failed")
+        self.work.count("filter_failed")
         services = self.services
         report_filter(self.chat_id, name, error, services.on_failure, tracebacks=services.tracebacks)
 
@@ -368,14 +396,14 @@ class ChatLife:
 
     def _answered(self, delivery: Delivery) -> None:
         if (question := self._question_of(delivery.event)) is not None:
-            self.house.answers.answered(question, delivery.at)
+            self.shared.answers.answered(question, delivery.at)
 
     def _start(self, start: Start, delivery: Delivery) -> None:
         if start.beside:
             if len(self.places.asides) < ASIDES:
                 self.begin_aside(start, delivery)
             else:
-                self.house.count("aside_waits")
+                self.work.count("aside_waits")
                 self.places.asides_due.append((start, delivery))
             return
         owner = self.places.owner_for(start, delivery.event)
@@ -410,18 +438,18 @@ class ChatLife:
 
     def _run(self, conversation: Conversation) -> None:
         self.places.live[conversation.owner] = conversation
-        self.house.start(conversation)
+        self.calls.start(conversation)
 
     def begin_aside(self, start: Start, delivery: Delivery) -> Conversation:
         """Run an aside, whatever goes on here."""
         aside = Conversation(self._services, self, start, delivery)
         self.places.asides.append(aside)
-        self.house.start(aside)
+        self.calls.start(aside)
         return aside
 
     def _halt(self, halt: Halt, delivery: Delivery) -> None:
         """Code stops a route: where it runs, and where it waits for its place."""
-        self.house.consumed([delivery.seq])
+        self.work.consumed([delivery.seq])
         if self.behind:
             self._remember_late().halted(delivery.seq, halt)
         for there in self.places.all():
@@ -474,7 +502,7 @@ class ChatLife:
 
     def parked_no_more(self, conversation: Conversation) -> None:
         """Forget that a conversation was parked: it goes on, or has ended."""
-        self.house.care.parked_no_more(conversation)
+        self.shared.care.parked_no_more(conversation.seq)
         others = any(there.stuck for there in self.places.all() if there is not conversation)
         self._refusals.over(conversation.seq, last=not others)
 
@@ -549,11 +577,11 @@ class ChatLife:
                 self._drop_typed(there, delivery.seq)
                 there.end(Ending.STOPPED)
             # The row stays until it has been said.
-            self.house.tidying.say(self.chat_id, order.say, delivery.seq)
+            self.shared.tidying.say(self.chat_id, order.say, delivery.seq)
             return
-        self.house.consumed([delivery.seq])
+        self.work.consumed([delivery.seq])
         if there is not None and there.stuck and delivery.at > self.born:
-            self.house.retry(self.chat_id)
+            self.calls.retry(self.chat_id)
 
     def _leave(self, delivery: Delivery) -> None:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""
@@ -618,7 +646,7 @@ class ChatLife:
         if self.mailbox and not _cancelled():
             self._look_through(conversation, wait, parking=parking)
         if self.behind and parking:
-            self.house.room(self)
+            self.calls.room(self)
         elif self.behind:
             self._made_room()
 
@@ -669,7 +697,7 @@ class ChatLife:
     def give_up(self, conversation: Conversation, delivery: Delivery) -> None:
         """Let an event go where it would have gone: the block was over before it could end that."""
         decision = self._jump(delivery)
-        if decision is None or self.house.cut or conversation.ending is not None:
+        if decision is None or self.work.cut or conversation.ending is not None:
             self.give_back(conversation, delivery)
         else:
             self._act(decision, delivery)
@@ -689,10 +717,10 @@ class ChatLife:
 
     def give_back(self, conversation: Conversation, delivery: Delivery) -> None:
         """A wait ended before it looked at what it was given: the event is next for whoever waits."""
-        if self.house.cut:
+        if self.work.cut:
             return
         if (question := self._question_of(delivery.event)) is not None:
-            self.house.answers.reopened(question)
+            self.shared.answers.reopened(question)
         if conversation.ending is not None and self._overtaken(delivery):
             self._drop(delivery, conversation.ending.value)
         elif self._is_for(delivery, conversation) and conversation not in self.places.asides:
@@ -724,11 +752,11 @@ class ChatLife:
             self._group = self._group or group
             if len(self.mailbox) >= MAILBOX or not self._is_for(delivery, conversation):
                 continue
-            self.house.care.looks_at(delivery.seq)
+            self.shared.care.looks_at(delivery.seq)
             try:
                 decision = self.decide_on(delivery)
             finally:
-                self.house.care.looks_at(0)
+                self.shared.care.looks_at(0)
             if isinstance(decision, Queue | Give | Tell | Break | End):
                 # A block that was open before has the event, whatever opens now.
                 self._act(decision if isinstance(decision, End) else Queue(), delivery)
@@ -744,12 +772,12 @@ class ChatLife:
 
     def _made_room(self) -> None:
         if self.behind and self._has_room():
-            self.house.room(self)
+            self.calls.room(self)
 
     # --- out
 
     def write_end(
-        self, conversation: Conversation, writes: Sequence[Write], writer: Writer | None = None
+        self, conversation: Conversation, writes: Sequence[Write], writer: UnitWriter | None = None
     ) -> int:
         """Write that a conversation ends; an interrupt that is to follow it begins with that, as one.
 
@@ -758,11 +786,11 @@ class ChatLife:
         owner = conversation.owner
         if conversation is self.places.live.get(owner) and (due := self.places.next.get(owner)) is not None:
             heir = Conversation(self._services, self, *due, conversation.route.name, owner)
-            written = heir.begin_within(lambda more: self.house.commits.add([*writes, *more], writer))
+            written = heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
             if written is not None:
                 self._heirs[owner] = heir
                 return written
-        return self.house.commits.add(writes, writer)
+        return self.work.commits.add(writes, writer)
 
     def end_all(self, before: int) -> Sequence[Conversation]:
         """End what runs, without a word: the chat was left, or is to be forgotten.
@@ -782,7 +810,7 @@ class ChatLife:
 
     def ended(self, conversation: Conversation) -> None:
         """A conversation is over: its successor starts, or what is left is routed again from the top."""
-        if conversation.ending is None or self.house.cut:
+        if conversation.ending is None or self.work.cut:
             return
         if self._shown is not None and self._shown[0] is conversation:
             self.shows_no_more()
@@ -795,7 +823,7 @@ class ChatLife:
             if successor is not None and conversation.ending is Ending.CONTINUED:
                 aside = self._successor(conversation)
                 self.places.asides.append(aside)
-                self.house.start(aside)
+                self.calls.start(aside)
             elif self.places.asides_due:
                 self.begin_aside(*self.places.asides_due.popleft())
         elif conversation is self.places.live.get(owner):
@@ -815,7 +843,7 @@ class ChatLife:
                 self._route_again(queued)
         self._made_room()
         if self.idle:
-            self.house.over(self)
+            self.calls.over(self)
 
     def _successor(self, conversation: Conversation) -> Conversation:
         """Return what goes on in the place of a conversation; its beginning is written."""

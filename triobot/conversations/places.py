@@ -59,6 +59,12 @@ class Places:
         """Return every conversation, the newest aside first."""
         return [*self.asides[::-1], *self.live.values()]
 
+    def flush_others(self, writer: object) -> None:
+        """Have the writers of all conversations but this one hand over what they have put."""
+        for there in self.all():
+            if there.writer is not None and there.writer is not writer:
+                there.writer.flush()
+
     # --- whose it is
 
     def owner_of(self, event: Event) -> SenderId | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import Final, cast, final
 
 from ..errors import StoreError
 from ..seams import Alarm, PutData
@@ -13,17 +13,15 @@ from ..values import decode_value, encode_value
 from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
+from .data.keeping import Kept
 from .data.slots import OURS
 from .routes.filters import is_payment
 from .routes.routing import token_of
 from .running.failures import words_for
 from .running.waits import Delivery
 from .services import Services
+from .shared import Shared
 from .texts import Texts
-
-if TYPE_CHECKING:
-    from .data.keeping import Kept
-    from .house import House
 
 AGAIN: Final = 60_000
 """Milliseconds in which a chat hears at most once that its conversation can't go on."""
@@ -36,8 +34,9 @@ _LONGEST_COMMAND: Final = 64
 class Refusals:
     """Deals with what nobody in a chat takes."""
 
-    def __init__(self, house: House, chat_id: ChatId, kept: Kept, services: Services) -> None:
-        self._house = house
+    def __init__(self, shared: Shared, chat_id: ChatId, kept: Kept, services: Services) -> None:
+        self._shared = shared
+        self._work = shared.work
         self._chat_id = chat_id
         self._kept = kept
         self._services = services
@@ -47,9 +46,9 @@ class Refusals:
 
     def drop(self, delivery: Delivery, why: str) -> None:
         """Forget an event, and count it under this word."""
-        house, event = self._house, delivery.event
-        house.count(why)
-        house.consumed([delivery.seq])
+        event = delivery.event
+        self._work.count(why)
+        self._work.consumed([delivery.seq])
         if isinstance(event, Press):
             self._services.outbox.refuse_press(event, "")
         if is_payment(event):
@@ -94,7 +93,7 @@ class Refusals:
         event = delivery.event
         assert isinstance(event, Message)
         command = str(event.content).split(maxsplit=1)[0][:_LONGEST_COMMAND]
-        self._house.count("offered_afresh")
+        self._work.count("offered_afresh")
         self._told_at = self._services.clock.now()
         self._offers[conversation] = route, delivery.at
         self._say(lambda texts: texts.afresh.replace("{command}", command), conversation, [delivery.seq])
@@ -107,7 +106,7 @@ class Refusals:
             self._offers.clear()
             had = True
         if had:
-            self._house.consumed((), [self._record()])
+            self._work.consumed((), [self._record()])
 
     def _record(self) -> PutData:
         told = self._told_at, self._offers
@@ -117,8 +116,8 @@ class Refusals:
         """Say this of a conversation, now or at the next start; that it was said goes with it, as one."""
 
         def say(said: str) -> None:
-            told = self._house.tidying.tell(self._chat_id, conversation, said) if said else ()
-            self._house.consumed(answered, [self._record(), *told])
+            told = self._shared.tidying.tell(self._chat_id, conversation, said) if said else ()
+            self._work.consumed(answered, [self._record(), *told])
 
         self._choose(words, say)
 
@@ -131,7 +130,7 @@ class Refusals:
             self.regret(delivery, conversation)
         if delivery.at < self._services.store.opening().at:
             return  # a press is answered once
-        self._house.count("kept_while_parked")
+        self._work.count("kept_while_parked")
         if isinstance(delivery.event, Press):
             self._choose(lambda texts: texts.parked, partial(self._tell, delivery.event))
 
@@ -139,11 +138,11 @@ class Refusals:
 
     def expire(self, delivery: Delivery) -> None:
         """Say that a button or a form is over; the second click of a double click needs no word."""
-        house, event = self._house, delivery.event
-        house.count("expired")
-        house.consumed([delivery.seq])
+        event = delivery.event
+        self._work.count("expired")
+        self._work.consumed([delivery.seq])
         question = self.question_of(event)
-        if question is not None and house.answers.lately(question, delivery.at):
+        if question is not None and self._shared.answers.lately(question, delivery.at):
             self._tell(event, "")
         else:
             self._choose(lambda texts: texts.expired, partial(self._tell, event))
@@ -151,7 +150,7 @@ class Refusals:
     def _choose(self, words: Callable[[Texts], str], say: Callable[[str], None]) -> None:
         """Say something as this chat is to hear it, at once if that is known."""
         if self._kept.values is None and not isinstance(self._services.texts, Texts):
-            self._house.beside(partial(self._choose_later, words, say))
+            self._work.beside(partial(self._choose_later, words, say))
         else:
             say(words(self._kept.texts))
 
@@ -160,14 +159,14 @@ class Refusals:
         stored: Mapping[str, str] = {}
         # A store that can't be read is told elsewhere; the words matter less than the answer.
         with suppress(StoreError):
-            stored = await self._house.keeping.stored(self._chat_id)
+            stored = await self._shared.keeping.stored(self._chat_id)
         say(words(words_for(self._services.texts, stored)))
 
     def _tell(self, event: Event, said: str) -> None:
         if isinstance(event, Press):
             self._services.outbox.refuse_press(event, said)
         elif said:
-            self._house.tidy(self._chat_id, SendMessage(self._chat_id, said))
+            self._shared.tidying.tidy(self._chat_id, SendMessage(self._chat_id, said))
 
     def question_of(self, event: Event) -> str | None:
         """Return what tells apart the question to which a press or a form belongs."""

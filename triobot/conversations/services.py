@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any, TypeAlias, final
 
 import attrs
 
 from ..clock import Timepiece
+from ..engine import Record
+from ..journals import Lease
 from ..money import Payments
 from ..resources import Opened, Resource
 from ..seams import Outbox, RaiseAlarm, Store
 from .advice import Advice
 from .running.failures import OnFailure, Speech, tell_nobody
 
-if TYPE_CHECKING:
-    from .inspection.checking import ReplayCheck
+HearRecords: TypeAlias = "Callable[[Record | None], None]"
+"""Told each record, and None when the conversation has come to rest."""
 
 
 @final
@@ -31,7 +33,8 @@ class Services:
         live_every: seconds between two edits of a live message.
         memory: what filters remember.
         advice: tells a developer of habits that hurt later; None in production.
-        replays: runs journals again to see whether a restart would bring them back; None in production.
+        replays: begins to look whether a restart would bring a conversation back, by its records so far, of
+            which it hears from then on; None in production.
         tracebacks: log the traceback of an author's error, its text included.
         on_failure: told of each error that an author's code leaves unhandled.
     """
@@ -50,6 +53,6 @@ class Services:
         factory=lambda: dict[object, object](), eq=False, repr=False
     )
     advice: Advice | None = None
-    replays: ReplayCheck | None = None
+    replays: Callable[[Any, Lease, Sequence[Record]], HearRecords] | None = None
     tracebacks: bool = False
     on_failure: OnFailure = tell_nobody

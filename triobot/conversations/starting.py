@@ -18,7 +18,7 @@ from .routes.declarations import Route
 
 @final
 @attrs.frozen
-class Opening:
+class StartedWith:
     """What a conversation is started with.
 
     Attributes:
@@ -36,7 +36,7 @@ class Opening:
 
 
 def open_run(
-    route: Route, opening: Opening, *, now: int, jumped: int, untold: bool = False
+    route: Route, opening: StartedWith, *, now: int, jumped: int, untold: bool = False
 ) -> tuple[Record, object, bool]:
     """Return the first record, the value as the code sees it, and whether the record holds all that.
 
@@ -70,7 +70,7 @@ def tell(first: Record, event: Event, at: int) -> None:
         first[3] = [CODEC.node_of(told) for told in (event, at, None)]
 
 
-def opening_of(start: Record) -> Opening | None:
+def opening_of(start: Record) -> StartedWith | None:
     """Read a first record; None if it doesn't hold what the conversation was started with.
 
     Raises:
@@ -86,4 +86,4 @@ def opening_of(start: Record) -> Opening | None:
         raise UnreadableRecordError("this is no beginning of a conversation")
     event = cast("Event", told[0])
     value, args = (told[3], tuple(cast("list[object]", told[4]))) if len(told) == 5 else (event, ())
-    return Opening(event, told[1], value, args, cast("str | None", told[2]))
+    return StartedWith(event, told[1], value, args, cast("str | None", told[2]))

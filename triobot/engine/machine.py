@@ -14,7 +14,7 @@ from trio.lowlevel import Task, cancel_shielded_checkpoint, checkpoint_if_cancel
 
 from ..errors import ForeignTaskError, NonDurableCancelError, UnreadableRecordError
 from .core import ADVICE, BREATH, Core, Work, lower, refuse, throw, unfelt
-from .operations import FELT, GO, GONE, LEFT, Branch, Filter, Nature, Operation, Place, is_cut
+from .operations import FELT, GO, GONE, LEFT, Branch, Filter, Nature, Operation, Where, is_cut
 from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Id, Node, Record, differs
 
 AGAIN: Final = 60_000
@@ -98,9 +98,9 @@ class Machine:
         if op is None:
             self._hold(main, turn)
             return
-        main.place = Place.RESTS
+        main.place = Where.RESTS
         if op.nature is Nature.EFFECT:
-            main.place, main.outside = Place.WORKS, outside
+            main.place, main.outside = Where.WORKS, outside
             self._join_lane(op)
         op.branch, op.key, op.armed = main, (main.count,), True
         self.parked[op.id] = op
@@ -125,7 +125,7 @@ class Machine:
             raise ForeignTaskError(
                 "an operation from a task that the run doesn't know; start it with open_nursery()"
             )
-        if branch.place is Place.WORKS and not inside and not self._run.dying:
+        if branch.place is Where.WORKS and not inside and not self._run.dying:
             raise ForeignTaskError("an operation inside an effect; let its body return a value instead")
         return branch
 
@@ -235,7 +235,7 @@ class Machine:
             self._joins.append(op)
         else:
             self.parked[op.id] = op
-        op.branch.place = Place.RESTS
+        op.branch.place = Where.RESTS
         self.holder = None
         self.pump(op)
 
@@ -245,7 +245,7 @@ class Machine:
         if tag == CUT:
             op.felt, node = partial(throw, node), None
         op.over = True
-        op.branch.place = Place.RESTS
+        op.branch.place = Where.RESTS
         now = run.host.now()
         self._known.append((op, tag, node, now))
         self._leave_lane(op)
@@ -281,10 +281,10 @@ class Machine:
 
     def _hold(self, branch: Branch, turn: Id) -> None:
         """Begin a branch's turn, and cut it if the journal says that an interrupt did."""
-        assert not any(one.place is Place.HOLDS for one in self.branches), "a branch would be overtaken"
+        assert not any(one.place is Where.HOLDS for one in self.branches), "a branch would be overtaken"
         run = self._run
         self.holder = branch
-        branch.place, branch.turn = Place.HOLDS, turn
+        branch.place, branch.turn = Where.HOLDS, turn
         if run.mid == turn and run.cursor < run.many and run.records[run.cursor][0] == INTERRUPTED:
             run.cursor += 1
             run.interrupted = True
@@ -475,7 +475,7 @@ class Machine:
             self._outcome(op, CUT, None, run.host.now())
 
     def _go(self, op: Operation) -> None:
-        op.branch.place = Place.WORKS
+        op.branch.place = Where.WORKS
         self._run.wake(op, GO)
 
     def _join_lane(self, op: Operation) -> bool:
@@ -593,15 +593,15 @@ class Machine:
         run = self._run
         self._queue.clear()
         self._known.clear()
-        self.branches -= {branch for branch in self.branches if branch.place is Place.QUEUED}
+        self.branches -= {branch for branch in self.branches if branch.place is Where.QUEUED}
         for branch in self.branches:
             for scope in branch.around:
                 if scope is not run.root:
                     scope.shield = False
-            if branch.place is Place.WORKS:
+            if branch.place is Where.WORKS:
                 lower(branch.outside)
         for op in self.parked.values():
-            if op.branch.place is Place.RESTS:
+            if op.branch.place is Where.RESTS:
                 run.wake(op, GONE)
         for join in self._joined():
             self._joins.remove(join)

@@ -38,7 +38,7 @@ class Nature(Enum):
     JOIN = "the end of the last child; never recorded, and never cancelled"
 
 
-class Place(Enum):
+class Where(Enum):
     """Where a branch is."""
 
     HOLDS = "it has the turn"
@@ -47,7 +47,7 @@ class Place(Enum):
     WORKS = "in an effect's body, outside of any turn"
 
 
-class Signal(Enum):
+class Signalled(Enum):
     """What a resting operation may be given besides an outcome."""
 
     GO = "run the effect's body now"
@@ -55,9 +55,9 @@ class Signal(Enum):
     FELT = "a block around it was ended"
 
 
-GO: Final = Signal.GO
-GONE: Final = Signal.GONE
-FELT: Final = Signal.FELT
+GO: Final = Signalled.GO
+GONE: Final = Signalled.GONE
+FELT: Final = Signalled.FELT
 
 
 @final
@@ -83,7 +83,7 @@ class Branch:
         self.around = around
         self.count = self.heedless = 0
         self.turn: Id = f"{path}0" if path else 0
-        self.place = Place.QUEUED
+        self.place = Where.QUEUED
         self.task: Task | None = None
         self.outside: object = None
 

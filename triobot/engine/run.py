@@ -54,7 +54,7 @@ from .core import (
 )
 from .host import Host
 from .machine import Machine, Nursery, Scope
-from .operations import GONE, LEFT, Branch, Filter, Nature, Operation, Place
+from .operations import GONE, LEFT, Branch, Filter, Nature, Operation, Where
 from .records import (
     ABSENT,
     CONTINUED,
@@ -872,7 +872,7 @@ class Run(Core):
             open_op = None if self.operation is None else _open(self.operation)
             if self._doing is not None:
                 open_op = OpenOperation(*self._doing[:3])
-            place = Place.RESTS if self.operation else Place.WORKS if self._doing else Place.HOLDS
+            place = Where.RESTS if self.operation else Where.WORKS if self._doing else Where.HOLDS
             branches = (OpenBranch("", place, open_op),)
             return Snapshot(self.cursor, self.live, branches if self.task else (), (), self.interrupted)
         machine = self.machine

@@ -6,7 +6,7 @@ from typing import final
 
 import attrs
 
-from .operations import Place
+from .operations import Where
 from .records import Id
 
 
@@ -36,7 +36,7 @@ class OpenBranch:
     """
 
     path: str
-    place: Place
+    place: Where
     operation: OpenOperation | None
 
 

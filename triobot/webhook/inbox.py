@@ -220,7 +220,7 @@ class Claim(Protocol):
         ...
 
 
-class Taken(Protocol):
+class TakenEvent(Protocol):
     """An event that was taken before it is stored."""
 
     async def stored(self) -> bool | None:
@@ -235,10 +235,10 @@ class Taken(Protocol):
         ...
 
 
-class Claims(Protocol):
+class EventClaims(Protocol):
     """Asked for each event before it is stored, at its time of arrival. Must not raise."""
 
-    def take(self, event: Event, arrival: Arrival) -> Taken | None:
+    def take(self, event: Event, arrival: Arrival) -> TakenEvent | None:
         """Have the event handled before it is stored; None if it is to be stored first."""
         ...
 
@@ -301,7 +301,7 @@ class Inbox:
         deliver: Callable[[InboxRow, Event], None],
         alarm: RaiseAlarm | None = None,
         marks: Marks | None = None,
-        claims: Callable[[], Claims | None] = lambda: None,
+        claims: Callable[[], EventClaims | None] = lambda: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -389,7 +389,7 @@ class Inbox:
         self._repeated += not new
         return EventStored(not new, None if once else key)
 
-    async def _store_event(self, event: Event, arrival: Arrival, claims: Claims | None) -> Acceptance:
+    async def _store_event(self, event: Event, arrival: Arrival, claims: EventClaims | None) -> Acceptance:
         if claims is None:
             return await self._store.accept(
                 arrival, quota=self._quota, on_commit=lambda row: self._hand_on(row, event)

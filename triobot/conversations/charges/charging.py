@@ -48,10 +48,9 @@ from ..blocks import FailScope
 from ..conversation import Conversation
 from ..journal_writer import outcome_of
 from ..questions.arguments import check_money_words
-from ..questions.asking import answered, new_token, open_wait, policy
+from ..questions.asking import answered, new_token, open_wait, policy, reopen_wait
 from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
 from ..routes.filters import Setting
-from ..running import waits
 from ..running.branches import OperationKind
 from ..running.waits import Delivery, OtherwisePolicy, Taken, Wait
 from .paid import Currency, Paid, moves, payments_of, refuse_without_aside
@@ -79,7 +78,7 @@ async def offer_top_up(conversation: Conversation, url: str | None) -> None:
     if url is not None and is_trusted(url, conversation.services.charge_hosts):
         keyboard = InlineKeyboard(((LinkButton(texts.top_up_button, url),),))
     elif url is not None:
-        conversation.house.count("foreign_charge_url")
+        conversation.work.count("foreign_charge_url")
     operation = SendMessage(conversation.life.chat_id, texts.top_up, inline_keyboard=keyboard)
     await conversation.perform(operation)
 
@@ -220,7 +219,7 @@ class Till:
                 self._tell()
         elif not self._looking_up:
             self._looking_up = True
-            self._conversation.house.beside(self._look_up)
+            self._conversation.work.beside(self._look_up)
 
     async def _look_up(self) -> None:
         try:
@@ -278,7 +277,7 @@ class Till:
         await trio.lowlevel.checkpoint_if_cancelled()
         self._began = True
         sending = Sending(self._conversation, ticket, operation, own)
-        self._conversation.house.beside(sending.run)
+        self._conversation.work.beside(sending.run)
         return await sending.outcome()
 
     async def replace(self, message: Sent, edit: Callable[[Sent, RefId], EditMessage]) -> None:
@@ -309,7 +308,7 @@ class Till:
             if isinstance(value, tuple):
                 return cast("tuple[object]", value)[0]
             # Open again at once: the next press may come while this is being looked at.
-            waits.reopen_wait(conversation, self._wait)
+            reopen_wait(conversation, self._wait)
             notices, captured = await hold(conversation, self._look, _is_decided)
             for notice in notices:
                 self._heard = max(self._heard, notice.revision)
@@ -347,7 +346,7 @@ class Till:
             answers[:] = [(found, captured)]
             return kept(*outcome_of(answers[0]))
 
-        await conversation.house.wait_written(world.write([ticket.take(keep)]))
+        await conversation.work.wait_written(world.write([ticket.take(keep)]))
         return answers[0]
 
     async def _deal_with(self, notice: PaymentNotice) -> None:
@@ -438,7 +437,7 @@ class Sending:
                         noted=noted,
                     )
                 finally:
-                    self._conversation.house.when_written(noted.set)
+                    self._conversation.work.when_written(noted.set)
                 return ticket.sent(message_id=self._message.id, twice=self._twice)
             case EditMessage():
                 await outbox.perform(operation, urgency=Urgency.MONEY)
@@ -468,7 +467,7 @@ class Sending:
     def _keep(self, moved: list[MovePayment]) -> None:
         world, error = self._conversation.writer, self._error
         if world is None or world.over:
-            self._conversation.house.write(moved)
+            self._conversation.work.write(moved)
         else:
             outcome = outcome_of(self._message if error is None else error)
             world.write([*moved, *world.result_of(self._own, "charge")(*outcome)])
@@ -573,7 +572,7 @@ def _asked(
     check_money_words(currency, late)
     record = encode_value(item)
     if late == "deliver":
-        refuse_without_aside(conversation.house.elsewhere.table, chat_id, item)
+        refuse_without_aside(conversation.shared.table, chat_id, item)
     return Charge(
         kind,
         chat_id,

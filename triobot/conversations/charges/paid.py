@@ -39,8 +39,8 @@ from ..routes.filters import Filter, Setting
 if TYPE_CHECKING:
     from ..conversation import Conversation
     from ..doors.elsewhere import Elsewhere
-    from ..house import House
     from ..services import Services
+    from ..workload import Workload
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -174,7 +174,7 @@ def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
     return True
 
 
-async def deliver(elsewhere: Elsewhere, house: House, captured: Captured, claim: MovePayment) -> bool:
+async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, claim: MovePayment) -> bool:
     """Have the aside run for what was bought; False if there is none.
 
     That it has it is stored with what starts it, in one transaction; see `triobot.money.Deliver`.
@@ -193,9 +193,9 @@ async def deliver(elsewhere: Elsewhere, house: House, captured: Captured, claim:
     found = aside_for(elsewhere.table, captured.chat_id, money)
     if found is None:
         return False
-    if house.stopping:
+    if work.stopping:
         await trio.sleep_forever()  # the next start delivers it
-    await house.wait_written()
+    await work.wait_written()
     try:
         await elsewhere.hand_money(found[0].name, captured, claim)
     except StaleRowError:
@@ -230,7 +230,9 @@ def moves(there: Conversation, of: Callable[[Payments], Sequence[Write]]) -> Seq
     return of(payments_of(there))
 
 
-def abandon(house: House, services: Services, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
+def abandon(
+    work: Workload, services: Services, chat_id: ChatId, conversation_id: str, key: str | None
+) -> None:
     """A conversation has been ended without its code: what it asked for, or had, is for the asides."""
     payments = services.payments
     if payments is None:
@@ -238,15 +240,15 @@ def abandon(house: House, services: Services, chat_id: ChatId, conversation_id: 
 
     async def give_up() -> None:
         # In this order: what is still there at the next start has not given anything up.
-        await house.wait_written()
+        await work.wait_written()
         with _written_if_possible(conversation_id):
             await payments.give_up(chat_id, conversation_id, key=key)
 
-    house.beside(give_up)
+    work.beside(give_up)
 
 
 def tell_parked(
-    house: House, services: Services, chat_id: ChatId, conversation_id: str, key: str | None
+    work: Workload, services: Services, chat_id: ChatId, conversation_id: str, key: str | None
 ) -> None:
     """A conversation can't go on: an operator hears of the money that it has, or that is for it."""
     payments = services.payments
@@ -254,11 +256,11 @@ def tell_parked(
         return
 
     async def tell() -> None:
-        await house.wait_written()
+        await work.wait_written()
         with _written_if_possible(conversation_id):
             await payments.parked(chat_id, conversation_id, key=key)
 
-    house.beside(tell)
+    work.beside(tell)
 
 
 @final

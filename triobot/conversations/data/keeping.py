@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import Final, Protocol, final
 
 import trio
 
@@ -16,11 +16,6 @@ from ..inbox.consumption import Consumption
 from ..running.failures import Speech, words_for
 from ..texts import Texts
 from .slots import OURS, any_declared
-
-if TYPE_CHECKING:
-    from ..house import House
-    from ..journal_writer import JournalWriter
-    from ..places import Places
 
 PAGE: Final = 256
 
@@ -47,22 +42,27 @@ def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
 class Kept:
     """What one chat keeps, by key, as text.
 
+    Args:
+        flush: has the writers of the chat's conversations, but for this one, hand over what they have put.
+
     Attributes:
         values: None until they are read.
     """
 
-    def __init__(self, house: House, chat_id: ChatId, places: Places, texts: Speech) -> None:
+    def __init__(
+        self, keeping: Keeping, chat_id: ChatId, flush: Callable[[object], None], texts: Speech
+    ) -> None:
         self.values: dict[str, str] | None = None
-        self._house = house
+        self._keeping = keeping
         self._chat_id = chat_id
-        self._places = places
+        self._flush = flush
         self._texts = texts
         self._put_early: dict[str, str | None] = {}
 
     async def load(self) -> None:
         """Read what the chat keeps, unless that has been done or no key was declared."""
         if self.values is None and any_declared():
-            stored = await self._house.keeping.stored(self._chat_id)
+            stored = await self._keeping.stored(self._chat_id)
             if self.values is None:  # another conversation of the chat may have been faster
                 self.begin_with(stored)
 
@@ -77,12 +77,10 @@ class Kept:
         for key, value in self._put_early.items():
             self.put(key, value)
 
-    def put(self, key: str, value: str | None, writer: JournalWriter | None = None) -> None:
+    def put(self, key: str, value: str | None, writer: object = None) -> None:
         """Keep this, or with None nothing, under a key; conversations see it in their next turn."""
-        for there in self._places.all():
-            # What they have put and not handed to the commit queue comes before it.
-            if there.writer is not None and there.writer is not writer:
-                there.writer.flush()
+        # What others have put and not handed to the commit queue comes before it.
+        self._flush(writer)
         if self.values is None:
             self._put_early[key] = value
         elif value is None:

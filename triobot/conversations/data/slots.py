@@ -15,7 +15,6 @@ from enum import Enum
 from functools import reduce
 from types import NoneType, UnionType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Final,
@@ -36,16 +35,13 @@ from typing import (
 
 from typing_extensions import TypeForm
 
+from ...engine import Run
 from ...errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
 from ...seams import LARGEST_VALUE
 from ...values import decode_value, encode_value, expect, register
 from ...wire import content, events, results
 from ...wire.ids import ChatId
 from ...wire.rules import check_text
-from ..advice import Copy, copied, is_changed
-
-if TYPE_CHECKING:
-    from ..conversation import Conversation
 
 OURS: Final = "triobot."
 """What the runtime itself keeps for a chat has names that begin so."""
@@ -360,66 +356,14 @@ class Data:
 
 
 @final
-class ChatData:
-    """The values of one chat, as one conversation sees them; `Chat.data`.
-
-    Example:
-        >>> async def greet(chat: Chat) -> None:
-        ...     chat.data[VISITS] = chat.data[VISITS] + 1
-    """
-
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
-
-    def __getitem__(self, key: Key[T]) -> T:
-        """A fresh copy of the value: changing it changes nothing here.
-
-        What is stored and can't be read, or is of another type, parks the conversation here: nothing of it
-        is lost, and other code goes on from here.
-
-        Raises:
-            KeyError: the slot is empty, and the key has no default.
-        """
-        check_key(key)
-        text = self._conversation.data.all().get(key.name)
-        with self._conversation.reading():
-            value = key.load(text)
-        if self._conversation.services.advice is not None:
-            copy = copied(key.name, key.dump(value), value)
-            if copy is not None:
-                self._conversation.data.lent(copy)
-        return value
-
-    def __setitem__(self, key: Key[T], value: T) -> None:
-        """Keep a value; it is durable together with the consumption of the event that caused it.
-
-        What others write under the key while this turn lasts comes after it, and stays.
-
-        Raises:
-            UnrecordableError: it can't be recorded; nothing was changed.
-        """
-        check_key(key)
-        self._conversation.data.put(key.name, key.dump(value))
-
-    def __delitem__(self, key: Key[T]) -> None:
-        """Empty the slot; an empty one stays so."""
-        check_key(key)
-        self._conversation.data.put(key.name, None)
-
-    def __contains__(self, key: Key[T]) -> bool:
-        """Whether the slot holds a value, its default aside."""
-        return key.name in self._conversation.data.all()
-
-
-@final
 class View(Mapping[str, str]):
     """What is kept, by key, as text; each read is recorded once a turn."""
 
-    def __init__(self, there: Conversation) -> None:
-        self._there = there
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     def __getitem__(self, key: str) -> str:
-        text = cast("str | None", self._there.run.read(key))
+        text = cast("str | None", self._run.read(key))
         if text is None:
             raise KeyError(key)
         return text
@@ -429,53 +373,3 @@ class View(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
-
-
-@final
-class OwnData:
-    """One conversation's view of it, by key, as text."""
-
-    def __init__(self, there: Conversation) -> None:
-        self._there = there
-
-    def view(self) -> Mapping[str, str]:
-        """Return what is kept."""
-        return View(self._there)
-
-    def all(self) -> Mapping[str, str]:
-        """Return what is kept.
-
-        Raises:
-            ConfigError: no key was declared before the conversation began.
-        """
-        there = self._there
-        there.check_task()
-        if there.life.kept.values is None:
-            raise ConfigError("a Key was declared too late: declare it at the top of its module")
-        return self.view()
-
-    def put(self, key: str, value: str | None) -> None:
-        """Keep a value; it is durable with the turn.
-
-        Raises: as `all`.
-        """
-        self.all()
-        there = self._there
-        there.copies = [copy for copy in there.copies if copy.key != key]
-        there.money.gave()
-        if value is None:
-            there.run.delete(key)
-        else:
-            there.run.write(key, value)
-
-    def lent(self, copy: Copy) -> None:
-        """Note that a copy of a value is out, which its reader may change."""
-        self._there.copies.append(copy)
-
-    def look_at_copies(self) -> None:
-        """Tell of copies that were changed and not assigned."""
-        there = self._there
-        copies, there.copies = there.copies, []
-        for copy in copies:
-            if there.services.advice is not None and is_changed(copy):
-                there.services.advice.unassigned(copy)

@@ -7,7 +7,7 @@ chat keeps can be read and written from here, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import Final, final
 
 import trio
 
@@ -20,7 +20,6 @@ from ...seams import (
     Beginning,
     InboxRow,
     OverQuota,
-    PutData,
     Quota,
     Store,
     WallClock,
@@ -44,42 +43,33 @@ from .calls import (
 )
 from .signals import SIGNALS, signal_arrival
 
-if TYPE_CHECKING:
-    from ..life import ChatLife
-
 _QUOTA: Final = Quota(events_per_chat=SIGNALS)
 RETRY_STORE: Final = 5.0
 
 
-class Chats(Protocol):
-    """The dispatcher, as this module sees it."""
-
-    def offer(self, row: InboxRow, event: Event) -> None:
-        """Take an accepted event."""
-        ...
-
-    def life(self, chat_id: ChatId) -> ChatLife | None:
-        """Return what of a chat is in memory."""
-        ...
-
-    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
-        """Consume these inbox rows, which have been dealt with, and write this data."""
-        ...
-
-    @property
-    def behind(self) -> bool:
-        """Return whether events wait in the inbox only."""
-        ...
-
-
 @final
 class Elsewhere:
-    """Puts into chats what no user did."""
+    """Puts into chats what no user did.
 
-    def __init__(self, services: Services, table: Table, chats: Chats) -> None:
+    Args:
+        offer: takes an accepted event.
+        runs: says whether there is something in its chat that this stops.
+        is_behind: says whether events of a chat wait in the inbox only.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        table: Table,
+        offer: Callable[[InboxRow, Event], None],
+        runs: Callable[[Halt], bool],
+        is_behind: Callable[[ChatId], bool],
+    ) -> None:
         self.table = table
         self._services = services
-        self._chats = chats
+        self._take = offer
+        self._runs_in_chat = runs
+        self._is_behind = is_behind
         self._coming: dict[int, Call] = {}
 
     async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
@@ -118,8 +108,7 @@ class Elsewhere:
         await trio.lowlevel.checkpoint_if_cancelled()
         halt = Halt(chat_id, name, key)
         # What is behind may hold what this is to stop.
-        life = self._chats.life(chat_id)
-        if not (self._runs(halt) or self._chats.behind or (life is not None and life.behind)):
+        if not (self._runs(halt) or self._is_behind(chat_id)):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return False
         return await self._accept(call_arrival(halt, None, self._services.clock.now()), self._offer)
@@ -136,8 +125,7 @@ class Elsewhere:
         coming = any(
             call.chat_id == halt.chat_id and halt.ends(call.name, call.key) for call in self._coming.values()
         )
-        life = self._chats.life(halt.chat_id)
-        return coming or (life is not None and life.runs(halt))
+        return coming or self._runs_in_chat(halt)
 
     async def hand_money(self, name: str, captured: Captured, claim: MovePayment) -> None:
         """Have the aside begin that takes this money, unless it runs or is on its way already; durable.
@@ -195,7 +183,7 @@ class Elsewhere:
             call = asked_of(event)
             if isinstance(call, Call):
                 self._coming[row.seq] = call
-            self._chats.offer(row, event)
+            self._take(row, event)
 
 
 def _ignored(row: InboxRow) -> None:

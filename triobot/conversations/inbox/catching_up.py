@@ -6,8 +6,8 @@ A page each, in turn: a chat that is flooded delays no other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Final, Protocol, final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, final
 
 import trio
 
@@ -17,13 +17,13 @@ from ...values import decode_value
 from ...wire.events import Event
 from ..doors.calls import CALL, Call, Halt
 from ..doors.signals import SIGNAL
-from ..house import House
 from ..life import ChatLife
 from ..revival.reviving import revive
 from ..routes.declarations import Table
 from ..routes.filters import is_payment
 from ..running.waits import Delivery
 from ..services import Services
+from ..workload import Workload
 from .consumption import stored_event
 
 PAGE: Final = 256
@@ -33,26 +33,29 @@ PROMPT: Final = 1.0
 log: Final = logging.getLogger("triobot.conversations")
 
 
-class Hall(House, Protocol):
-    """The dispatcher, as this module sees it."""
-
-    async def until_not_too_busy(self) -> None:
-        """Wait while too many conversations are at work."""
-        ...
-
-    def known(self, event: Event | None) -> Event | None:
-        """Return the event, a call with its route's present name; None if this bot has no such route."""
-        ...
-
-
 @final
 class CatchingUp:
-    """Brings chats to where the dispatcher's cursor is."""
+    """Brings chats to where the dispatcher's cursor is.
 
-    def __init__(self, services: Services, table: Table, hall: Hall) -> None:
+    Args:
+        known: returns an event as this bot knows it: a call with its route's present name; None if there is
+            no such route.
+        until_not_too_busy: waits while too many conversations are at work.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        table: Table,
+        work: Workload,
+        known: Callable[[Event | None], Event | None],
+        until_not_too_busy: Callable[[], Awaitable[None]],
+    ) -> None:
         self._services = services
         self._table = table
-        self._hall = hall
+        self._work = work
+        self._known = known
+        self._until_not_too_busy = until_not_too_busy
         self._stalled: dict[ChatLife, None] = {}
         self._coming: set[ChatLife] = set()
         self._stall = trio.Event()
@@ -75,7 +78,7 @@ class CatchingUp:
                     # A page each, in turn: a chat that is flooded delays no other.
                     life = next(iter(self._stalled))
                     del self._stalled[life]
-                    await self._hall.until_not_too_busy()
+                    await self._until_not_too_busy()
                     if not life.loading:
                         await self._catch_up(life)
                     elif life not in self._coming:
@@ -102,18 +105,18 @@ class CatchingUp:
         rows: Sequence[InboxRow] = ()
         if life.cursor < latest:
             rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
-        if not self._hall.stopping and life.behind:
+        if not self._work.stopping and life.behind:
             await self._deliver_page(life, rows, latest)
 
     async def _come_back(self, life: ChatLife) -> None:
         """Bring a chat back from the store; then look at what came for it."""
         # What the last ones of this chat left behind must be there to be read.
-        await self._hall.wait_written()
+        await self._work.wait_written()
         await revive(self._services, self._table, life, await self._waiting(life))
         life.shows_no_more()
         await self._look_at_those_that_waited(life)
         life.loading = False
-        if not self._hall.stopping:
+        if not self._work.stopping:
             self.room(life)
             for there in life.places.all():
                 there.tick()
@@ -122,7 +125,7 @@ class CatchingUp:
         """Read what waits to be routed; each with whether its chat was a group."""
         found = list[tuple[Delivery, bool]]()
         for row in await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE):
-            event = self._hall.known(stored_event(row))
+            event = self._known(stored_event(row))
             if event is not None and not self._is_the_ledgers(event):
                 found.append((Delivery(row.seq, event, row.at), row.group))
         return found
@@ -130,18 +133,18 @@ class CatchingUp:
     async def _look_at_those_that_waited(self, life: ChatLife) -> None:
         """Deliver what waited, as if it came now; once there is no room, only those jump ahead that can."""
         seen, room = life.cursor, True
-        while not self._hall.stopping and seen < life.latest:
+        while not self._work.stopping and seen < life.latest:
             latest = life.latest
             rows = await self._services.store.pending(life.chat_id, after=seen, limit=PAGE)
             for row in rows:
-                event = self._hall.known(stored_event(row))
+                event = self._known(stored_event(row))
                 if row.seq > latest:
                     break
                 if self._is_the_ledgers(event):
                     continue
                 if event is None:
                     if room:
-                        unreadable(self._hall, self._services, row)
+                        unreadable(self._work, self._services, row)
                     continue
                 delivery = Delivery(row.seq, event, row.at)
                 if not room:
@@ -171,17 +174,17 @@ class CatchingUp:
         if life.behind:
             self.room(life)
         elif life.idle:
-            self._hall.over(life)
+            life.calls.over(life)
 
     async def _deliver_stored(self, life: ChatLife, row: InboxRow) -> bool:
         if row.seq in life.jumped:
             life.jumped.discard(row.seq)
             return True
-        event = self._hall.known(stored_event(row))
+        event = self._known(stored_event(row))
         if self._is_the_ledgers(event):
             return True
         if event is None:
-            unreadable(self._hall, self._services, row)
+            unreadable(self._work, self._services, row)
             return True
         delivery = Delivery(row.seq, event, row.at)
         return life.deliver(delivery, group=row.group, jumped=True)
@@ -191,11 +194,11 @@ class CatchingUp:
         return self._services.payments is not None and event is not None and is_payment(event)
 
 
-def unreadable(house: House, services: Services, row: InboxRow) -> None:
+def unreadable(work: Workload, services: Services, row: InboxRow) -> None:
     """Deal with such a row."""
     if row.content_type in (SIGNAL, CALL):
         # It is what another version of the bot understands: it waits in the inbox for that.
-        house.count("unknown_signal")
+        work.count("unknown_signal")
         what = "a call" if row.content_type == CALL else "a signal"
         try:
             asked = decode_value(row.body.decode())
@@ -206,5 +209,5 @@ def unreadable(house: House, services: Services, row: InboxRow) -> None:
         log.warning("%s", text)
         services.raise_alarm(Alarm("signal_unreadable", what, text))
     else:
-        house.count("unreadable")
-        house.consumed([row.seq])
+        work.count("unreadable")
+        work.consumed([row.seq])

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import Final, cast, final
 
 import trio
 
@@ -49,18 +49,15 @@ from ...wire.ids import ChatId, SenderId
 from ..conversation import Conversation
 from ..data.keeping import of_authors
 from ..data.slots import any_declared
-from ..journal_writer import Taken as TakenFirst
 from ..life import ChatLife
-from ..routes.declarations import Per, RouteKind, Table
+from ..routes.declarations import Per, RouteKind
 from ..routes.filters import Setting
 from ..routes.routing import Decision, Give, Start, decide
 from ..running.waits import Delivery, Taken, Wait, Watch
 from ..services import Services
-from ..starting import Opening, open_run, tell
-from .consumption import stored_event
-
-if TYPE_CHECKING:
-    from ..dispatcher import Dispatcher
+from ..shared import Shared
+from ..starting import StartedWith, open_run, tell
+from .consumption import EarlyEvent, stored_event
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -73,12 +70,38 @@ _STUCK: Final = attrgetter("stuck")
 
 @final
 class Claims:
-    """Asked for every event that comes in from the platform."""
+    """Asked for every event that comes in from the platform.
 
-    def __init__(self, services: Services, table: Table, hall: Dispatcher, username: str | None) -> None:
+    Args:
+        find: returns what of a chat is in memory.
+        keeps_up: says whether nothing waits before what comes in now.
+        has_routed_all: says whether all that was accepted and announced has come to its chat.
+        came_to: returns the life of a row's chat, in which something has begun that is durable with the row.
+        took: notes that an event that came now was given to its chat before it is stored.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        shared: Shared,
+        username: str | None,
+        *,
+        find: Callable[[ChatId], ChatLife | None],
+        keeps_up: Callable[[], bool],
+        has_routed_all: Callable[[], bool],
+        came_to: Callable[[InboxRow], ChatLife],
+        took: Callable[[ChatLife], None],
+    ) -> None:
         self._services = services
-        self._table = table
-        self._hall = hall
+        self._table = shared.table
+        self._work = shared.work
+        self._care = shared.care
+        self._keeping = shared.keeping
+        self._life = find
+        self._keeps_up = keeps_up
+        self._has_routed_all = has_routed_all
+        self._came_to = came_to
+        self._took = took
         self._username = username
         # Conversations are started from the store's task, and must not run in its context.
         self._context: Context | None = None
@@ -119,9 +142,9 @@ class Claims:
 
     # --- an answer
 
-    def take(self, event: Event, arrival: Arrival) -> TakenFirst | None:
+    def take(self, event: Event, arrival: Arrival) -> EarlyEvent | None:
         """Give an event to the conversation that waits for it; None, and nothing done, if it goes its way."""
-        life = self._hall.life(event.chat_id)
+        life = self._life(event.chat_id)
         if life is None or type(event) is not Message or not self._may_take(life, arrival):
             return None
         given = self._decide(event, arrival.at, life)
@@ -134,7 +157,7 @@ class Claims:
             self._lately[arrival.key] = None
             if len(self._lately) > _LATELY:
                 del self._lately[next(iter(self._lately))]
-        self._hall.took(life, arrival.at)
+        self._took(life)
         taken, writer.handed_on = writer.take(arrival), arrival.at
         life.give(given.wait, Taken(Delivery(HAS_NO_NUMBER, event, arrival.at), given.value))
         writer.handed_on = None
@@ -142,7 +165,7 @@ class Claims:
 
     def _may_take(self, life: ChatLife, arrival: Arrival) -> bool:
         """Return whether nothing of this chat is on its way, and it can be brought back as it is stored."""
-        if not self._hall.keeps_up or not self._hall.all_routed or arrival.chat_id in self._coming:
+        if not self._keeps_up() or not self._has_routed_all() or arrival.chat_id in self._coming:
             return False
         if arrival.key in self._lately or not life.knows(arrival.sender_id) or not life.may_leave:
             return False
@@ -150,7 +173,7 @@ class Claims:
 
     def _decide(self, event: Event, at: int, life: ChatLife | None) -> Decision | None:
         """Return what would become of an event now; None if that can't be told before it is stored."""
-        care, chat_id = self._hall.care, event.chat_id
+        care, chat_id = self._care, event.chat_id
         if not care.may_claim(chat_id):
             return None
         failures: list[str] = []
@@ -188,18 +211,18 @@ class Claims:
 
     def _beginning(self, event: Event, at: int) -> Beginning | None:
         chat_id = event.chat_id
-        if self._context is None or not self._hall.keeps_up or not isinstance(event, Message | Join):
+        if self._context is None or not self._keeps_up() or not isinstance(event, Message | Join):
             return None
-        if chat_id in self._coming or self._hall.life(chat_id) is not None:
+        if chat_id in self._coming or self._life(chat_id) is not None:
             return None
-        if not self._hall.keeping.is_stored(chat_id) or self._services.store.lease(chat_id) is None:
+        if not self._keeping.is_stored(chat_id) or self._services.store.lease(chat_id) is None:
             return None
         start = self._decide(event, at, None)
         if not isinstance(start, Start) or start.call is not None or not start.route.durable:
             return None
         if start.route.kind is not RouteKind.CONVERSATION:
             return None
-        opening, clock = Opening(event, at, start.value), self._services.clock
+        opening, clock = StartedWith(event, at, start.value), self._services.clock
         first, value, durable = open_run(start.route, opening, now=at, jumped=clock.jumped(), untold=True)
         if not durable:
             return None
@@ -207,20 +230,20 @@ class Claims:
 
     def begin(self, beginning: Beginning, row: InboxRow) -> bool:
         """Run a conversation whose beginning is durable; False if the chat has come alive meanwhile."""
-        if self._hall.stopping:
+        if self._work.stopping:
             return False  # it is stored as something under way, and goes on after the next start
-        if self._context is None or self._hall.life(row.chat_id) is not None:
+        if self._context is None or self._life(row.chat_id) is not None:
             self._declined.add(row.seq)
             return False
         self._context.run(self._run, beginning, row)
         return True
 
     def _run(self, beginning: Beginning, row: InboxRow) -> None:
-        life = self._hall.came_to(row)
+        life = self._came_to(row)
         if beginning.values is not None:
             life.kept.begin_with(beginning.values)
         delivery = Delivery(row.seq, beginning.event, row.at)
-        self._hall.count("taken_at_once")
+        self._work.count("taken_at_once")
         owner, first = beginning.owner, beginning.first
         life.begin_claimed(
             Conversation(self._services, life, beginning.start, delivery, owner=owner, in_row=first)
@@ -238,7 +261,7 @@ class Claims:
 
     def find_out(self, coming: Coming) -> None:
         """Find out, in a task of its own, what became of an event that the store has been given."""
-        self._hall.beside(partial(coming.wait_out, self._services.store))
+        self._work.beside(partial(coming.wait_out, self._services.store))
 
 
 @final

@@ -39,7 +39,7 @@ _REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, Red
 """What the store says of a unit that it will not have, however often it is asked."""
 
 
-class Writer(Protocol):
+class UnitWriter(Protocol):
     """Who has written a unit.
 
     Attributes:
@@ -69,7 +69,7 @@ class _Unit:
     """
 
     writes: tuple[Write, ...]
-    writer: Writer | None
+    writer: UnitWriter | None
     accepts: bool = False
     stored: bool = False
     error: Exception | None = None
@@ -84,6 +84,43 @@ class _Unit:
         """Tell its writer what became of the event."""
         if self.accepts and self.writer is not None:
             self.writer.accepted(self.error)
+
+
+@final
+class EarlyEvent:
+    """An event that was taken before it was stored, and what became of it."""
+
+    def __init__(self) -> None:
+        self._known = trio.Event()
+        self._error: Exception | None = None
+
+    def settle(self, error: Exception | None) -> None:
+        """Say that it is stored, or why not."""
+        self._error = error
+        self._known.set()
+
+    async def holds(self) -> bool:
+        """Wait until it is known, and return whether it was taken."""
+        await self._known.wait()
+        return self._error is None
+
+    async def stored(self) -> bool | None:
+        """Wait until it is stored, with all that came of it so far; return False if it was here already.
+
+        None if it has not been taken after all, for a reason that isn't its own: it is to go its way.
+
+        Raises:
+            StoreFullError: it could not be stored, and has not been taken.
+            LocalProtocolError: it can't be stored.
+        """
+        await self._known.wait()
+        if isinstance(self._error, RedeliveredError):
+            return False
+        if isinstance(self._error, JournalConflictError):
+            return None
+        if self._error is not None:
+            raise self._error
+        return True
 
 
 def stored_event(row: InboxRow) -> Event | None:
@@ -123,7 +160,7 @@ class Consumption:
         self._some = trio.Event()
         self._has_some = False
 
-    def add(self, writes: Sequence[Write], writer: Writer | None = None) -> int:
+    def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         """Write this, as one; returns how many units were added so far, for `wait_for`."""
         if writes:
             unit = _Unit(tuple(writes), writer)

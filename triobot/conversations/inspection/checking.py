@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import attrs
 
@@ -20,12 +20,11 @@ from ...engine.records import ENDS, time_of
 from ...errors import TriobotError
 from ...journals import ConversationId, ConversationRow, Lease
 from ...seams import Alarm
+from ..conversation import Conversation
 from ..revival.stored import Stored
+from ..services import HearRecords
 from .rerun import Divergence, Rerun, dry_services, open_rerun, recorded_ending
 from .standing import Standing, difference, standing_of
-
-if TYPE_CHECKING:
-    from ..conversation import Conversation
 
 log: Final = logging.getLogger("triobot.development")
 
@@ -65,13 +64,13 @@ class ReplayCheck:
     def __init__(self, tell: Tell | None = None) -> None:
         self._tell = tell
 
-    def watch(self, there: Conversation, lease: Lease, records: Sequence[Record]) -> Watched:
+    def watch(self, there: Conversation, lease: Lease, records: Sequence[Record]) -> HearRecords:
         """Check this conversation from now on; these are its records so far."""
-        return Watched(self, there, lease, records)
+        return Watched(self, there, lease, records).hear
 
     def diverged(self, there: Conversation, divergence: Divergence) -> None:
         """Tell of a conversation that a restart would not bring back."""
-        there.house.count("diverged")
+        there.work.count("diverged")
         name = there.route.name
         if self._tell is not None:
             self._tell(name, divergence)
@@ -98,15 +97,13 @@ class Watched:
         self._looking = False
         self._diverged = False
 
-    def add(self, records: Sequence[Record]) -> None:
-        """Add what was recorded; if the conversation is over with that, check it soon."""
-        self._records.extend(records)
-        if self._over:
+    def hear(self, record: Record | None) -> None:
+        """Add what was recorded; check soon if the conversation is over with that, or (None) rests."""
+        if record is not None:
+            self._records.append(record)
+            if not self._over:
+                return
             self._next = len(self._records)
-            self._look_soon()
-
-    def rests(self) -> None:
-        """Check soon: nothing comes next, for the time being."""
         self._look_soon()
 
     @property
@@ -117,7 +114,7 @@ class Watched:
         if not self._looking and not self._diverged and len(self._records) >= self._next:
             self._looking = True
             # Not at once: its task hasn't gone to sleep yet.
-            self._there.house.beside(self._look)
+            self._there.work.beside(self._look)
 
     async def _look(self) -> None:
         try:
@@ -174,7 +171,7 @@ async def compare(there: Conversation, checked: Checked) -> Divergence | None:
     live = there.services
     dry = dry_services(live.texts, live.resources, checked.stored.row.updated_at, live.charge_hosts)
     try:
-        table, stored = there.house.elsewhere.table, checked.stored
+        table, stored = there.shared.table, checked.stored
         async with open_rerun(dry, table, stored, group=checked.group, set_by=checked.set_by) as rerun:
             return parting(rerun, checked.standing)
     except TriobotError as error:

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 import attrs
 import trio
 
-from ...engine.operations import Place
+from ...engine.operations import Where
 from ...engine.snapshot import OpenBlock, OpenBranch
 from ...errors import ConversationEndedError
 from ...wire.events import Event, Message
@@ -23,7 +23,7 @@ from ..running.lines import frames_of, positions
 Portrait: TypeAlias = Mapping[str, object]
 State: TypeAlias = Literal["starts", "replays", "works", "waits", "ends", "stuck"]
 
-_PLACES: Final = {Place.HOLDS: "holds", Place.QUEUED: "queued", Place.RESTS: "parked", Place.WORKS: "works"}
+_PLACES: Final = {Where.HOLDS: "holds", Where.QUEUED: "queued", Where.RESTS: "parked", Where.WORKS: "works"}
 
 
 def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portrait:
@@ -92,7 +92,7 @@ def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
     ``positions``: where in the author's code it is, outermost first.
     """
     operation = branch.operation
-    at = () if task is None or branch.place is Place.QUEUED else positions(frames_of(task))
+    at = () if task is None or branch.place is Where.QUEUED else positions(frames_of(task))
     return {
         "path": branch.path,
         "place": _PLACES[branch.place],

@@ -9,7 +9,7 @@ stand-in: nothing is sent, no step runs, nothing is written, the ledger isn't as
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast, final
 
@@ -22,8 +22,8 @@ from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import LocalProtocolError, NondeterminismError, StepError
 from ...money import Payments
 from ...resources import Opened
-from ...seams import Acceptance, InboxRow, OnUnknown, PutData, Redelivered, Store, Urgency, Write
-from ...wire.events import Event, Press
+from ...seams import Acceptance, OnUnknown, Redelivered, Store, Urgency, Write
+from ...wire.events import Press
 from ...wire.ids import ChatId, Recipient
 from ...wire.operations import Operation
 from ..chat import Chat
@@ -31,7 +31,7 @@ from ..codec import CODEC, leaves
 from ..conversation import Conversation
 from ..doors.elsewhere import Elsewhere
 from ..inbox.consumption import Consumption
-from ..life import ChatLife
+from ..life import ChatLife, DispatcherCalls
 from ..questions.tidying import Answered
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
@@ -39,6 +39,9 @@ from ..running.failures import Speech
 from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services
+from ..shared import Shared
+from ..timers import Timers
+from ..workload import Workload
 from .standing import Standing, standing_of
 
 if TYPE_CHECKING:
@@ -108,24 +111,6 @@ class _Careless:
         """Do nothing: what looks is not at work."""
 
 
-class _NoChats:
-    """The dispatcher of nobody's chats."""
-
-    behind = False
-
-    def offer(self, row: InboxRow, event: Event) -> None:
-        """Do nothing: no event comes."""
-
-    def life(self, chat_id: ChatId) -> None:
-        """Return None: no chat is in memory here."""
-
-    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
-        """Do nothing: no row was taken."""
-
-    def handed_over(self, seq: int) -> None:
-        """Do nothing: no row was handed over."""
-
-
 class _Tidy:
     """Everything shows what it is to show."""
 
@@ -139,50 +124,25 @@ class _Tidy:
         """Do nothing: no message changes."""
 
 
-@final
-class DryHouse:
-    """The house of a chat that is only looked at; `triobot.conversations.house.House`."""
+def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool) -> ChatLife:
+    """Return the life of a chat that is only looked at: nothing that happens in it is anybody's business."""
+    work = Workload(Consumption(services.store, services.raise_alarm))
+    shared = Shared(
+        work,
+        table,
+        Timers(services.clock),
+        cast("Keeping", _Nothing()),
+        cast("Tidying", _Tidy()),
+        Answered(),
+        cast("Care", _Careless()),
+        Elsewhere(services, table, _nothing, lambda halt: False, lambda chat_id: False),
+    )
+    calls = DispatcherCalls(_nothing, _nothing, _nothing, _nothing, _nothing, _nothing, _nothing)
+    return ChatLife(shared, calls, services, table, chat_id, None, 0, group=group)
 
-    stopping = False
-    cut = False
-    units = 0
 
-    def __init__(self, services: Services, table: Table) -> None:
-        self.elsewhere: Final = Elsewhere(services, table, _NoChats())
-        self.care: Final = cast("Care", _Careless())
-        self.commits: Final = Consumption(services.store, services.raise_alarm)
-        self.keeping: Final = cast("Keeping", _Nothing())
-        self.tidying: Final = cast("Tidying", _Tidy())
-        self.answers: Final = Answered()
-
-    async def wait_written(self, until: int | None = None) -> None:
-        await trio.lowlevel.checkpoint()
-
-    def all_came(self, conversation: object, before: int) -> bool:
-        return True
-
-    def life(self, chat_id: ChatId) -> None: ...
-    def start(self, conversation: object) -> None: ...
-    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None: ...
-    def write(self, writes: Sequence[Write], writer: object = None) -> int:
-        return 0
-
-    def wake_at(self, conversation: object, when: int | None) -> None: ...
-    def before_writing(self, look: Callable[[], None]) -> None: ...
-    def when_written(self, tell: Callable[[], None]) -> None: ...
-    def let_go(self, conversation: object) -> None: ...
-    def retry(self, chat_id: ChatId) -> None: ...
-    def take_back(self, life: object, units: int) -> None: ...
-    def start_task(self, work: Callable[[], Awaitable[None]]) -> None: ...
-    def get_stuck(self, conversation: object, because: str) -> None: ...
-    def beside(self, work: Callable[[], Awaitable[None]]) -> None: ...
-    def tidy(
-        self, chat_id: ChatId, operation: Operation[object], *, still: Callable[[], bool] = lambda: True
-    ) -> None: ...
-    def working(self, more: int) -> None: ...
-    def count(self, what: str) -> None: ...
-    def room(self, life: object) -> None: ...
-    def over(self, life: object) -> None: ...
+def _nothing(*_: object) -> None:
+    """Do nothing: a dry run asks for nothing."""
 
 
 def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Sequence[str]) -> Services:
@@ -414,8 +374,8 @@ async def open_rerun(
         NondeterminismError: it would be parked without being run.
     """
     route, opening = fitting(stored, table)
-    house, row = DryHouse(services, table), stored.row
-    life = ChatLife(house, services, table, row.chat_id, None, 0, group=group)
+    row = stored.row
+    life = _dry_life(services, table, row.chat_id, group=group)
     life.kept.values = {}
     async with trio.open_nursery() as nursery:
         leash = Leash(SECONDS)

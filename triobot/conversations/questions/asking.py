@@ -19,11 +19,12 @@ from ...wire.events import Event, Message, Press, Submission
 from ...wire.ids import MessageId
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
+from ..codec import CODEC
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter, fold
-from ..running import waits
+from ..running.branches import OperationKind
 from ..running.failures import Ending
-from ..running.waits import Hint, Otherwise, OtherwisePolicy, Taken, Unfit, Wait
+from ..running.waits import KIND, Delivery, Otherwise, OtherwisePolicy, PrivateHint, Taken, Unfit, Wait
 from .arguments import check_kind, check_otherwise, check_question, check_sent
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
 from .forms import FormOf, Unreadable
@@ -41,34 +42,116 @@ def new_token(conversation: Conversation) -> str:
     return question_token(conversation.run.token(TOKEN_BYTES))
 
 
-def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | Hint:
+def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | PrivateHint:
     """Return what becomes of events that don't fit: this hint, unless `otherwise` says something else."""
     check_otherwise(otherwise)
-    return Hint(hint) if otherwise is None else otherwise or Otherwise.DROP  # no word to say
+    return PrivateHint(hint) if otherwise is None else otherwise or Otherwise.DROP  # no word to say
+
+
+# --- waits
+
+
+def begin_wait(
+    there: Conversation,
+    look: Callable[[Event, Setting], object | None],
+    otherwise: OtherwisePolicy | PrivateHint,
+    *,
+    question: bool = False,
+    token: str = "",
+    also: Callable[[Event, Setting], object | None] | None = None,
+) -> Wait:
+    """Begin to take events, before anything is sent; `end_wait` it however it ends."""
+    there.check_task()
+    wait = Wait(look, otherwise, question, token, also, owner=there.owner, bring=there.bring)
+    there.waits.append(wait)
+    reopen_wait(there, wait)
+    return wait
+
+
+def reopen_wait(there: Conversation, wait: Wait) -> None:
+    """Take events again: another one than the last is wanted."""
+    if wait.open:
+        there.life.offer_queued(there, wait)
+
+
+def end_wait(there: Conversation, wait: Wait) -> None:
+    """Stop taking events; what was given and not looked at goes back to the chat."""
+    there.waits.remove(wait)
+    look_again(there, wait)
+
+
+def look_again(there: Conversation, wait: Wait) -> None:
+    """Route again what the wait was given and has not looked at: what it takes has changed."""
+    if not wait.ready:
+        return
+    given = list(wait.ready.values())
+    wait.ready.clear()
+    if there.dead:
+        return  # the events wait in the inbox
+    for answer in given:
+        if there.run.withdraw(answer.delivery.seq) and answer.delivery.seq:
+            there.life.give_back(there, answer.delivery)
+
+
+def _tell_parked(wait: Wait) -> None:
+    if wait.rests and wait.parking is not None:
+        wait.parking()
+
+
+async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:
+    """Wait for the next event that the wait takes, or that doesn't fit.
+
+    Raises: what the author's filter raised on an event.
+
+    Cancellation: *atomic*: an event is returned, or it is next for another wait.
+    """
+    there.enter(OperationKind.RECEIVE)
+    run = there.run
+    if not (run.over or run.dying):
+        # On replay, too: other branches may have gone on while this one stays here beyond the journal's end.
+        wait.rests, wait.around = True, there.around
+        if wait.parking is not None:
+            there.when_live(partial(_tell_parked, wait)) if there.replaying else wait.parking()
+        if not wait.ready:
+            there.life.offer_queued(there, wait, parking=True)
+    try:
+        taken: tuple[Any, ...] = await run.wait(KIND, wait.takes)
+    finally:
+        wait.rests, wait.around = False, ()
+    event, seq, at, value, *failed = taken
+    delivery = Delivery(seq, event, at)
+    wait.ready.pop(seq, None)
+    if failed:
+        raise CODEC.error_of(failed[0])
+    if value is None:
+        return Unfit(delivery)
+    if type(event) is Press:
+        there.take_press(event)
+    return Taken(delivery, value[0])
 
 
 @contextmanager
 def open_wait(
     conversation: Conversation,
     look: Callable[[Event, Setting], object | None],
-    otherwise: OtherwisePolicy | Hint,
+    otherwise: OtherwisePolicy | PrivateHint,
     *,
     question: bool = False,
     token: str = "",
     also: Callable[[Event, Setting], object | None] | None = None,
 ) -> Generator[Wait]:
     """Open a wait, and close it however the block ends."""
-    wait = waits.open_wait(conversation, look, otherwise, question=question, token=token, also=also)
+    wait = begin_wait(conversation, look, otherwise, question=question, token=token, also=also)
     try:
         yield wait
     finally:
-        waits.close_wait(conversation, wait)
+        end_wait(conversation, wait)
 
 
 async def answered(conversation: Conversation, wait: Wait) -> object:
     """Wait for what fits, and say the hint to what doesn't."""
     while True:
-        answer = await waits.next_answer(conversation, wait)
+        answer = await next_answer(conversation, wait)
         match answer:
             case Taken(_, value):
                 return value
@@ -78,7 +161,7 @@ async def answered(conversation: Conversation, wait: Wait) -> object:
 
 async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
     """Tell the user what is wrong, and wait on."""
-    waits.reopen_wait(conversation, wait)
+    reopen_wait(conversation, wait)
     await conversation.perform(SendMessage(conversation.life.chat_id, text))
 
 
@@ -115,7 +198,7 @@ async def ask(
 
     reply = reply_of(keyboard)
     # As `open_wait`, without its detour: this is what most turns are.
-    wait = waits.open_wait(conversation, look, policy(otherwise, hint))
+    wait = begin_wait(conversation, look, policy(otherwise, hint))
     try:
         await conversation.perform(
             SendMessage(conversation.life.chat_id, question, reply_keyboard=reply),
@@ -131,7 +214,7 @@ async def ask(
                 said = texts.want_number if number else str(error)
                 await say_again(conversation, wait, said or hint)
     finally:
-        waits.close_wait(conversation, wait)
+        end_wait(conversation, wait)
 
 
 def read_number(kind: object, text: str) -> int | float:
@@ -234,7 +317,7 @@ async def fill(
                 # There may be two of them on the screen, and nobody was told the first one's id.
                 shown = None
             # What came meanwhile was judged by its fields alone.
-            waits.look_again(conversation, wait)
+            look_again(conversation, wait)
             event = cast("Submission", await answered(conversation, wait))
             try:
                 return shape.read(dict(event.values))
@@ -243,7 +326,7 @@ async def fill(
                 typed = dict(event.values)
                 used.add(event.message_id)
                 text, shown = str(error), None
-                waits.reopen_wait(conversation, wait)
+                reopen_wait(conversation, wait)
 
 
 @contextmanager
@@ -261,14 +344,16 @@ def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Genera
 
 def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     """Leave a message as its last text without buttons, beside the conversation."""
-    house = conversation.house
+    work = conversation.work
     # Who leaves memory asks still, and its buttons are pressed to bring it back.
-    if house.cut or conversation.ending is Ending.LEFT or conversation.replaying or conversation.dead:
+    if work.cut or conversation.ending is Ending.LEFT or conversation.replaying or conversation.dead:
         return
     if sent.id is None:
-        house.count("left_untidy")
+        work.count("left_untidy")
         return
-    house.tidying.owe(conversation, sent.id, text)
+    early = None if conversation.writer is None else conversation.writer.ahead
+    tidying, chat_id = conversation.shared.tidying, conversation.life.chat_id
+    tidying.owe(chat_id, sent.id, text, conversation.also, early)
 
 
 def check_by(by: object) -> None:

@@ -75,14 +75,14 @@ class Live:
 
     def _catch_up(self) -> None:
         """Show the newest text; after a restart once more, since nobody knows what the message shows."""
-        if self._closed or self._editor is not None or self._conversation.house.cut:
+        if self._closed or self._editor is not None or self._conversation.work.cut:
             return
         if self.sent.id is None:
-            self._conversation.house.count("live_failed")
+            self._conversation.work.count("live_failed")
             return
         if self._newest != self._shown:
             self._editor = trio.CancelScope()
-            self._conversation.house.beside(self._keep_showing)
+            self._conversation.work.beside(self._keep_showing)
 
     async def _keep_showing(self) -> None:
         assert self._editor is not None
@@ -104,7 +104,7 @@ class Live:
             outbox = self._conversation.services.outbox
             await outbox.perform(self._edit(text), urgency=Urgency.BESIDE)
         except (TriobotError, OSError):
-            self._conversation.house.count("live_failed")
+            self._conversation.work.count("live_failed")
         finally:
             self._going = None
         # Also when it failed: the same text would fail again.

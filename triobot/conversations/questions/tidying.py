@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -25,11 +25,8 @@ from ...values import decode_value, encode_value
 from ...wire.ids import ChatId, MessageId
 from ...wire.operations import EditMessage, Operation, SendMessage
 from ..data.slots import OURS
-from ..house import House
-
-if TYPE_CHECKING:
-    from ..conversation import Conversation
-    from ..journal_writer import Taken
+from ..inbox.consumption import EarlyEvent
+from ..workload import Workload
 
 ANSWERED: Final = 10_000
 """So many are remembered; older buttons are answered as expired."""
@@ -90,9 +87,9 @@ class _Owed:
 class Tidying:
     """Tidies up, a bounded amount at once."""
 
-    def __init__(self, outbox: Outbox, house: House, store: Store) -> None:
+    def __init__(self, outbox: Outbox, work: Workload, store: Store) -> None:
         self._outbox = outbox
-        self._house = house
+        self._work = work
         self._store = store
         self._chats: Counter[ChatId] = Counter()
         self._owed: dict[ChatId, dict[_Debt, _Owed]] = {}
@@ -107,15 +104,17 @@ class Tidying:
         operation: Operation[object],
         still: Callable[[], bool] = lambda: True,
         over: Callable[[], None] = lambda: None,
-        taken: Taken | None = None,
+        taken: EarlyEvent | None = None,
     ) -> None:
         """Do this, if it is `still` wanted when its turn comes; then, or if it was refused, it is `over`.
 
         Args:
             taken: what it comes of, which isn't stored yet: nobody is to see what may be taken back.
         """
+        if not self._work.may_go_beside:
+            return
         if self._chats[chat_id] >= TIDYING:
-            self._house.count("left_untidy")
+            self._work.count("left_untidy")
             return
         self._chats[chat_id] += 1
 
@@ -128,25 +127,25 @@ class Tidying:
                     await self._outbox.perform(operation, urgency=urgency, noted=noted)
                 over()
             except (TriobotError, OSError) as error:
-                if not (isinstance(error, NotDeliveredError) and self._house.stopping):
+                if not (isinstance(error, NotDeliveredError) and self._work.stopping):
                     over()  # else the next start does it
-                self._house.count("tidying_failed")
+                self._work.count("tidying_failed")
                 log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
             finally:
                 if noted is not None:
-                    self._house.when_written(noted.set)
+                    self._work.when_written(noted.set)
                 self._chats[chat_id] -= 1
                 if not self._chats[chat_id]:
                     del self._chats[chat_id]
 
-        self._house.beside(tidy)
+        self._work.beside(tidy)
 
     def say(self, chat_id: ChatId, words: str, seq: int) -> None:
         """Say what this row of the inbox is there for; it goes once that has been said, or can't be."""
         if seq in self._saying:
             return None
         if not words:
-            return self._house.consumed([seq])
+            return self._work.consumed([seq])
         self._saying.add(seq)
 
         async def say() -> None:
@@ -156,24 +155,34 @@ class Tidying:
             except NotDeliveredError:
                 return  # the next start says it
             except (TriobotError, OSError) as error:
-                self._house.count("tidying_failed")
+                self._work.count("tidying_failed")
                 log.info("an operator's words to chat %s were not sent: %s", chat_id, type(error).__name__)
             finally:
-                self._house.when_written(noted.set)
-            self._house.consumed([seq])
+                self._work.when_written(noted.set)
+            self._work.consumed([seq])
             self._saying.discard(seq)
 
-        return self._house.beside(say)
+        return self._work.beside(say)
 
     # --- what is owed
 
-    def owe(self, conversation: Conversation, message_id: MessageId, text: str) -> None:
-        """Leave a message as this text without buttons: once, even if the turn that says so runs again."""
-        chat_id = conversation.life.chat_id
+    def owe(
+        self,
+        chat_id: ChatId,
+        message_id: MessageId,
+        text: str,
+        also: Callable[[str, Sequence[Write]], bool],
+        taken: EarlyEvent | None,
+    ) -> None:
+        """Leave a message as this text without buttons: once, even if the turn that says so runs again.
+
+        Args:
+            also: has writes go with a record of the turn; returns False if they did, as on replay.
+            taken: as for `tidy`.
+        """
         if self._chats[chat_id] >= TIDYING:
-            self._house.count("left_untidy")
-        elif conversation.also(f"tidy {message_id}", [PutData(chat_id, OWED, str(message_id))]):
-            taken = None if conversation.writer is None else conversation.writer.ahead
+            self._work.count("left_untidy")
+        elif also(f"tidy {message_id}", [PutData(chat_id, OWED, str(message_id))]):
             self._begin(chat_id, message_id, _Owed(text, kept=False), taken)
 
     def owe_words(self, chat_id: ChatId, conversation: int, words: str) -> Sequence[Write]:
@@ -200,12 +209,14 @@ class Tidying:
         """Return what is stored now, with what the chat is owed by now in place of what `owe` gave."""
         return [self._going(write) if isinstance(write, PutData) else write for write in writes]
 
-    def touch(self, conversation: Conversation, message_id: MessageId) -> None:
-        """Drop what is owed to a message: a conversation's next operation shows something else in it."""
-        chat_id = conversation.life.chat_id
+    def touch(self, chat_id: ChatId, message_id: MessageId, recorded: Callable[[], bool]) -> None:
+        """Drop what is owed to a message: a conversation's next operation shows something else in it.
+
+        Args:
+            recorded: says whether it did so long ago, and what is owed came after it.
+        """
         owed = self._owed.get(chat_id, {}).get(message_id)
-        # Unless it did so long ago, and what is owed came after it.
-        if owed is not None and not conversation.run.is_recorded(conversation.check_task()):
+        if owed is not None and not recorded():
             self._settle(chat_id, message_id, owed)
 
     async def begin(self) -> None:
@@ -217,7 +228,7 @@ class Tidying:
                 for debt, shown in cast("dict[_Debt, str]", decode_value(text)).items():
                     self._begin(chat_id, debt, _Owed(shown, kept=True))
 
-    def _begin(self, chat_id: ChatId, debt: _Debt, owed: _Owed, taken: Taken | None = None) -> None:
+    def _begin(self, chat_id: ChatId, debt: _Debt, owed: _Owed, taken: EarlyEvent | None = None) -> None:
         self._owed.setdefault(chat_id, {})[debt] = owed
         pays: Operation[object] = (
             SendMessage(chat_id, owed.text)
@@ -237,7 +248,7 @@ class Tidying:
         if there.get(debt) is owed:
             del there[debt]
             if owed.kept:
-                self._house.write([self._all(chat_id)])
+                self._work.write([self._all(chat_id)])
             if not there:
                 del self._owed[chat_id]
 

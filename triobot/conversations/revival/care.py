@@ -21,13 +21,13 @@ import logging
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import ContextVar
 from functools import cache
 from math import inf
 from pathlib import Path
 from types import coroutine
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 import trio
 
@@ -36,14 +36,12 @@ from ...seams import WORK_SLOTS, Alarm, Consume, InboxRow, KeepRaw, PutSetting, 
 from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
 from ..data.keeping import of_authors
-from ..running.branches import branch_of
+from ..questions.tidying import Tidying
+from ..running.branches import CodeTask, branch_of
 from ..running.failures import words_for
 from ..running.lines import frames_of, steps_inner
 from ..services import Services
-
-if TYPE_CHECKING:
-    from ..conversation import Conversation
-    from ..house import House
+from ..workload import Workload
 
 log: Final = logging.getLogger("triobot.conversations")
 CRASHES: Final = 3
@@ -82,8 +80,8 @@ def current_build() -> str:
 # What is noted where: numbers of conversations, but for a row of the inbox and a chat.
 _RUNS, _LOOKED_AT, _CLAIMED, _THREADS = 0, 1, 2, 3
 
-# A conversation, and its own task.
-_at_work: ContextVar[tuple[Conversation, trio.lowlevel.Task] | None] = ContextVar("at_work", default=None)
+# Who notes it, the number of a conversation, and its own task.
+_at_work: ContextVar[tuple[Care, int, trio.lowlevel.Task] | None] = ContextVar("at_work", default=None)
 
 
 @final
@@ -91,12 +89,16 @@ class Care(trio.abc.Instrument):
     """Notes whose code is at work, and counts who was when the program was killed.
 
     Args:
-        house: the dispatcher.
+        retry: brings a chat back from the store once more.
     """
 
-    def __init__(self, services: Services, house: House) -> None:
+    def __init__(
+        self, services: Services, work: Workload, tidying: Tidying, retry: Callable[[ChatId], None]
+    ) -> None:
         self._services = services
-        self._house = house
+        self._work = work
+        self._tidying = tidying
+        self._retry = retry
         self._note = services.store.note_at_work
         self._noted = False
         # The tasks that have children, or are in a step; while there are some, this is an instrument.
@@ -119,12 +121,18 @@ class Care(trio.abc.Instrument):
 
     @steps_inner
     @coroutine
-    def drive(self, there: Conversation, inner: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
-        """Await what a conversation does; note whose it is at each step of its tasks."""
-        note, seq, branch, task = self._note, there.seq, there.branch, trio.lowlevel.current_task()
+    def drive(
+        self, seq: int, branch: CodeTask, inner: Coroutine[Any, Any, None]
+    ) -> Generator[Any, Any, None]:
+        """Await what a conversation does; note whose it is at each step of its tasks.
+
+        Args:
+            branch: that of its own task, which is the current one.
+        """
+        note, task = self._note, trio.lowlevel.current_task()
         sent: Any = None
         error: BaseException | None = None
-        _at_work.set((there, task))
+        _at_work.set((self, seq, task))
         try:
             while True:
                 note(_RUNS, seq)
@@ -167,10 +175,10 @@ class Care(trio.abc.Instrument):
         self._idle = 0 if self._wide else self._idle + 1
         if self._idle > _IDLE:
             self.look_no_more()
-        if found is None or found[0].house is not self._house or not _is_within(task, found[1]):
+        if found is None or found[0] is not self or not _is_within(task, found[2]):
             return
         self._noted = True
-        self._note(_RUNS, found[0].seq)
+        self._note(_RUNS, found[1])
         if (slot := self._in_threads.pop(task, None)) is not None:
             self._note(slot, 0)
             self._free.append(slot)
@@ -184,7 +192,7 @@ class Care(trio.abc.Instrument):
         found = task.context.get(_at_work)
         if found is not None and self._free and _is_in_thread(task):
             slot = self._in_threads[task] = self._free.pop()
-            self._note(slot, found[0].seq)
+            self._note(slot, found[1])
 
     def looks_at(self, seq: int) -> None:
         """Note this row of the inbox, while filters look at it; 0 afterwards."""
@@ -224,8 +232,8 @@ class Care(trio.abc.Instrument):
                 writes.append(self._put_early())
         writes += await self._count_filters(noted[_LOOKED_AT])
         if writes:
-            self._house.write(writes)
-            await self._house.wait_written()
+            self._work.write(writes)
+            await self._work.wait_written()
         await self._tell_loop(routes)
 
     async def _count_filters(self, seq: int) -> Sequence[Write]:
@@ -245,7 +253,7 @@ class Care(trio.abc.Instrument):
         self._services.raise_alarm(Alarm("crash_loop", str(row.seq), text))
         kept = of_authors(await self._services.store.data(row.chat_id))
         if said := words_for(self._services.texts, kept).apology:
-            self._house.tidy(row.chat_id, SendMessage(row.chat_id, said))
+            self._tidying.tidy(row.chat_id, SendMessage(row.chat_id, said))
         raw = KeepRaw(row.at, "kills the program", row.content_type, row.body)
         return [raw, Consume((row.seq,)), PutSetting(_ROUTING, "")]
 
@@ -270,12 +278,16 @@ class Care(trio.abc.Instrument):
     def _put_early(self) -> PutSetting:
         return PutSetting(_EARLY, " ".join(f"{seq}:{count}" for seq, count in self._early.items()))
 
-    async def begins(self, there: Conversation) -> None:
-        """What killed the program before it was written down is written down first, with its count."""
-        count = self._early.pop(there.seq, 0)
-        if count and there.stored is None and there.writer is not None and not self._house.cut:
-            self._house.write([*there.writer.counted(count), self._put_early()])
-            await self._house.wait_written()
+    async def begins(self, seq: int, counted: Callable[[int], Sequence[Write]] | None) -> None:
+        """What killed the program before it was written down is written down first, with its count.
+
+        Args:
+            counted: returns what writes a conversation down that begins, and counts so many kills.
+        """
+        count = self._early.pop(seq, 0)
+        if count and counted is not None and not self._work.cut:
+            self._work.write([*counted(count), self._put_early()])
+            await self._work.wait_written()
 
     # --- who is parked
 
@@ -290,7 +302,7 @@ class Care(trio.abc.Instrument):
         """Try what was parked by count, one after the other, once the program has lived for a while."""
         if self._opening.unclean:
             await trio.sleep(LIVED)
-            self._house.write([PutSetting(_LIVED, str(self._opening.at))])
+            self._work.write([PutSetting(_LIVED, str(self._opening.at))])
         while True:
             self._condemned = trio.Event()
             pause = await self._retry_due()
@@ -310,20 +322,21 @@ class Care(trio.abc.Instrument):
                 if at <= now:
                     log.warning("conversation %d, which killed the program, is tried again", row.id)
                     self._tried.add(row.id)
-                    self._house.retry(row.chat_id)
+                    self._retry(row.chat_id)
                     return BETWEEN_RETRIES
                 next_at = min(next_at, at)
         return max((next_at - now) / 1000, 0)
 
-    def tell_parked(self, there: Conversation, because: str, todo: str) -> None:
+    def tell_parked(self, name: str, seq: int, because: str, todo: str) -> None:
         """Tell an operator that a conversation is parked, and how many others are.
 
         At the first of its route in this run, and whenever there are ten times as many.
+
+        Args:
+            name: of the route, as it is stored, which is what the commands go by: it may have another by now.
         """
-        # As it is stored, which is what the commands go by: the route may have another name by now.
-        name = there.route.name if there.stored is None else there.stored.row.route
         mine = self._parked.setdefault(name, {})
-        mine[there.seq] = because
+        mine[seq] = because
         self._condemned.set()
         count = len(mine)
         if str(count).strip("0") != "1":
@@ -342,10 +355,10 @@ class Care(trio.abc.Instrument):
         key = name if count == 1 else f"{name} {count}"
         self._services.raise_alarm(Alarm("conversation_parked", key, text))
 
-    def parked_no_more(self, there: Conversation) -> None:
+    def parked_no_more(self, seq: int) -> None:
         """Forget a parked conversation, which goes on or has ended."""
         for mine in self._parked.values():
-            mine.pop(there.seq, None)
+            mine.pop(seq, None)
 
 
 def _is_within(task: trio.lowlevel.Task, own: trio.lowlevel.Task) -> bool:

@@ -52,7 +52,7 @@ async def revive(
     Args:
         waiting: what waits for the chat; each with whether that was a group.
     """
-    store, care = services.store, life.house.care
+    store, care = services.store, life.shared.care
     # Whose mailbox holds what waits comes last: then it is known what the others have of that.
     rows = sorted(await store.conversations(life.chat_id), key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
@@ -90,8 +90,8 @@ async def revive(
         _place(life, there)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
             life.shows(there, waiting)
-        life.house.count("revived")
-        life.house.start(there)
+        life.work.count("revived")
+        life.calls.start(there)
         await _stand(there)
         if row.parked_because is not None and not there.stuck:
             await _heal(store, life, there)
@@ -120,7 +120,7 @@ async def _heal(store: Store, life: ChatLife, there: Conversation) -> None:
     row = there.stored.row
     there.stored = attrs.evolve(there.stored, row=attrs.evolve(row, parked_because=None))
     if there.writer is not None:
-        life.house.write(there.writer.freed(row.in_hand))
+        life.work.write(there.writer.freed(row.in_hand))
 
 
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
@@ -179,10 +179,10 @@ def _place(life: ChatLife, there: Conversation) -> None:
 def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> None:
     """End, with a word, what wasn't meant to survive the process, or couldn't be written down."""
     said = life.kept.texts.restarted if row.kind != "aside" else ""
-    told = life.house.tidying.tell(life.chat_id, row.id, said) if said else ()
-    life.house.write([EndConversation(row.lease, row.id, services.clock.now()), *told])
-    abandon(life.house, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
-    life.house.count("not_durable")
+    told = life.shared.tidying.tell(life.chat_id, row.id, said) if said else ()
+    life.work.write([EndConversation(row.lease, row.id, services.clock.now()), *told])
+    abandon(life.work, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
+    life.work.count("not_durable")
 
 
 def _park(
@@ -215,14 +215,15 @@ def _readable(journal: Journal) -> Stored:
 def park(there: Conversation, because: str, *, error: str | None = None) -> None:
     """Write down that a conversation can't go on, and tell whom it concerns, once."""
     life, stored = there.life, there.stored
-    life.house.count("parked")
+    life.work.count("parked")
     log.error("conversation %s of chat %s is parked: %s", there.route.name, life.chat_id, because)
     todo = "deploy code that can go on with it, or end it"
     if there.writer is not None and there.writer.lost:
         todo = "start the bot again, and it goes on with what is stored"
-    life.house.care.tell_parked(there, because, todo)
+    name = there.route.name if stored is None else stored.row.route
+    life.shared.care.tell_parked(name, there.seq, because, todo)
     key = there.key if stored is None else stored.row.key
-    tell_parked(life.house, life.services, life.chat_id, there.id, key)
+    tell_parked(life.work, life.services, life.chat_id, there.id, key)
     writes: list[Write] = []
     if stored is not None:
         row, now = stored.row, there.services.clock.now()
@@ -233,8 +234,8 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
         return
     new = stored is None or stored.row.parked_because is None
     if (said := life.kept.texts.parked) and new and not there.beside:
-        writes += [*life.house.tidying.tell(life.chat_id, there.seq, said), life.regretted()]
-    life.house.write(writes)
+        writes += [*life.shared.tidying.tell(life.chat_id, there.seq, said), life.regretted()]
+    life.work.write(writes)
 
 
 def let_go(there: Conversation) -> None:

@@ -7,7 +7,7 @@ from typing import Final, cast, final
 
 import attrs
 
-from ...engine import Record
+from ...engine import Record, decode_record
 from ...engine.records import DONE, FAILED, INTERRUPTED, KNOWN, OUTCOMES, Id, drawn
 from ...errors import NondeterminismError, UnreadableRecordError
 from ...journals import ConversationRow, Journal
@@ -16,7 +16,6 @@ from ...wire.ids import MessageId
 from ...wire.results import Sent
 from ..codec import CODEC
 from ..doors.calls import Call, Place, asked_of
-from ..journal_writer import read_journal
 from ..questions.keys import TOKEN_BYTES, question_token
 from ..routes.declarations import Route, Table
 from ..routes.routing import Start, token_of
@@ -67,7 +66,7 @@ def place_of(id: Id) -> tuple[str, int]:
 
 @final
 @attrs.frozen
-class Opening:
+class Revival:
     """What a conversation was started with."""
 
     start: Start
@@ -135,7 +134,7 @@ def why_unfit(row: ConversationRow, table: Table) -> str | None:
     return None
 
 
-def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
+def fitting(stored: Stored, table: Table) -> tuple[Route, Revival]:
     """Return the route of a stored conversation, and what it was started with.
 
     Raises:
@@ -160,6 +159,21 @@ def survives(stored: Stored, table: Table) -> bool:
     return route.durable and opening_of(stored, route) is not None
 
 
+def read_journal(journal: Journal) -> list[Record]:
+    """Return the records of a stored conversation, with those that were kept beside them.
+
+    Raises:
+        UnreadableRecordError: another version of the program wrote them.
+    """
+    records = [decode_record(line) for line in journal.records]
+    done = {record[2] for record in records if record[0] in OUTCOMES}
+    for effect in journal.effects.values():
+        line = effect.intent if effect.result is None else effect.result
+        if line is not None and (known := decode_record(line))[2] not in done:
+            records.append(known)
+    return records
+
+
 def read_stored(journal: Journal) -> Stored:
     """Read a journal.
 
@@ -169,7 +183,7 @@ def read_stored(journal: Journal) -> Stored:
     return Stored(journal.row, read_journal(journal))
 
 
-def opening_of(stored: Stored, route: Route) -> Opening | None:
+def opening_of(stored: Stored, route: Route) -> Revival | None:
     """Return what it was started with; None if that could not be recorded.
 
     Raises:
@@ -187,4 +201,4 @@ def opening_of(stored: Stored, route: Route) -> Opening | None:
         place = Place.BESIDE if row.kind == "aside" else place
         call = Call(row.chat_id, route.name, told.args, told.value, told.event.sender, row.key, place)
     start = Start(route, told.value, call if isinstance(call, Call) else None)
-    return Opening(start, Delivery(stored.row.id, told.event, told.at), told.interrupted)
+    return Revival(start, Delivery(stored.row.id, told.event, told.at), told.interrupted)

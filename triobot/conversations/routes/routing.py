@@ -29,7 +29,7 @@ from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
 from ..doors.calls import Call, Halt, Order, Place, asked_of
 from ..doors.signals import is_signal
-from ..running.waits import Hint, Otherwise, Wait, Watch
+from ..running.waits import Otherwise, PrivateHint, Wait, Watch
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting, is_payment
 
@@ -428,7 +428,7 @@ def unfit(event: Event, setting: Setting, wait: Wait) -> Decision:
         return Queue()
     if isinstance(event, Press | Submission):
         return _over(event, (wait,))
-    silent = setting.group if isinstance(wait.otherwise, Hint) else wait.otherwise is Otherwise.DROP
+    silent = setting.group if isinstance(wait.otherwise, PrivateHint) else wait.otherwise is Otherwise.DROP
     if silent or not isinstance(event, Message):
         return Drop("unasked")
     return Tell(wait)

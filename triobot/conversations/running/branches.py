@@ -39,7 +39,7 @@ class OperationKind(Enum):
 
 @final
 @attrs.define(eq=False)
-class Branch:
+class CodeTask:
     """One task of a conversation.
 
     Attributes:
@@ -51,15 +51,15 @@ class Branch:
     in_step: bool = False
 
 
-_branches: Final[dict[trio.lowlevel.Task, Branch]] = {}
+_branches: Final[dict[trio.lowlevel.Task, CodeTask]] = {}
 
 
-def enter_branch(task: trio.lowlevel.Task, branch: Branch) -> None:
+def enter_branch(task: trio.lowlevel.Task, branch: CodeTask) -> None:
     """Note that from now on this task runs a conversation's code."""
     _branches[task] = branch
 
 
-def branch_of(task: trio.lowlevel.Task) -> Branch | None:
+def branch_of(task: trio.lowlevel.Task) -> CodeTask | None:
     """Return the branch that a task runs, if it runs a conversation's code."""
     return _branches.get(task)
 

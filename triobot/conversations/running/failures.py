@@ -109,7 +109,7 @@ def report(conversation: Conversation, failure: Exception) -> str:
     errors, services = list(leaves(failure)), conversation.services
     chat_id, name, reference = conversation.life.chat_id, conversation.route.name, str(conversation.seq)
     what, words = _verdict(conversation, errors)
-    conversation.house.count(what)
+    conversation.work.count(what)
     for error in errors if what == _CRASHED else ():
         line = failing_line(error.__traceback__)
         # Some of our errors name the line themselves.
@@ -145,20 +145,20 @@ def lost_in_flight(operation: Operation[object]) -> DeliveryUnknownError:
 
 async def apologize(conversation: Conversation, words: str) -> None:
     """Say what became of the conversation, which owes it since its end."""
-    house, chat_id = conversation.house, conversation.life.chat_id
-    house.working(1)
+    work, chat_id = conversation.work, conversation.life.chat_id
+    work.working(1)
     noted = trio.Event()
     try:
         # At once: it keeps its place before whatever is said next in the chat.
         await conversation.services.outbox.perform(SendMessage(chat_id, words), noted=noted)
     except TriobotError as error:
         log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
-        if isinstance(error, NotDeliveredError) and house.stopping:
+        if isinstance(error, NotDeliveredError) and work.stopping:
             return  # the next start says it
     finally:
-        house.working(-1)
-        house.when_written(noted.set)
-    house.tidying.said(chat_id, conversation.seq)
+        work.working(-1)
+        work.when_written(noted.set)
+    conversation.shared.tidying.said(chat_id, conversation.seq)
 
 
 def _words(error: Exception) -> str:

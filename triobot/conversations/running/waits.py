@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import attrs
 import trio
@@ -17,14 +16,10 @@ import trio
 from ...engine import LEFT
 from ...engine.operations import is_cut
 from ...engine.records import Id
-from ...wire.events import Event, Press
+from ...wire.events import Event
 from ...wire.ids import SenderId
 from ..codec import CODEC
 from ..routes.filters import Setting
-from .branches import OperationKind
-
-if TYPE_CHECKING:
-    from ..conversation import Conversation
 
 KIND: Final = "receive"
 """As what a wait is recorded."""
@@ -46,7 +41,7 @@ OtherwisePolicy: TypeAlias = str | Otherwise
 
 @final
 @attrs.frozen
-class Hint:
+class PrivateHint:
     """A text to say while the chat is a private one, and nothing once it is a group.
 
     A chat becomes a group while a question is open, so what it is can be asked only when an event comes. Then
@@ -122,7 +117,7 @@ class Wait:
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
-    otherwise: OtherwisePolicy | Hint = attrs.field(repr=False)
+    otherwise: OtherwisePolicy | PrivateHint = attrs.field(repr=False)
     question: bool = False
     token: str = attrs.field(default="", repr=False)
     also: Callable[[Event, Setting], object | None] | None = attrs.field(default=None, repr=False)
@@ -138,7 +133,7 @@ class Wait:
     @property
     def hint(self) -> str:
         """Return what is said of an event that doesn't fit."""
-        return self.otherwise.text if isinstance(self.otherwise, Hint) else str(self.otherwise)
+        return self.otherwise.text if isinstance(self.otherwise, PrivateHint) else str(self.otherwise)
 
     @property
     def open(self) -> bool:
@@ -211,82 +206,3 @@ class Watch:
         if self.taken is None or self.taken.delivery.seq != delivery.seq:
             return LEFT
         return (delivery.event, delivery.seq, delivery.at, (self.taken.value,))
-
-
-def open_wait(
-    there: Conversation,
-    look: Callable[[Event, Setting], object | None],
-    otherwise: OtherwisePolicy | Hint,
-    *,
-    question: bool = False,
-    token: str = "",
-    also: Callable[[Event, Setting], object | None] | None = None,
-) -> Wait:
-    """Begin to take events, before anything is sent; `close_wait` it however it ends."""
-    there.check_task()
-    wait = Wait(look, otherwise, question, token, also, owner=there.owner, bring=there.bring)
-    there.waits.append(wait)
-    reopen_wait(there, wait)
-    return wait
-
-
-def reopen_wait(there: Conversation, wait: Wait) -> None:
-    """Take events again: another one than the last is wanted."""
-    if wait.open:
-        there.life.offer_queued(there, wait)
-
-
-def close_wait(there: Conversation, wait: Wait) -> None:
-    """Stop taking events; what was given and not looked at goes back to the chat."""
-    there.waits.remove(wait)
-    look_again(there, wait)
-
-
-def look_again(there: Conversation, wait: Wait) -> None:
-    """Route again what the wait was given and has not looked at: what it takes has changed."""
-    if not wait.ready:
-        return
-    given = list(wait.ready.values())
-    wait.ready.clear()
-    if there.dead:
-        return  # the events wait in the inbox
-    for answer in given:
-        if there.run.withdraw(answer.delivery.seq) and answer.delivery.seq:
-            there.life.give_back(there, answer.delivery)
-
-
-def _tell_parked(wait: Wait) -> None:
-    if wait.rests and wait.parking is not None:
-        wait.parking()
-
-
-async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:
-    """Wait for the next event that the wait takes, or that doesn't fit.
-
-    Raises: what the author's filter raised on an event.
-
-    Cancellation: *atomic*: an event is returned, or it is next for another wait.
-    """
-    there.enter(OperationKind.RECEIVE)
-    run = there.run
-    if not (run.over or run.dying):
-        # On replay, too: other branches may have gone on while this one stays here beyond the journal's end.
-        wait.rests, wait.around = True, there.around
-        if wait.parking is not None:
-            there.when_live(partial(_tell_parked, wait)) if there.replaying else wait.parking()
-        if not wait.ready:
-            there.life.offer_queued(there, wait, parking=True)
-    try:
-        taken: tuple[Any, ...] = await run.wait(KIND, wait.takes)
-    finally:
-        wait.rests, wait.around = False, ()
-    event, seq, at, value, *failed = taken
-    delivery = Delivery(seq, event, at)
-    wait.ready.pop(seq, None)
-    if failed:
-        raise CODEC.error_of(failed[0])
-    if value is None:
-        return Unfit(delivery)
-    if type(event) is Press:
-        there.take_press(event)
-    return Taken(delivery, value[0])

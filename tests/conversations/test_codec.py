@@ -1,0 +1,62 @@
+"""What nearly every turn records has a node made in one piece: the same one that its parts make."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from triobot.conversations.codec import CODEC
+from triobot.values import node_of_value
+from triobot.wire.events import Join, Message, Sender
+from triobot.wire.ids import ChatId, MessageId, SenderId
+from triobot.wire.results import Sent
+
+NUMBERS = st.integers(-(10**18) + 1, 10**18 - 1)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, st.integers(-1, 10**12))
+@example(5, "\0", 7, "", "é", 0)
+@example(5, "x" * 20_000, 7, "", "", 0)
+def test_a_text_that_was_taken(chat: int, text: str, sender: int, name: str, user: str, seq: int) -> None:
+    event = Message(ChatId(chat), text, Sender(SenderId(sender), name, user))
+    told = (event, seq, 1_700_000_000_000, (text,))
+
+    assert CODEC.node_of(told) == node_of_value(told)
+    assert CODEC.is_frozen(told)
+    assert CODEC.value_of(CODEC.node_of(told)) == told
+
+
+@given(NUMBERS | st.just("@group"), st.none() | st.integers(0, 10**18 - 1))
+def test_what_a_send_returned(chat: int | str, message: int | None) -> None:
+    sent = Sent(ChatId(chat), None if message is None else MessageId(message))  # type: ignore[arg-type]
+
+    assert CODEC.node_of(sent) == node_of_value(sent)
+    assert CODEC.is_frozen(sent)
+    assert CODEC.value_of(CODEC.node_of(sent)) == sent
+
+
+TEXT = Message(ChatId(5), "a")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        (TEXT, 1, 2, ("a",)),  # nobody is known to have sent it
+        (TEXT, 1, 2, (["a"],)),
+        (TEXT, 1, 2, None),
+        (TEXT, 1, 2, ("b",)),
+        (Join(ChatId(5)), 1, 2, ("a",)),
+        (),
+        ("a", 1, 2, ("a",)),
+    ],
+)
+def test_whatever_else_has_the_node_of_its_parts(told: object) -> None:
+    assert CODEC.node_of(told) == node_of_value(told)
+    assert CODEC.value_of(CODEC.node_of(told)) == told
+
+
+@pytest.mark.parametrize("told", [(TEXT, 1, 2, (["a"],)), (Join(ChatId(5)), 1, 2, ("a",)), ["a"], {}])
+def test_what_can_be_changed_is_read_from_its_record(told: object) -> None:
+    assert not CODEC.is_frozen(told)
