@@ -8,6 +8,7 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -36,6 +37,8 @@ from ..errors import (
     ConversationEndedError,
     ForbiddenError,
     ForeignTaskError,
+    NotDeliveredError,
+    TriobotError,
     UnreadableRecordError,
 )
 from ..journals import EndConversation
@@ -43,10 +46,10 @@ from ..money import Captured
 from ..seams import OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, SenderId
-from ..wire.operations import Operation, repeatable
+from ..wire.operations import Operation, SendMessage, repeatable
 from .advice import Copy, is_changed
 from .charges.paid import Debts, abandon
-from .codec import CODEC
+from .codec import CODEC, leaves
 from .data.slots import View
 from .doors.calls import Call
 from .inspection.fingerprint import fingerprint
@@ -56,8 +59,8 @@ from .routes.routing import Start
 from .running.branches import CodeTask as CodeTask
 from .running.branches import OperationKind as OperationKind
 from .running.branches import enter_branch, leave_branch
+from .running.failures import CRASHED, GONE, lost_in_flight, parting, report, verdict
 from .running.failures import Ending as Ending
-from .running.failures import apologize, lost_in_flight, parting, parting_words, report
 from .running.leash import Leash
 from .running.lines import calling_line
 from .running.waits import Delivery, Wait, Watch
@@ -67,6 +70,8 @@ from .texts import Texts
 
 if TYPE_CHECKING:
     from .life import ChatLife
+
+log: Final = logging.getLogger("triobot.conversations")
 
 T = TypeVar("T")
 Body: TypeAlias = Callable[[Id], Awaitable[T]]
@@ -223,12 +228,12 @@ class Conversation:
             self._over = True
             if not self.stuck:
                 self.shared.timers.wake_at(self, None)
-            words = "" if failure is None else report(self, failure)
+            words = "" if failure is None else self._report(failure)
             # Before the apology: the chat must not wait until that has been sent.
             self.life.ended(self)
         taken = None if self.writer is None else self.writer.ahead
         if words and self.ending is Ending.FAILED and (taken is None or await taken.holds()):
-            await apologize(self, words)
+            await self._apologize(words)
         if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
             self.writer = self._run = None
             del self.money
@@ -330,9 +335,54 @@ class Conversation:
             return
         failure: BaseExceptionGroup[BaseException] = BaseExceptionGroup("", [error])
         failed = failure.split(Exception)[0]
-        words = "" if failed is None else parting_words(self, failed)
+        words = "" if failed is None else self._verdict(failed)[1]
         if words:
             self.also("words", self.shared.tidying.owe_words(self.life.chat_id, self.seq, words))
+
+    def _verdict(self, failure: Exception) -> tuple[str, str]:
+        """Return as what a failure counts, and what the user hears of it; empty for nothing."""
+        errors = list(leaves(failure))
+        # Refused in its own chat: somebody else who has left is no reason to say nothing here.
+        refused = self.refused and all(isinstance(error, ForbiddenError) for error in errors)
+        if self.ending is Ending.LEFT or refused:
+            return GONE, ""
+        return verdict(errors, self.texts)
+
+    def _report(self, failure: Exception) -> str:
+        """Log and count a failure, and return what the user hears of it; empty for nothing.
+
+        Nobody is to blame if the user has left or blocked the bot, or did not pay.
+        """
+        what, words = self._verdict(failure)
+        self.work.count(what)
+        if what == CRASHED:
+            report(
+                failure,
+                self.route.name,
+                self.life.chat_id,
+                str(self.seq),
+                self.services.raise_alarm,
+                self.services.on_failure,
+                tracebacks=self.services.tracebacks,
+            )
+        return words
+
+    async def _apologize(self, words: str) -> None:
+        """Say what became of the conversation, which owes it since its end."""
+        work, chat_id = self.work, self.life.chat_id
+        work.working(1)
+        noted = trio.Event()
+        try:
+            # At once: it keeps its place before whatever is said next in the chat.
+            await self.services.outbox.perform(SendMessage(chat_id, words), noted=noted)
+        except TriobotError as error:
+            log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
+            if isinstance(error, NotDeliveredError) and work.stopping:
+                return  # the next start says it
+        finally:
+            work.working(-1)
+            work.when_written(noted.set)
+        self.shared.tidying.said(chat_id, self.seq)
 
     def _begun(self, chat: object, *_: object) -> Awaitable[None]:
         if isinstance(self.value, Captured):

@@ -10,38 +10,31 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeAlias
-
-import trio
+from typing import Final, TypeAlias
 
 from ...errors import (
     ConfigError,
     ConversationEndedError,
     DeliveryUnknownError,
-    ForbiddenError,
     ForeignTaskError,
     LocalProtocolError,
     NondeterminismError,
-    NotDeliveredError,
     PaymentDeclinedError,
     PaymentExpiredError,
     PaymentHandedOverError,
     RecordError,
-    TriobotError,
 )
-from ...seams import Alarm
+from ...seams import Alarm, RaiseAlarm
 from ...wire.ids import ChatId
-from ...wire.operations import Operation, SendMessage
+from ...wire.operations import Operation
 from ..codec import leaves
 from ..data.slots import Data
 from ..texts import Texts
 from .lines import failing_line
 
-if TYPE_CHECKING:
-    from ..conversation import Conversation
-
 log: Final = logging.getLogger("triobot.conversations")
-_CRASHED: Final = "crashed"
+CRASHED: Final = "crashed"
+GONE: Final = "gone"
 _UNPAID: Final = {
     "declined": PaymentDeclinedError,
     "expired": PaymentExpiredError,
@@ -83,47 +76,38 @@ def parting(error: NondeterminismError, failure: Exception | None, line: str) ->
     return words if line == "?" else f"{words} ({line})"
 
 
-def parting_words(conversation: Conversation, failure: BaseExceptionGroup[Exception]) -> str:
-    """Return what the user hears of a failure; empty for nothing."""
-    return _verdict(conversation, list(leaves(failure)))[1]
-
-
-def _verdict(conversation: Conversation, errors: Sequence[Exception]) -> tuple[str, str]:
+def verdict(errors: Sequence[Exception], texts: Texts) -> tuple[str, str]:
     """Return as what a failure counts, and what the user hears of it."""
-    # Refused in its own chat: somebody else who has left is no reason to say nothing here.
-    refused = conversation.refused and all(isinstance(error, ForbiddenError) for error in errors)
-    if conversation.ending is Ending.LEFT or refused:
-        return "gone", ""
-    texts = conversation.texts
     if (unpaid := _unpaid(errors)) is not None:
         said = {"declined": texts.declined, "expired": texts.expired, "handed_over": texts.handed_over}
         return unpaid, said[unpaid]
-    return _CRASHED, texts.apology
+    return CRASHED, texts.apology
 
 
-def report(conversation: Conversation, failure: Exception) -> str:
-    """Log and count a failure, and return what the user hears of it; empty for nothing.
-
-    Nobody is to blame if the user has left or blocked the bot, or did not pay.
-    """
-    errors, services = list(leaves(failure)), conversation.services
-    chat_id, name, reference = conversation.life.chat_id, conversation.route.name, str(conversation.seq)
-    what, words = _verdict(conversation, errors)
-    conversation.work.count(what)
-    for error in errors if what == _CRASHED else ():
+def report(
+    failure: Exception,
+    name: str,
+    chat_id: ChatId,
+    reference: str,
+    raise_alarm: RaiseAlarm,
+    on_failure: OnFailure,
+    *,
+    tracebacks: bool,
+) -> None:
+    """Log the crash of a conversation, and tell an operator and the bot's author."""
+    errors = list(leaves(failure))
+    for error in errors:
         line = failing_line(error.__traceback__)
         # Some of our errors name the line themselves.
         told = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
         failed = f"{type(error).__name__} at {line}{told}"
-        shown = error if services.tracebacks else None
+        shown = error if tracebacks else None
         about = f"{name} (reference {reference}) of chat {chat_id}"
         log.error("conversation %s failed: %s", about, failed, exc_info=shown)
         text = f"conversation {name} failed with {failed}; users are told to start again"
         text += f" (reference {reference})"
-        services.raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
-    if what == _CRASHED:
-        services.on_failure(errors[0] if len(errors) == 1 else failure, name, chat_id, reference)
-    return words
+        raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
+    on_failure(errors[0] if len(errors) == 1 else failure, name, chat_id, reference)
 
 
 def _unpaid(errors: Sequence[Exception]) -> str | None:
@@ -141,24 +125,6 @@ def _unpaid(errors: Sequence[Exception]) -> str | None:
 def lost_in_flight(operation: Operation[object]) -> DeliveryUnknownError:
     """Return the error of a send that may have left before a crash, and must not be repeated by itself."""
     return DeliveryUnknownError(operation.path, "the program ended while it was in flight")
-
-
-async def apologize(conversation: Conversation, words: str) -> None:
-    """Say what became of the conversation, which owes it since its end."""
-    work, chat_id = conversation.work, conversation.life.chat_id
-    work.working(1)
-    noted = trio.Event()
-    try:
-        # At once: it keeps its place before whatever is said next in the chat.
-        await conversation.services.outbox.perform(SendMessage(chat_id, words), noted=noted)
-    except TriobotError as error:
-        log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
-        if isinstance(error, NotDeliveredError) and work.stopping:
-            return  # the next start says it
-    finally:
-        work.working(-1)
-        work.when_written(noted.set)
-    conversation.shared.tidying.said(chat_id, conversation.seq)
 
 
 def _words(error: Exception) -> str:
