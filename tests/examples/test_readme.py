@@ -13,6 +13,8 @@ from scene import playing
 from triobot.cli import build_parser
 from triobot.cli.loading import load_bot
 
+pytest_plugins = ["pytester"]
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TEXT = "\n".join(
@@ -42,6 +44,28 @@ async def test_the_readme_s_bot_takes_orders(tmp_path: Path) -> None:
         await sara.sees("Cancelled.")
 
 
+def test_the_readme_s_test_passes_in_a_folder_of_its_own(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a setting, and with no plugin but triobot's own, which imports pytest alone."""
+    [program] = [block for block in BLOCKS if "@bot.conversation" in block]
+    [test] = [block for block in BLOCKS if "async def test_" in block]
+    pytester.makepyfile(pizza=program, test_pizza=test)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.runpytest_subprocess("-p", "triobot_pytest").assert_outcomes(passed=1)
+    pytester.makepyfile(
+        test_pizza="""
+        import sys
+
+        def test_of_something_else():
+            assert "triobot_pytest" in sys.modules
+            assert not {"trio", "triobot", "httpx"} & set(sys.modules)
+        """
+    )
+    pytester.runpytest_subprocess("-p", "triobot_pytest").assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.strip().splitlines()[0])
 def test_the_readme_s_code_is_python(block: str) -> None:
     compile(block, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -56,7 +80,7 @@ def test_the_readme_s_commands_are_found() -> None:
     """Nothing parsed would prove nothing."""
     assert len(COMMANDS) >= 3
     assert ".venv/bin/pip install -e '.[dev]' && .venv/bin/triobot demo\n" in README
-    assert ".venv/bin/pip install -e '.[dev,test]' && .venv/bin/python -m pytest -n auto" in README
+    assert ".venv/bin/pip install -e '.[dev,suite]' && .venv/bin/python -m pytest -n auto" in README
 
 
 def test_the_readme_s_links_lead_somewhere() -> None:

@@ -321,7 +321,7 @@ def test_the_report_of_a_failed_test_shows_its_chats(
                 assert 1 == 2
         """
     )
-    result = pytester.runpytest_subprocess("-p", "pytest_trio.plugin", "-p", "triobot.testing.plugin")
+    result = pytester.runpytest_subprocess("-p", "pytest_trio.plugin", "-p", "triobot_pytest")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*chats of the driven bot*", "--- Ali, chat *", "bot #* Salaam"])
     result.stdout.fnmatch_lines(["*assert 1 == 2*"])
@@ -367,7 +367,7 @@ def test_a_failed_test_shows_the_bot_s_own_error_and_pdb_opens_there(
             assert 1 == 2
         """
     )
-    plugins = ("-p", "pytest_trio.plugin", "-p", "triobot.testing.plugin")
+    plugins = ("-p", "pytest_trio.plugin", "-p", "triobot_pytest")
     result = pytester.runpytest_subprocess(*plugins)
     result.assert_outcomes(failed=3)
     result.stdout.fnmatch_lines(

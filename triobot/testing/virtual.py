@@ -86,8 +86,8 @@ def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
     clock = trio.lowlevel.current_clock()
     if not isinstance(clock, MockClock):
         raise ConfigError(
-            "drive() needs virtual time: give the test the fixture autojump_clock of pytest-trio, or run it "
-            "with triobot.testing.run"
+            "drive() needs virtual time: pytest gives it to async tests by itself, but in pytest-trio's Trio "
+            "mode, where a test takes its fixture autojump_clock; elsewhere run it with triobot.testing.run"
         )
     threads, stuck = _ThreadsFirst(clock), _StuckDetector()
     trio.lowlevel.add_instrument(threads)

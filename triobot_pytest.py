@@ -1,17 +1,26 @@
-"""A pytest plugin: a failed test's report shows what its people saw, and pdb opens where the bot failed.
+"""Run tests of bots under pytest, in virtual time, and show of a failed one what its people saw.
 
-It is loaded by itself where triobot is installed, and does nothing to tests that don't use `drive`.
+An async test function of a module that has something of `triobot.testing` is run without a setting, unless
+another plugin runs it: pytest-trio in its Trio mode or by its mark, anyio, pytest-asyncio. A failed test is
+told with the bot's own error, and pdb opens there.
+
+pytest loads this wherever triobot is installed. It imports nothing but pytest, so that tests without a bot don't
+pay for one; hence it is no part of the package.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Generator
-from typing import cast
+from functools import partial
+from typing import Any, Final, cast
 
 import pytest
 
-_DRIVING = "triobot.testing.driving"
+_DRIVING: Final = "triobot.testing.driving"
+_KIT: Final = ("triobot.testing", "triobot.emulator")
+_OTHERS: Final = ("trio", "anyio", "asyncio")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -20,6 +29,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if (driving := sys.modules.get(_DRIVING)) is not None:
         driving.recent.clear()
         driving.crashes.clear()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
+    """Run an async test of a bot in virtual time; by the clock of its fixtures, if there is one."""
+    if type(pyfuncitem) is not pytest.Function or not _is_ours(pyfuncitem):
+        return None
+    import trio.testing
+
+    arguments: dict[str, Any] = {
+        name: pyfuncitem.funcargs[name]
+        for name in inspect.signature(pyfuncitem.obj).parameters
+        if name in pyfuncitem.funcargs
+    }
+    clocks = [value for value in arguments.values() if isinstance(value, trio.abc.Clock)]
+    clock = clocks[0] if clocks else trio.testing.MockClock(autojump_threshold=0)
+    trio.run(partial(pyfuncitem.obj, **arguments), clock=clock)
+    return True
+
+
+def _is_ours(item: pytest.Function) -> bool:
+    if not inspect.iscoroutinefunction(item.obj) or any(map(item.get_closest_marker, _OTHERS)):
+        return False
+    names: dict[str, object] = vars(item.module)
+    return any(str(getattr(value, "__module__", "")).startswith(_KIT) for value in names.values())
 
 
 @pytest.hookimpl(wrapper=True)
