@@ -4,8 +4,8 @@ An async test function of a module that has something of `triobot.testing` is ru
 another plugin runs it: pytest-trio in its Trio mode or by its mark, anyio, pytest-asyncio. A failed test is
 told with the bot's own error, and pdb opens there.
 
-pytest loads this wherever triobot is installed. It imports nothing but pytest, so that tests without a bot don't
-pay for one; hence it is no part of the package.
+pytest loads this wherever triobot is installed. It imports nothing but pytest: tests without a bot don't pay
+for one. Hence it is no part of the package.
 """
 
 from __future__ import annotations
