@@ -7,8 +7,8 @@ from typing import Annotated
 import attrs
 import trio
 
-from triobot import Bot, Chat, Field, Image, Location
-from triobot.filters import command
+from triobot import Bot, Chat, Field, Image, Location, Paid
+from triobot.filters import command, paid
 
 PICTURE = Path(__file__).with_name("pizza.jpg")
 
@@ -29,11 +29,15 @@ class Details:
 
 @attrs.frozen
 class Order:
+    """What is bought: all that is needed to give it."""
+
     name: str
     size: Size
+    where: Location
+    details: Details
 
 
-async def submit(order: Order, where: Location, details: Details, key: str) -> int:
+async def submit(order: Order, key: str) -> int:
     """Tell the kitchen; returns the minutes until it is ready. Yours would call another service.
 
     It runs again if the program is killed in it: the key tells the kitchen that it is the same pizza.
@@ -47,22 +51,25 @@ async def pizza(chat: Chat) -> None:
     name = await chat.ask("Your name?")
     size = await chat.choose("Size?", {Size.SMALL: "Small", Size.LARGE: "Large"})
     where = await chat.ask("Where to?", Location)
-    order = Order(name, size)
 
     try:
         with chat.fail_after(10 * 60):
             details = await chat.fill(Details, "How do we find you?")
-            title = f"A {size.name.lower()} pizza"
+            title, order = f"A {size.name.lower()} pizza", Order(name, size, where, details)
             # What is paid too late is left to go back: the kitchen has other orders by then.
-            paid = await chat.charge(size.value, title, item=order, late="refund")
+            await chat.charge(size.value, title, item=order, late="refund")
     except trio.TooSlowError:
         await chat.send("Too slow, come back any time.")
-        return
-    # It is paid: from here on, time must not end it.
+
+
+@bot.aside(paid(Order))
+async def deliver(chat: Chat[Paid[Order]]) -> None:
+    """The one place that gives a pizza. It begins when the money is there, and nothing else ends it."""
+    order = chat.event.item
     async with chat.typing():
-        # What reaches the world outside the chat goes through a step; this one gives what was paid for.
-        minutes = await chat.step(submit, paid.item, where, details, paid.key, paid=paid)
-    await chat.send(Image.open(PICTURE, caption=f"Thank you, {name}! Ready in {minutes} minutes."))
+        # What reaches the world outside the chat goes through a step.
+        minutes = await chat.step(submit, order, chat.event.key)
+    await chat.send(Image.open(PICTURE, caption=f"Thank you, {order.name}! Ready in {minutes} minutes."))
 
 
 @bot.interrupt(command("cancel"))

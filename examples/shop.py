@@ -53,18 +53,9 @@ async def order(what: Repeat, key: str) -> None:
 async def pay(chat: Chat, cart: Sequence[Item]) -> None:
     names, price = ", ".join(item.name for item in cart), sum(item.price for item in cart)
     try:
-        bought = await chat.charge(price, names, item=Repeat(tuple(item.id for item in cart)))
+        await chat.charge(price, names, item=Repeat(tuple(item.id for item in cart)))
     except trio.TooSlowError:  # a payment button lives for a day
         await chat.send("The offer has ended. Come back any time.")
-        return
-    await deliver(chat, bought)
-
-
-async def deliver(chat: Chat, bought: Paid[Repeat]) -> None:
-    # The step gives what was paid for: once it has, what follows decides no longer about the money.
-    await chat.step(order, bought.item, bought.key, paid=bought)
-    names = ", ".join(ITEMS[id - 1].name for id in bought.item.items)
-    await chat.send(f"Thank you! On its way: {names}.", buttons=Buttons({bought.item: "The same again"}))
 
 
 @bot.conversation
@@ -105,9 +96,12 @@ async def repeat(chat: Chat[Press[Repeat]]) -> None:
 
 
 @bot.aside(paid(Repeat))
-async def late(chat: Chat[Paid[Repeat]]) -> None:
-    """Paid when nobody waited for it any more: the item says what was bought."""
-    await deliver(chat, chat.event)
+async def deliver(chat: Chat[Paid[Repeat]]) -> None:
+    """The one place that gives what was paid for, whether somebody waits for it or not."""
+    bought = chat.event
+    await chat.step(order, bought.item, bought.key)
+    names = ", ".join(ITEMS[id - 1].name for id in bought.item.items)
+    await chat.send(f"Thank you! On its way: {names}.", buttons=Buttons({bought.item: "The same again"}))
 
 
 if __name__ == "__main__":

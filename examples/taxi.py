@@ -7,9 +7,9 @@ from uuid import uuid4
 import attrs
 import trio
 
-from triobot import Bot, Chat, ChatId, Location
+from triobot import Bot, Chat, ChatId, Location, Paid
 from triobot.errors import PaymentError
-from triobot.filters import command, join, signal
+from triobot.filters import command, join, paid, signal
 
 PATIENCE = 5 * 60.0  # seconds
 
@@ -43,6 +43,7 @@ class Arrived:
 class Fleet:
     cars: int = 2
     booked: dict[str, ChatId] = attrs.field(factory=dict[str, ChatId])
+    paid: dict[str, str] = attrs.field(factory=dict[str, str])
 
     async def price(self, start: Location, end: Location) -> int:
         await trio.lowlevel.checkpoint()
@@ -53,6 +54,13 @@ class Fleet:
         if len(self.booked) == self.cars:
             raise NoCar
         self.booked[key] = chat_id
+
+    async def confirm(self, key: str, payment: str) -> None:
+        """Note that this ride is paid; the same payment may be told again."""
+        await trio.lowlevel.checkpoint()
+        if key not in self.booked:
+            raise NoCar
+        self.paid[key] = payment
 
     async def release(self, key: str) -> None:
         """Give a car back; without one this does nothing, so it may be repeated."""
@@ -67,6 +75,13 @@ async def fleet() -> AsyncGenerator[Fleet]:
 
 
 # --- the conversation
+
+
+@attrs.frozen
+class Ride:
+    """What is paid for."""
+
+    key: str
 
 
 @bot.conversation(command("start", "taxi") | join())
@@ -87,8 +102,7 @@ async def taxi(chat: Chat) -> None:
             if how == "app":
                 # The last thing that can fail: verified money can't be given back. What is paid too late
                 # isn't verified, and goes back by itself: the car has been released by then.
-                paid = await chat.charge(rials, "Taxi", item=key, late="refund")
-                await paid.settle()  # the ride is on: what follows no longer decides about the money
+                await chat.charge(rials, "Taxi", item=Ride(key), late="refund")
             driver = found
     except (trio.TooSlowError, NoCar, PaymentError):
         pass
@@ -102,6 +116,12 @@ async def taxi(chat: Chat) -> None:
             live.show(f"{update.minutes} min away")
     await chat.choose("The car is here. How was it?", {n: "★" * n for n in range(1, 6)})
     await chat.send("Thank you!")
+
+
+@bot.aside(paid(Ride))
+async def confirm(chat: Chat[Paid[Ride]]) -> None:
+    """The one place that gives what was paid for. If it fails, it is tried again, and then you are called."""
+    await chat.step(chat.use(fleet).confirm, chat.event.item.key, chat.event.key)
 
 
 async def new_key() -> str:

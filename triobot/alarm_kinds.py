@@ -99,7 +99,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "conversation_parked": About(
         "A conversation can't go on with this code; it keeps its place.",
-        "That user waits. What is paid to it meanwhile goes to the aside for the item after ten minutes.",
+        "That user waits. What is paid meanwhile is given all the same, unless this is what gives it.",
         "Deploy code that can go on with it, or restart if the text says so; `triobot journal retry` tries "
         "it again at once. Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
         ends="When no conversation of its route is parked any more.",
@@ -229,7 +229,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "button_still_live": About(
         "A payment button could not be removed from the user's screen.",
-        "The user may still pay; it is watched, and handed to the aside for late money.",
+        "The user may still pay; it is watched, and what is paid is given by the aside for the item.",
         "Delete the message if you can; then `triobot payments resolve REF`, or if it is settled "
         "`triobot payments acknowledge --key REF`.",
     ),
@@ -249,27 +249,25 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Check TRIOBOT_TOKEN; then `triobot payments verify REF`.",
     ),
     "captured_without_taker": About(
-        "Money was captured, and no code takes it: there is no aside for what was bought, or it was charged "
-        'with late="refund" and its conversation has ended.',
+        "Money was captured, and no code gives what it is for: there is no aside for what was bought any "
+        "more, or none that can read what that is.",
         "The user's money, until they get the goods or the money back from you.",
         "Give the goods and `triobot payments settle REF`, or pay back and `triobot payments resolve REF`; "
         "an `@bot.aside(paid(Item))` gets it with `triobot payments redeliver REF`.",
     ),
     "captured_but_parked": About(
-        "Money was captured for a conversation, or an aside, that can't go on.",
-        "The user's money. What a conversation has not taken goes to the aside for the item after ten "
-        "minutes; what is taken waits until its code can go on.",
-        "Deploy code that can go on with it; or give the goods and `triobot payments settle REF`, or let the "
-        "aside give them: `triobot payments redeliver REF`; if it is the aside that can't go on, end that "
-        "with `triobot journal end`, and another begins.",
+        "Money was captured, and the aside that gives the goods can't go on.",
+        "The user's money; the goods wait until the aside's code can go on.",
+        "Deploy code that can go on with it; or end the aside with `triobot journal end`, and another "
+        "begins; or give the goods and `triobot payments settle REF`.",
     ),
     "handler_keeps_failing": About(
-        "The aside for late money has failed five times with a payment.",
+        "The aside for its item has failed five times with a payment.",
         "The user's money: captured, and nothing granted.",
         "Mend the code, then `triobot payments redeliver REF`.",
     ),
     "captured_not_fulfilled": About(
-        "A payment was handed to the bot's code a day ago, which has not said that it is done with it.",
+        "The aside that gives what was paid for has been at it for a day.",
         "The user's money: perhaps they never got the goods.",
         "Look after the order, then `triobot payments settle REF`.",
     ),
@@ -291,8 +289,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "granted_before_maybe": About(
         "A payment was captured before a backup was restored, and nobody knows any more whether its goods "
-        "were given. It is not handed to the bot's code by itself; code that has it already gives nothing "
-        "for it in a step that takes it.",
+        "were given. No aside gets it by itself; one that had it already gives nothing for it by a step.",
         "That user's goods: given already, as most are, or not yet.",
         "Compare with what was delivered, then `triobot payments settle REF`, or "
         "`triobot payments redeliver REF` to have them given.",

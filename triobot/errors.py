@@ -23,7 +23,7 @@
         PaymentDeclinedError     not paid, and the platform agreed that it wasn't
         PaymentExpiredError      nobody paid while the button or invoice lived
         AmountMismatchError      paid, but another amount
-        PaymentHandedOverError   paid, and the aside for its item has it
+        PaymentHandedOverError   paid, and given later, or by an operator
       StoreError
         StoreLockedError         another process has it open
         StoreVersionError        made by another version of triobot
@@ -317,10 +317,10 @@ class AmountMismatchError(PaymentError):
 
 @final
 class PaymentHandedOverError(PaymentError):
-    """The aside for its item, or an operator, has the payment: this conversation must grant nothing."""
+    """It is paid, and the aside for it has failed, and gets it again; or an operator has it: give nothing."""
 
     def __str__(self) -> str:
-        return "the payment has been handed to somebody else; grant nothing"
+        return "it is paid, and is given later, or by an operator; give nothing here"
 
 
 class StoreError(TriobotError):

@@ -13,7 +13,6 @@ from typing import Literal, Protocol, TypeAlias, final
 import attrs
 
 from .alarm_kinds import AlarmKind
-from .journals import KeepResult
 from .wire.events import InvoiceCallback, PayCallback, Sender
 from .wire.ids import ChatId, InvoiceId, MessageId, RefId
 from .wire.markup import Currency
@@ -226,8 +225,8 @@ class AlarmRows(Protocol):
 
 MoneyWrite: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | AlarmTold
 
-Decided: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | KeepResult
-"""What a move may store: where the payment is now, its alarms, and the record of who moved it."""
+Decided: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms
+"""What a move may store: where the payment is now, and its alarms."""
 
 
 @final
@@ -263,8 +262,8 @@ class Charge:
         item: what is bought, as a record of `triobot.values`.
         text: what the message says.
         owner: the operation that asks, unique in the store: asked again after a restart, it is the same.
-        late: who gets it once the conversation has ended: the aside for its item, or nobody; then it is not
-            verified, and goes back to the user.
+        late: who gets it if the conversation ends before it is paid: the aside for its item, or nobody; then
+            it is not verified, and goes back to the user.
         expires_at: when it is waited for no more, or the invoice can't be paid; wall milliseconds.
     """
 
@@ -310,7 +309,7 @@ class Captured:
 
     Attributes:
         key: the same for ever: the idempotency key of what it grants.
-        redelivered: it may have been handed over before.
+        redelivered: it was handed over before, and its aside failed.
         uncertain: it was captured before a backup was restored, and an operator hands it out: it may have
             been granted before.
     """
@@ -327,9 +326,12 @@ class Captured:
 
 
 PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "never_left", "replaced"]
-"""The goods are given; the aside that had it has failed, and gets it again, ever later; nobody waits for it
-any more, or whoever had it didn't settle it; it was given up before it was sent; its button was exchanged for
-another one."""
+"""The aside that had it has given the goods; it has failed, and gets it again, ever later; nobody waits for
+it any more; it was given up before it was sent; its button was exchanged for another one."""
+
+
+PaymentGoods: TypeAlias = Literal["given", "handed_over"]
+"""What became of what was paid for: the aside has given it; or it is given later, or by an operator."""
 
 
 class Ticket(Protocol):
@@ -395,13 +397,14 @@ class Ticket(Protocol):
         """
         ...
 
-    def take(self, keep: Callable[[Captured | None], Sequence[KeepResult]]) -> MovePayment:
-        """Have the captured money.
+    @property
+    def captured(self) -> Captured | None:
+        """Describe the captured money, for which the aside gives the goods; None if none is."""
+        ...
 
-        Args:
-            keep: what is to be recorded of that; None: another has it meanwhile. Called as
-                `MovePayment.move` is.
-        """
+    @property
+    def ending(self) -> PaymentGoods | None:
+        """Tell what became of the goods; None: they are not paid for, or on their way."""
         ...
 
 
@@ -432,19 +435,14 @@ class Payments(Protocol):
         """
         ...
 
-    def ended(self, id: RefId, how: PaymentEnd, *, late: bool = False) -> MovePayment:
-        """Return the write that ends a taker's part in a payment; does nothing if another has it by now.
-
-        Args:
-            late: it was delivered to the aside for its item.
-        """
+    def ended(self, id: RefId, how: PaymentEnd) -> MovePayment:
+        """Return the write that ends a taker's part in a payment; does nothing if another has it by now."""
         ...
 
-    async def may_give(self, id: RefId, *, late: bool = False, uncertain: bool = False) -> bool:
-        """Tell whether what has taken a payment may give the goods: it was not taken away since.
+    async def may_give(self, id: RefId, *, uncertain: bool = False) -> bool:
+        """Tell whether the aside that has a payment may give the goods: it was not taken away since.
 
         Args:
-            late: it was delivered to the aside for its item.
             uncertain: it was delivered as `Captured.uncertain`.
         """
         ...
@@ -457,11 +455,11 @@ class Payments(Protocol):
         """
         ...
 
-    async def parked(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """Tell an operator of captured money whose conversation can't go on. Safe to repeat.
+    async def parked(self, chat_id: ChatId, key: str) -> None:
+        """Tell an operator of captured money whose aside can't go on. Safe to repeat.
 
         Args:
-            key: of the payment that it has, if it is the aside for it.
+            key: of the payment that it has.
         """
         ...
 
@@ -473,5 +471,5 @@ class Payments(Protocol):
 Deliver: TypeAlias = "Callable[[Captured, MovePayment], Awaitable[bool]]"
 """Starts the aside for what was bought, if there is one: False if not.
 
-That it is delivered is stored with what starts the aside, or refuses that if another has it by now.
+That it is delivered is stored with what starts the aside, or refuses that if it has moved by now.
 """

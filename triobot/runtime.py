@@ -25,7 +25,7 @@ from .client import PlatformClient
 from .clock import JUMPED, Timepiece
 from .conversations.advice import Advice
 from .conversations.charges.paid import deliver as deliver_money
-from .conversations.charges.paid import goes_on, is_parked
+from .conversations.charges.paid import goes_on
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.doors.elsewhere import give_order
@@ -483,7 +483,6 @@ async def open_work(
             noted=bell.noted,
             epoch=intake.store.opening().epoch,
             recall=lambda chat_id: dispatcher.recall(chat_id),
-            parked=partial(is_parked, intake.store),
         )
         services = Services(
             outbox=outbox,

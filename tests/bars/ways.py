@@ -22,9 +22,10 @@ from typing import Final
 import attrs
 import trio
 
-from triobot import Bot, Chat, Secret, Settings
+from triobot import Bot, Chat, Paid, Secret, Settings
 from triobot.emulator.person import App, Person, connect
 from triobot.emulator.server import Emulator, serve_emulator
+from triobot.filters import paid
 
 from .recording import Recorder, Way
 
@@ -55,8 +56,13 @@ async def talk(chat: Chat) -> None:
         await chat.ask(f"{name}, how old?")
     await chat.send("late" if limit.cancelled_caught else "fine")
     await chat.ask("Go on?")
-    paid = await chat.charge(1000, "Tea", item="tea", late="refund")
-    await chat.send(f"Tea for {paid.item}.")
+    await chat.charge(1000, "Tea", item="tea", late="refund")
+
+
+@bot.aside(paid(str))
+async def deliver(chat: Chat[Paid[str]]) -> None:
+    """Give what was bought."""
+    await chat.send(f"Tea for {chat.event.item}.")
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import trio
 
-from triobot import Bot, Chat, Key, Paid
+from triobot import Bot, Chat, Key
 from triobot.errors import PaymentHandedOverError, StepError
 from triobot.filters import command, message, paid, signal, text, when
 from triobot.wire.events import Event, Message
@@ -119,14 +119,12 @@ class Talk:
         aside: Callable[[Chat[Any]], Awaitable[None]],
         *,
         wild: bool,
-        give: Callable[[str], Awaitable[None]],
     ) -> None:
         self.chat = chat
         self.tag = tag
         self.goes_on = goes_on
         self.aside = aside
         self.wild = wild
-        self.give = give
         self.log = 0
 
     async def main(self, program: Body) -> None:
@@ -241,9 +239,7 @@ class _Branch:
                 bought = await self.chat.charge(PRICE, self.words("pay"), item=Goods(name))
             except PaymentHandedOverError:
                 return
-            assert isinstance(bought, Paid)
-            await self.chat.step(self.talk.give, bought.item.name, paid=bought)
-            await self.say("thank you")
+            await self.say(f"thank you for {bought.key}")
 
     async def block(self, node: Node) -> None:
         chat = self.chat
@@ -318,7 +314,7 @@ def make_bot(seed: int, given: set[str], *, wild: bool) -> Bot:
         return f"{name} {chat.uuid().hex[:8]} " if wild else f"{name} "
 
     async def talk(chat: Chat[Any], name: str, goes_on: GoesOn | None) -> None:
-        await Talk(chat, tag(chat, name), goes_on, beside, wild=wild, give=give).main(talks[name])
+        await Talk(chat, tag(chat, name), goes_on, beside, wild=wild).main(talks[name])
 
     @bot.conversation
     async def main(chat: Chat[Any], rounds: int = 0) -> None:
@@ -344,7 +340,7 @@ def make_bot(seed: int, given: set[str], *, wild: bool) -> Bot:
         await talk(chat, "z", None)
 
     @bot.aside(paid(Goods))
-    async def late(chat: Chat[Any]) -> None:
-        await chat.step(give, chat.event.item.name, paid=chat.event)
+    async def deliver(chat: Chat[Any]) -> None:
+        await chat.step(give, chat.event.item.name)
 
     return bot

@@ -56,14 +56,13 @@ async def remind(chat: Chat) -> None:
 async def buy(chat: Chat) -> None:
     with chat.move_on_after(30 * 60) as limit:
         await chat.charge(1_000, "Tea", item=Tea(), late="refund")
-        await chat.send("Paid.")
     if limit.cancelled_caught:
         await chat.send("Not paid in time.")
 
 
 @bot.aside(paid(Tea))
-async def late(chat: Chat) -> None:
-    await chat.send("Paid late.")
+async def deliver(chat: Chat) -> None:
+    await chat.send("Paid.")
 """
 
 

@@ -14,7 +14,8 @@ from tests.loopback import PATIENCE
 BOT = """
 from enum import Enum
 import attrs
-from triobot import Bot, Chat, File, Location
+from triobot import Bot, Chat, File, Location, Paid
+from triobot.filters import paid
 bot = Bot()
 
 @attrs.frozen
@@ -27,8 +28,12 @@ async def shop(chat: Chat) -> None:
     await chat.ask("Where?", Location)
     details = await chat.fill(Details, "How?")
     label = await chat.ask("Label?", File)
-    paid = await chat.charge(500, "All of it", item="all", late="refund")
-    await chat.send(f"floor {details.floor}, {label.filename}, {paid.amount} rials")
+    bought = await chat.charge(500, "All of it", item="all", late="refund")
+    await chat.send(f"floor {details.floor}, {label.filename}, {bought.amount} rials")
+
+@bot.aside(paid(str))
+async def deliver(chat: Chat[Paid[str]]) -> None:
+    await chat.send("Here it is.")
 """
 
 

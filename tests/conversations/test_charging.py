@@ -28,8 +28,9 @@ from triobot.errors import (
 from triobot.money import Charge, MovePayment
 from triobot.payments import cashier
 from triobot.payments.books import Books
-from triobot.payments.facts import Hint, PaymentAnswer, Plain, new_ref_id
+from triobot.payments.facts import Hint, PaymentAnswer, Plain, PlainName, new_ref_id
 from triobot.seams import OnUnknown, Urgency, Write
+from triobot.wire.content import Location
 from triobot.wire.ids import ChatId, MessageId, RefId, as_ref_id
 from triobot.wire.markup import LinkButton, PayButton
 from triobot.wire.operations import (
@@ -69,20 +70,23 @@ class Shop:
     def __init__(self, **charge: Any) -> None:
         self.bot = Router()
         self.outcomes: list[object] = []
-        self.late: list[Paid[Pizza]] = []
+        self.given: list[Paid[Pizza]] = []
         self.failing = 0
+        self.slow = 0.0
 
         @self.bot.interrupt(command("cancel"))
         async def cancel(chat: Chat) -> None:
             await chat.send("Cancelled.")
 
         @self.bot.aside(paid(Pizza))
-        async def late(chat: Chat[Paid[Pizza]]) -> None:
-            self.late.append(chat.event)
+        async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+            self.given.append(chat.event)
             if self.failing:
                 self.failing -= 1
                 raise RuntimeError("the oven is cold")
-            await chat.send("Late, but here.")
+            if self.slow:
+                await chat.sleep(self.slow)
+            await chat.send("Here it is.")
 
         @self.bot.conversation(text("buy"))
         async def buy(chat: Chat) -> None:
@@ -224,29 +228,36 @@ async def test_an_amount_is_a_whole_number_within_bounds(amount: object, how: st
 
 
 @pytest.mark.parametrize("how", ["charge", "invoice"])
-async def test_nobody_is_charged_for_what_nobody_would_take(how: str) -> None:
-    """Late money would be captured for nothing; with ``late="refund"`` it isn't captured."""
+@pytest.mark.parametrize("late", ["deliver", "refund"])
+async def test_nobody_is_charged_for_what_no_aside_gives(how: str, late: str) -> None:
+    """Whatever is to become of money that comes late; the line is named."""
     bot = Router()
     errors: list[object] = []
+
+    @bot.aside(paid(int))
+    async def deliver(chat: Chat[Paid[int]]) -> None:
+        """Give something else."""
 
     @bot.conversation
     async def buy(chat: Chat) -> None:
         try:
-            await getattr(chat, how)(PRICE, "Pizza", item=Pizza())
+            await getattr(chat, how)(PRICE, "Pizza", item=Pizza(), late=late)
         except ConfigError as error:
             errors.append(str(error))
 
     async with open_town(bot) as town:
         await town.says("hi")
-        assert "paid(Pizza)" in str(errors[0])
+        assert "@bot.aside(paid(Pizza))" in str(errors[0])
+        assert str(errors[0]).startswith(f"{__file__}:")
         assert town.sent() == []
+        assert await town.store.payments.find(limit=9) == []
 
 
 # --- success
 
 
 async def test_verified_money_comes_back_with_its_item() -> None:
-    """Once; the button goes, and the normal end settles it."""
+    """Once; the button goes, the aside gives, and its normal end settles it."""
     shop = Shop()
     async with open_town(shop.bot) as town:
         await town.says("buy")
@@ -254,6 +265,7 @@ async def test_verified_money_comes_back_with_its_item() -> None:
         town.outbox.reply(YES, verifies)
         await town.pays()
         assert shop.outcomes == [Paid(PRICE, "IRR", Pizza(), f"button-{ref_id}", ALI)]
+        assert shop.given == shop.outcomes
         assert asked(town) == ["payment/verify"]
         assert town.edits() == [EditMessage(CHAT, town.messages()[0][0], "Pizza")]
         assert await state(town, ref_id) == "settled"
@@ -289,7 +301,7 @@ async def test_the_wrong_amount_grants_nothing() -> None:
         assert isinstance(shop.outcomes[0], AmountMismatchError)
         assert shop.outcomes[0].captured == PRICE - 1
         assert await alarms(town) == ["amount_mismatch"]
-        assert shop.late == []
+        assert shop.given == []
 
 
 # --- no
@@ -444,6 +456,11 @@ async def test_two_charges_at_once_keep_apart() -> None:
     """Each number pays its own item, once, in whatever order."""
     bot = Router()
     got: list[Paid[int]] = []
+    given: list[int] = []
+
+    @bot.aside(paid(int))
+    async def deliver(chat: Chat[Paid[int]]) -> None:
+        given.append(chat.event.item)
 
     @bot.conversation
     async def two(chat: Chat) -> None:
@@ -461,8 +478,43 @@ async def test_two_charges_at_once_keep_apart() -> None:
         await town.pays(ref_id=refs["2"])
         assert [one.item for one in got] == [2]
         await town.pays(ref_id=refs["1"])
-        assert [one.item for one in got] == [2, 1]
+        assert [one.item for one in got] == given == [2, 1]
         assert len({one.key for one in got}) == 2
+        assert town.left_over() == {}
+
+
+@pytest.mark.parametrize("how", ["there", "restarted"])
+async def test_two_that_are_paid_wait_for_their_own_goods(how: str, autojump_clock: MockClock) -> None:
+    """Given one after the other, in whatever order, and over a restart."""
+    bot, store, outbox = Router(), FakeStore(), FakeOutbox()
+
+    @bot.aside(paid(int))
+    async def deliver(chat: Chat[Paid[int]]) -> None:
+        await chat.sleep(100 * chat.event.item)
+
+    @bot.conversation
+    async def two(chat: Chat) -> None:
+        async def one(item: int) -> None:
+            bought = await chat.charge(PRICE, str(item), item=item)
+            await chat.send(f"got {bought.item}")
+
+        async with chat.open_nursery() as nursery:
+            for item in (2, 1):
+                nursery.start_soon(one, item)
+
+    outbox.reply(YES, verifies)
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        await town.says("two")
+        for row in await store.payments.find(limit=9):
+            await town.pays(ref_id=row.id)
+        if how == "there":
+            await trio.sleep(300)
+    if how == "restarted":
+        async with open_town(bot, store=store, outbox=outbox) as town:
+            await trio.sleep(300)
+    got = [int(str(said)[4:]) for said in town.sent() if str(said).startswith("got")]
+    assert got == [1, 2]
+    assert {row.state for row in await store.payments.find(limit=9)} == {"settled"}
 
 
 # --- time and interrupts while money is being looked at
@@ -477,10 +529,10 @@ async def test_a_timeout_waits_for_money_that_is_being_verified(autojump_clock: 
         town.outbox.reply(YES, verifies)
         town.outbox.latency = 4
         await town.pays()
-        await trio.sleep(10)
+        await trio.sleep(20)
         assert isinstance(shop.outcomes[0], Paid)
         assert shop.outcomes[1:] == [False]
-        assert shop.late == []
+        assert [money.item for money in shop.given] == [Pizza(2)]
 
 
 async def test_a_timeout_waits_only_some_seconds(autojump_clock: MockClock) -> None:
@@ -499,7 +551,7 @@ async def test_a_timeout_waits_only_some_seconds(autojump_clock: MockClock) -> N
         town.outbox.reply(YES, verifies)
         held.release()
         await trio.sleep(60)
-        assert [money.item for money in shop.late] == [Pizza(2)]
+        assert [money.item for money in shop.given] == [Pizza(2)]
         assert await state(town, town.pay_button().ref_id) == "settled"
 
 
@@ -517,8 +569,8 @@ async def test_an_interrupt_does_not_wait(autojump_clock: MockClock) -> None:
         held.release()
         await trio.sleep(10)
         assert shop.outcomes == []
-        assert [money.key for money in shop.late] == [f"button-{town.pay_button().ref_id}"]
-        assert town.sent()[-1] == "Late, but here."
+        assert [money.key for money in shop.given] == [f"button-{town.pay_button().ref_id}"]
+        assert town.sent()[-1] == "Here it is."
 
 
 async def test_refused_late_money_is_left_to_go_back(autojump_clock: MockClock) -> None:
@@ -531,7 +583,7 @@ async def test_refused_late_money_is_left_to_go_back(autojump_clock: MockClock) 
         await town.pays()
         await trio.sleep(3600)
         assert asked(town) == []
-        assert shop.late == []
+        assert shop.given == []
         assert await alarms(town) == ["paid_will_lapse"]
 
 
@@ -550,50 +602,37 @@ async def test_a_send_that_is_in_flight_goes_on(autojump_clock: MockClock) -> No
         assert len(town.edits()) == 1
 
 
-# --- settling
+# --- the goods
 
 
-@pytest.mark.parametrize("end", ["normal", "settle", "step"])
-async def test_money_is_settled(end: str) -> None:
-    """By the normal end, by a word, by a step that takes it; what fails later changes nothing then."""
+async def test_a_charge_returns_when_the_goods_are_given(autojump_clock: MockClock) -> None:
+    """However long that takes; and the payment is settled by then."""
     shop = Shop()
-
-    @shop.bot.conversation(text("sell"))
-    async def sell(chat: Chat) -> None:
-        money = await chat.charge(PRICE, "Pizza", item=Pizza())
-        if end == "settle":
-            await money.settle()
-            raise RuntimeError("later")
-        if end == "step":
-            await chat.step(trio.lowlevel.checkpoint, paid=money)
-            raise RuntimeError("later")
-
+    shop.slow = 3 * 24 * 3600
     async with open_town(shop.bot) as town:
         town.outbox.reply(YES, verifies)
-        await town.says("sell")
+        await town.says("buy")
         await town.pays()
+        await trio.sleep(shop.slow - 1)
+        assert (len(shop.given), shop.outcomes) == (1, [])
+        await trio.sleep(2)
+        assert shop.outcomes == shop.given
+        assert town.sent() == ["Pizza", "Here it is."]
         assert await state(town, town.pay_button().ref_id) == "settled"
-        assert shop.late == []
 
 
-@pytest.mark.parametrize("end", ["raises", "step fails", "interrupt", "leave"])
-async def test_money_that_is_not_settled_goes_to_the_aside(end: str) -> None:
-    """With the same key, and the mark that it may have been granted."""
+@pytest.mark.parametrize("end", ["normal", "raises", "interrupt", "leave"])
+async def test_what_follows_a_charge_changes_nothing(end: str) -> None:
+    """The goods are given by then."""
     shop = Shop()
-    keys: list[str] = []
 
     @shop.bot.conversation(text("sell"))
     async def sell(chat: Chat) -> None:
-        money = await chat.charge(PRICE, "Pizza", item=Pizza())
-        keys.append(money.key)
+        await chat.charge(PRICE, "Pizza", item=Pizza())
         if end == "raises":
-            raise RuntimeError("sold out")
-        if end == "step fails":
-            await chat.step(fail, paid=money)
-        await chat.receive(text("never"))
-
-    async def fail() -> None:
-        raise RuntimeError("sold out")
+            raise RuntimeError("later")
+        if end != "normal":
+            await chat.receive(text("never"))
 
     async with open_town(shop.bot) as town:
         town.outbox.reply(YES, verifies)
@@ -604,8 +643,181 @@ async def test_money_that_is_not_settled_goes_to_the_aside(end: str) -> None:
         if end == "leave":
             await town.leaves()
         await town.rest()
-        assert [(money.key, money.redelivered) for money in shop.late] == [(keys[0], True)]
+        assert [money.redelivered for money in shop.given] == [False]
         assert await state(town, town.pay_button().ref_id) == "settled"
+        assert await alarms(town) == []
+
+
+@pytest.mark.parametrize("late", ["deliver", "refund"])
+@pytest.mark.parametrize("end", ["raises", "interrupt", "timeout"])
+async def test_goods_are_given_whatever_becomes_of_who_waits(
+    end: str, late: str, autojump_clock: MockClock
+) -> None:
+    """Once, by the aside that has begun: nothing of it is cut, and nothing begins again."""
+    shop = Shop()
+    shop.slow = 100
+
+    @shop.bot.conversation(text("sell"))
+    async def sell(chat: Chat) -> None:
+        async def fail() -> None:
+            await chat.sleep(60)
+            raise RuntimeError("something else")
+
+        with chat.move_on_after(60 if end == "timeout" else 600):
+            async with chat.open_nursery() as nursery:
+                if end == "raises":
+                    nursery.start_soon(fail)
+                shop.outcomes.append(await chat.charge(PRICE, "Pizza", item=Pizza(), late=late))  # type: ignore[call-overload]
+
+    async with open_town(shop.bot) as town:
+        town.outbox.reply(YES, verifies)
+        await town.says("sell")
+        await town.pays()
+        if end == "interrupt":
+            await town.says("/cancel")
+        await trio.sleep(70)
+        assert town.dispatcher.live == 1
+        assert await state(town, town.pay_button().ref_id) == "delivered"
+        await trio.sleep(3600)
+        assert shop.outcomes == []
+        assert [money.redelivered for money in shop.given] == [False]
+        assert town.sent()[-1] == "Here it is."
+        assert await state(town, town.pay_button().ref_id) == "settled"
+        assert await alarms(town) == []
+
+
+@pytest.mark.parametrize(("slow", "limit"), [(HELD - 1, False), (HELD + 1, True)])
+async def test_goods_that_are_given_at_once_are_in_time(
+    slow: float, limit: bool, autojump_clock: MockClock
+) -> None:
+    """A block that would end some seconds after the payment doesn't say that it was too slow."""
+    shop = Shop()
+    shop.slow = slow
+    async with open_town(shop.bot) as town:
+        town.outbox.reply(YES, verifies)
+        await town.says("later")
+        await trio.sleep(60 - (HELD - 2 if not limit else HELD + 0.5))
+        await town.pays()
+        await trio.sleep(30)
+        assert shop.outcomes == [*([] if limit else shop.given), limit]
+        assert len(shop.given) == 1
+
+
+async def test_goods_that_fail_are_told_of(autojump_clock: MockClock) -> None:
+    """Who waits hears it at once, and the user that the payment has arrived; then the aside gets it again."""
+    shop = Shop()
+    shop.failing = 1
+    async with open_town(shop.bot) as town:
+        town.outbox.reply(YES, verifies)
+        await town.says("buy")
+        await town.pays()
+        assert [type(one) for one in shop.outcomes] == [PaymentHandedOverError]
+        assert TEXTS.handed_over in town.sent()
+        await trio.sleep(10)
+        assert [money.redelivered for money in shop.given] == [False, True]
+        assert len({money.key for money in shop.given}) == 1
+        assert town.sent()[-1] == "Here it is."
+        assert await state(town, town.pay_button().ref_id) == "settled"
+
+
+class Asking:
+    """Its aside asks where to; its conversation asks something else, once the goods are given."""
+
+    def __init__(self) -> None:
+        self.bot = Router()
+        self.given: list[object] = []
+        self.heard: list[object] = []
+
+        @self.bot.aside(paid(Pizza))
+        async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+            self.given.append(await chat.ask("Where to?", Location))
+            await chat.send("Here it is.")
+
+        @self.bot.conversation(text("buy"))
+        async def buy(chat: Chat) -> None:
+            try:
+                sold = await chat.charge(PRICE, "Pizza", item=Pizza(), options={"no": "No, thanks"})
+            except PaymentHandedOverError:
+                await chat.send("By hand, then.")
+                return
+            self.heard.append(sold)
+            self.heard.append(await chat.ask("Anything else?"))
+
+
+HERE = Location(35.7, 51.4)
+
+
+async def test_a_delivery_may_ask_the_buyer(autojump_clock: MockClock) -> None:
+    """In the charge's place: its hint is said, the charge's own buttons are over, its hint isn't said."""
+    shop = Asking()
+    async with open_town(shop.bot) as town:
+        town.outbox.reply(YES, verifies)
+        await town.says("buy")
+        await town.pays()
+        await town.says("hm")
+        await town.presses("No, thanks")
+        assert town.sent() == ["Pizza", "Where to?", TEXTS.want_location]
+        assert shop.heard == []
+        await town.says(HERE)
+        assert town.sent()[3:] == ["Here it is.", "Anything else?"]
+        await town.says("No")
+        assert shop.given == [HERE]
+        assert shop.heard[1:] == ["No"]
+        assert town.left_over() == {}
+
+
+@pytest.mark.parametrize("how", ["evicted", "restarted"])
+async def test_a_delivery_and_who_waits_for_it_come_back(how: str, autojump_clock: MockClock) -> None:
+    """While the buyer thinks about the answer."""
+    shop, store, outbox = Asking(), FakeStore(), FakeOutbox()
+    outbox.reply(YES, verifies)
+    async with open_town(shop.bot, store=store, outbox=outbox) as town:
+        await town.says("buy")
+        await town.pays()
+        if how == "evicted":
+            life = town.dispatcher.life(CHAT)
+            assert life is not None
+            assert life.may_leave
+            town.dispatcher.evict(life)
+            await town.rest()
+            assert town.dispatcher.life(CHAT) is None
+            await town.says(HERE)
+    if how == "restarted":
+        async with open_town(shop.bot, store=store, outbox=outbox) as town:
+            await town.says(HERE)
+    assert town.sent()[-2:] == ["Here it is.", "Anything else?"]
+    assert (shop.given, len(shop.heard)) == ([HERE], 1)
+
+
+@pytest.mark.parametrize("fact", ["operator_settled", "operator_resolved", "operator_redeliver"])
+@pytest.mark.parametrize("how", ["there", "evicted", "restarted"])
+async def test_who_waits_hears_of_what_an_operator_does(
+    fact: PlainName, how: str, autojump_clock: MockClock
+) -> None:
+    """In memory or not, and if nothing but the ledger's own move was stored of it."""
+    shop, store, outbox = Asking(), FakeStore(), FakeOutbox()
+    outbox.reply(YES, verifies)
+    async with open_town(shop.bot, store=store, outbox=outbox) as town:
+        await town.says("buy")
+        await town.pays()
+        ref_id = RefId(town.pay_button().ref_id)
+        if how == "evicted":
+            life = town.dispatcher.life(CHAT)
+            assert life is not None
+            town.dispatcher.evict(life)
+            await town.rest()
+        if how != "restarted":
+            await town.cashier.books.move(ref_id, Plain(fact))
+            await town.rest()
+            assert "By hand, then." in town.sent()
+    if how == "restarted":
+        # Nobody is there who could be told.
+        books = Books(store.payments, store.commit, town.services.clock.now, lambda moved: None)  # type: ignore[arg-type]
+        await books.move(ref_id, Plain(fact))
+        async with open_town(shop.bot, store=store, outbox=outbox) as town:
+            await town.rest()
+            assert "By hand, then." in town.sent()
+    assert shop.heard == []
 
 
 async def test_an_aside_that_fails_gets_the_money_again(autojump_clock: MockClock) -> None:
@@ -618,34 +830,38 @@ async def test_an_aside_that_fails_gets_the_money_again(autojump_clock: MockCloc
         town.outbox.reply(YES, verifies)
         await town.pays()
         await trio.sleep(40)
-        assert len(shop.late) == 3
-        assert len({money.key for money in shop.late}) == 1
+        assert len(shop.given) == 3
+        assert len({money.key for money in shop.given}) == 1
         assert await state(town, town.pay_button().ref_id) == "settled"
 
 
-async def test_money_survives_the_process(autojump_clock: MockClock) -> None:
-    """Delivered and not settled when it was stopped: the conversation that has it goes on, and settles it."""
+@pytest.mark.parametrize("slow", [0.0, 60.0])
+async def test_goods_survive_the_process(slow: float, autojump_clock: MockClock) -> None:
+    """Given, or on their way, when it was stopped: they are given once, and who waited is told."""
     shop = Shop()
+    shop.slow = slow
     store, outbox = FakeStore(), FakeOutbox()
 
     @shop.bot.conversation(text("sell"))
     async def sell(chat: Chat) -> None:
         await chat.charge(PRICE, "Pizza", item=Pizza())
+        await chat.send("Thank you.")
         await chat.receive(text("never"))
 
     outbox.reply(YES, verifies)
     async with open_town(shop.bot, store=store, outbox=outbox) as town:
         await town.says("sell")
         await town.pays()
-        assert shop.late == []
-    async with open_town(shop.bot, store=store, outbox=outbox) as town:
-        await trio.sleep(1)
         (row,) = await store.payments.find(limit=9)
-        assert row.state == "delivered"
-        await town.says("never")
+        assert row.state == ("delivered" if slow else "settled")
+    async with open_town(shop.bot, store=store, outbox=outbox) as town:
+        await trio.sleep(slow + 1)
         (row,) = await store.payments.find(limit=9)
         assert row.state == "settled"
-        assert shop.late == []
+        assert [town.sent().count(said) for said in ("Here it is.", "Thank you.")] == [1, 1]
+        assert {money.redelivered for money in shop.given} == {False}
+        await town.says("never")
+        assert town.left_over() == {}
 
 
 async def test_a_chat_that_left_memory_is_called_back_to_its_payment() -> None:
@@ -661,7 +877,7 @@ async def test_a_chat_that_left_memory_is_called_back_to_its_payment() -> None:
         town.outbox.reply(YES, verifies)
         await town.pays()
         assert isinstance(shop.outcomes[0], Paid)
-        assert shop.late == []
+        assert shop.given == shop.outcomes
 
 
 @pytest.mark.parametrize("evicted", [False, True])
@@ -748,7 +964,7 @@ async def test_an_invoice_whose_answer_is_lost(bill: Shop) -> None:
         town.outbox.reply(PaymentState(False, PRICE), inquires, times=1)
         town.outbox.reply(YES, verifies)
         await town.pays_invoice("lost-7")
-        assert [money.item for money in bill.late] == [Pizza()]
+        assert [money.item for money in bill.given] == [Pizza()]
 
 
 async def test_a_refused_send_is_the_authors() -> None:
@@ -791,5 +1007,5 @@ async def test_who_paid_a_button_that_was_in_flight_at_a_restart(autojump_clock:
     async with open_town(shop.bot, store=store) as town:
         await trio.sleep(1)
         assert [money.item for money in shop.outcomes] == [Pizza()]  # type: ignore[attr-defined]
-        assert shop.late == []
+        assert shop.given == shop.outcomes
         assert await alarms(town) == []

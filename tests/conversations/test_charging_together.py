@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
+import trio
 from doubles import FakeStore
 from test_charging import Shop, verifies
-from town import Town, open_town
+from town import open_town
 from trio.testing import MockClock
 
 from tests.payments.plain_money import all_decided
+from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.chat import Chat
 from triobot.conversations.inbox.consumption import Consumption, UnitWriter
-from triobot.conversations.routes.filters import text
+from triobot.conversations.routes.router import Router
 from triobot.journals import AppendRecords, ContinueConversation, EndConversation, KeepResult
 from triobot.money import PutPayment
 from triobot.seams import Acceptance, Arrival, Consume, InboxRow, Quota, Write
@@ -29,6 +31,7 @@ class Watched(FakeStore):
     def __init__(self) -> None:
         super().__init__()
         self.together: dict[str, set[str]] = {}
+        self.answered: dict[str, str] = {}
 
     def note(self, writes: Sequence[Write], *also: str) -> None:
         whole = all_decided(writes, self.money.get)
@@ -36,6 +39,11 @@ class Watched(FakeStore):
         for write in whole:
             if isinstance(write, PutPayment):
                 self.together.setdefault(write.fact, others)
+                lines = [line for one in whole if isinstance(one, AppendRecords) for line in one.records]
+                # What a wait has taken; what an aside records at its end isn't among that.
+                self.answered.setdefault(
+                    write.fact, " ".join(line for line in lines if "PaymentNews" in line)
+                )
 
     async def commit(self, *writes: Write) -> None:
         self.note(writes)
@@ -78,7 +86,7 @@ async def test_a_sale(autojump_clock: MockClock) -> None:
         assert has(store, "send_begun", AppendRecords)
         assert has(store, "send_ok", KeepResult)
         assert has(store, "callback", Consume)
-        assert has(store, "delivered", KeepResult)
+        assert has(store, "delivered", InboxRow)
         assert has(store, "settled", EndConversation)
 
 
@@ -101,7 +109,7 @@ async def test_money_that_comes_late(autojump_clock: MockClock) -> None:
         town.outbox.reply(PaymentState(True, PRICE), verifies)
         await town.pays()
 
-        assert len(shop.late) == 1
+        assert len(shop.given) == 1
         assert has(store, "taker_gone", EndConversation)
         assert has(store, "delivered", InboxRow)
         assert has(store, "settled", EndConversation)
@@ -119,53 +127,60 @@ async def test_an_aside_that_fails(autojump_clock: MockClock) -> None:
         assert has(store, "handler_failed", EndConversation)
 
 
-def settling(how: str) -> Callable[[Chat], Any]:
-    async def sell(chat: Chat) -> None:
-        money = await chat.charge(PRICE, "Pizza", item=1, late="refund")
-        if how == "step":
-            await chat.step(nothing, paid=money)
-        elif how == "settle":
-            await money.settle()
-        else:
-            await chat.continue_as(other)
-        await chat.ask("More?")
-
-    return sell
-
-
-async def nothing() -> None:
-    """A step."""
-
-
-async def other(chat: Chat) -> None:
-    await chat.ask("More?")
-
-
-async def _settles(how: str, kind: type[object]) -> None:
+async def test_the_answer_of_the_charge_goes_with_the_end_of_its_aside(autojump_clock: MockClock) -> None:
+    """The settlement, the aside's end and what the charge returns are one commit."""
     store, shop = Watched(), Shop()
-    shop.bot.conversation(text("sell"))(settling(how))
-    shop.bot.aside(other)
+    shop.slow = 10
     async with open_town(shop.bot, store=store) as town:
-        await _sold(town)
+        town.outbox.reply(PaymentState(True, PRICE), verifies)
+        await town.says("buy")
+        await town.pays()
+        await trio.sleep(20)
 
-        assert has(store, "settled", kind)
-        assert town.sent()[-1] == "More?"
-
-
-async def _sold(town: Town) -> None:
-    town.outbox.reply(PaymentState(True, PRICE), verifies)
-    await town.says("sell")
-    await town.pays()
-
-
-async def test_a_step_that_takes_it_settles_it_with_its_own_record(autojump_clock: MockClock) -> None:
-    await _settles("step", AppendRecords)
+        assert len(shop.outcomes) == 1
+        assert has(store, "delivered", InboxRow)
+        assert has(store, "settled", EndConversation)
+        assert "given" in store.answered["settled"]
 
 
-async def test_settle_goes_with_the_turn(autojump_clock: MockClock) -> None:
-    await _settles("settle", AppendRecords)
+async def test_so_does_its_failure(autojump_clock: MockClock) -> None:
+    store, shop = Watched(), Shop()
+    shop.failing = 1
+    async with open_town(shop.bot, store=store) as town:
+        town.outbox.reply(PaymentState(True, PRICE), verifies)
+        await town.says("buy")
+        await town.pays()
+
+        assert len(shop.outcomes) == 1
+        assert has(store, "handler_failed", EndConversation)
+        assert "handed_over" in store.answered["handler_failed"]
 
 
 async def test_continue_as_settles_with_what_hands_over(autojump_clock: MockClock) -> None:
-    """Its end and the beginning of what goes on are one unit."""
-    await _settles("continue", ContinueConversation)
+    """The end of the aside and the beginning of what goes on in its place are one unit, and the charge's."""
+    store, bot = Watched(), Router()
+
+    @bot.aside(paid(int))
+    async def deliver(chat: Chat[Paid[int]]) -> None:
+        await chat.continue_as(goes_on)
+
+    @bot.aside
+    async def goes_on(chat: Chat[Paid[int]]) -> None:
+        await chat.ask(f"More than {chat.event.item}?")
+
+    @bot.conversation
+    async def sell(chat: Chat) -> None:
+        bought = await chat.charge(PRICE, "Pizza", item=1)
+        await chat.send(f"Here is {bought.item}.")
+
+    async with open_town(bot, store=store) as town:
+        town.outbox.reply(PaymentState(True, PRICE), verifies)
+        await town.says("sell")
+        await town.pays()
+
+        assert has(store, "settled", ContinueConversation)
+        assert "given" in store.answered["settled"]
+        assert sorted(map(str, town.sent()))[:2] == ["Here is 1.", "More than 1?"]
+        await town.says("no")
+        assert town.alarms == []
+        assert town.left_over() == {}

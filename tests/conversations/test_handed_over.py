@@ -1,4 +1,4 @@
-"""Money that the bot's code had, and an operator has by now: a step that takes it gives nothing."""
+"""Money that an aside had, and an operator has: a step gives nothing for it, and who waits hears it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import attrs
 import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
-from town import TEXTS, Town, open_town
+from town import CHAT, TEXTS, Town, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.chat import Chat
+from triobot.conversations.data.slots import Key
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentHandedOverError
@@ -25,7 +26,9 @@ from triobot.wire.results import PaymentState
 PRICE = 250_000
 YES = PaymentState(True, PRICE)
 
-How: TypeAlias = Literal["step", "settle", "end"]
+How: TypeAlias = Literal["step", "data"]
+
+BAKED = Key("handed_over.baked", int, default=0)
 
 
 @attrs.frozen
@@ -34,57 +37,63 @@ class Pizza:
 
 
 class Shop:
-    """Sells a pizza, asks where to, and only then gives it: by a step that takes the money, or otherwise.
+    """Its aside asks where to, and only then gives: by a step, or by what the chat keeps; its buyer waits.
 
     Attributes:
-        baked: the keys under which a pizza was given.
-        refused: how often the conversation was told that another has its money.
+        baked: for each pizza that a step gave, whether its money was marked as given out before, perhaps.
+        heard: what the charge came to.
     """
 
     def __init__(self, how: How = "step") -> None:
         self.how: How = how
-        self.baked: list[str] = []
-        self.refused = 0
+        self.baked: list[bool] = []
+        self.heard: list[str] = []
 
-    async def bake(self, key: str) -> None:
+    async def bake(self, uncertain: bool) -> None:
         """Give a pizza."""
         await trio.lowlevel.checkpoint()
-        self.baked.append(key)
+        self.baked.append(uncertain)
 
     def bot(self, *, mended: bool = True) -> Router:
-        """Its code; with ``mended=False``, code that can't go on with what was recorded."""
+        """Its code; with ``mended=False``, an aside that can't go on with what was recorded."""
         bot = Router()
 
         @bot.conversation(text("buy"), name="buy")
         async def buy(chat: Chat) -> None:
+            try:
+                await chat.charge(PRICE, "Pizza", item=Pizza())
+            except PaymentHandedOverError:
+                await chat.send("By hand, then.")
+                self.heard.append("handed over")
+            else:
+                self.heard.append("given")
+            await chat.ask("Anything else?")
+
+        @bot.interrupt(command("cancel"))
+        async def cancel(chat: Chat) -> None:
+            await chat.send("Cancelled.")
+
+        @bot.aside(paid(Pizza), name="deliver")
+        async def deliver(chat: Chat[Paid[Pizza]]) -> None:
             if not mended:
                 await chat.sleep(1)
-            bought = await chat.charge(PRICE, "Pizza", item=Pizza())
-            assert isinstance(bought, Paid)
-            await chat.ask("Where to?")
-            try:
-                await chat.step(self.bake, bought.key, paid=bought if self.how == "step" else None)
-            except PaymentHandedOverError:
-                self.refused += 1
-                await chat.ask("Anything else?")
-                return
-            if self.how == "settle":
-                await bought.settle()
-                await chat.ask("Anything else?")
-
-        @bot.aside(paid(Pizza))
-        async def late(chat: Chat[Paid[Pizza]]) -> None:
-            await chat.step(self.bake, chat.event.key, paid=chat.event)
+            if not chat.event.redelivered:
+                await chat.ask("Where to?")
+            if self.how == "step":
+                await chat.step(self.bake, chat.event.uncertain)
+            else:
+                chat.data[BAKED] += 1
 
         return bot
 
 
 async def buys(town: Town) -> PaymentRow:
-    """Pay, up to the question; returns the payment."""
+    """Pay, up to the aside's question; returns the payment."""
     await town.says("buy")
     assert isinstance(town.outbox, FakeOutbox)
     town.outbox.reply(YES, lambda op: isinstance(op, VerifyPayment | InquirePayment))
     await town.pays()
+    assert town.sent()[-1] == "Where to?"
     return await row_of(town)
 
 
@@ -110,31 +119,30 @@ async def test_after_a_restored_backup_a_step_gives_nothing_that_was_paid_before
         await town.cashier.books.move(row.id, Plain("restored"))
         assert await alarms(town) == {"granted_before_maybe"}
         await town.says("home")
-        assert (shop.baked, shop.refused) == ([], 1)
-        assert await alarms(town) == {"granted_before_maybe"}
-    # Refused once, it stays refused; and its end leaves the payment to the operator.
-    async with open_town(shop.bot(), store=store, outbox=outbox) as town:
-        await town.says("no")
-        assert (shop.baked, shop.refused) == ([], 2)
+        assert (shop.baked, shop.heard) == ([], ["handed over"])
         assert (await row_of(town)).state == "verified"
         assert await alarms(town) == {"granted_before_maybe"}
+    # Refused once, it stays refused, and is the operator's.
+    async with open_town(shop.bot(), store=store, outbox=outbox) as town:
+        await trio.sleep(3600)
+        assert shop.baked == []
         await town.cashier.books.move(row.id, Plain("operator_redeliver"))
         await trio.sleep(1)
-        assert shop.baked == [f"button-{row.id}"]
+        assert shop.baked == [True]
         assert ((await row_of(town)).state, await alarms(town)) == ("settled", set())
 
 
-@pytest.mark.parametrize("how", ["settle", "end"])
 async def test_after_a_restored_backup_what_is_given_all_the_same_is_settled(
-    how: How, autojump_clock: MockClock
+    autojump_clock: MockClock,
 ) -> None:
-    """Without a step that takes it nothing asks first: then at least it isn't handed out once more."""
-    shop = Shop(how)
+    """What the chat keeps was in the backup, too, and no step asks first: it is given once."""
+    shop = Shop("data")
     async with open_town(shop.bot()) as town:
         row = await buys(town)
         await town.cashier.books.move(row.id, Plain("restored"))
         await town.says("home")
-        assert shop.baked == [f"button-{row.id}"]
+        assert await town.store.data(CHAT) == {BAKED.name: "[1,1]"}
+        assert shop.heard == ["given"]
         assert ((await row_of(town)).state, await alarms(town)) == ("settled", set())
         again = await town.cashier.books.move(row.id, Plain("operator_redeliver"), may_fail=True)
         assert again is not None
@@ -147,24 +155,23 @@ async def test_after_a_restored_backup_what_is_given_all_the_same_is_settled(
 async def test_mended_code_gives_nothing_that_an_operator_has_dealt_with(
     fact: PlainName, given: int, autojump_clock: MockClock
 ) -> None:
-    """The operator does what the alarm says, and only then the code is mended that had the money."""
+    """The operator does what the alarm says, which who waits hears; and only then the code is mended."""
     shop, store, outbox = Shop(), FakeStore(), FakeOutbox()
     async with open_town(shop.bot(), store=store, outbox=outbox) as town:
         row = await buys(town)
     async with open_town(shop.bot(mended=False), store=store, outbox=outbox) as town:
-        await town.says("home")
+        await trio.sleep(1)
         assert "captured_but_parked" in await alarms(town)
+        assert shop.heard == []
         await town.cashier.books.move(row.id, Plain(fact))
         await trio.sleep(1)
+        assert (shop.baked, shop.heard) == ([], ["handed over"])
+    async with open_town(shop.bot(), store=store, outbox=outbox) as town:
+        # It goes on with the question that it has asked; the buyer's own is open as well, and newer.
+        await town.says("home")
+        await town.says("home")
+        await trio.sleep(60)
         assert len(shop.baked) == given
-    async with open_town(shop.bot(), store=store, outbox=outbox) as town:
-        await town.says("hello")
-        await town.rest()
-        assert (len(shop.baked), shop.refused) == (given, 1)
-        assert (await row_of(town)).state == ("resolved" if fact == "operator_resolved" else "settled")
-    async with open_town(shop.bot(), store=store, outbox=outbox) as town:
-        await town.says("no")
-        assert (len(shop.baked), shop.refused) == (given, 2)
         assert (await row_of(town)).state == ("resolved" if fact == "operator_resolved" else "settled")
 
 
@@ -201,7 +208,7 @@ class LateShop:
                 await chat.sleep(1)
             if not chat.event.redelivered:
                 await chat.ask("Where to?")
-            await chat.step(self.bake, chat.event.uncertain, paid=chat.event)
+            await chat.step(self.bake, chat.event.uncertain)
 
         return bot
 

@@ -63,7 +63,6 @@ Mistake = Callable[[Any], Awaitable[object]]
         (lambda chat: chat.fill(Named("x")), "fill() takes an attrs class"),
         (lambda chat: chat.step(_later, 1, raises=[ValueError]), "step(raises=) takes a class of errors"),
         (lambda chat: chat.step(_later, 1, raises=BaseException), "step(raises=) takes a class of errors"),
-        (lambda chat: chat.step(_later, 1, paid=5), "step(paid=) takes what charge() returned"),
         (lambda chat: chat.sleep(inf), "seconds: must come to an end"),
         (lambda chat: chat.charge(5, "x", item=1, late="never"), 'late: is "deliver" or "refund"'),
         (lambda chat: chat.charge(5, "x", item=1, currency="USD"), 'currency: is "IRR" or "coin"'),

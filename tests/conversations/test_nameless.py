@@ -9,13 +9,12 @@ from doubles import FakeOutbox, FakeStore
 from town import CHAT, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.charges.paid import paid
+from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.chat import Chat
 from triobot.conversations.questions.buttons import Buttons
 from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
 from triobot.errors import RemoteProtocolError
-from triobot.money import Captured
 from triobot.wire.operations import EditMessage, Operation, SendMessage, VerifyPayment
 from triobot.wire.results import PaymentState, Sent
 
@@ -123,13 +122,14 @@ async def test_a_payment_button_is_sold_once(autojump_clock: MockClock) -> None:
         size: int = 1
 
     @bot.aside(paid(Pizza))
-    async def late(chat: Chat[Captured]) -> None:
-        outcomes.append("late")
+    async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+        outcomes.append(chat.event)
+        await chat.send("Here it is.")
 
     @bot.conversation
     async def buys(chat: Chat) -> None:
         outcomes.append(await chat.charge(1000, "Pizza", item=Pizza()))
-        await chat.send("Here it is.")
+        await chat.send("Thank you.")
 
     outbox = Nameless()
     outbox.reply(PaymentState(True, 1000), lambda operation: isinstance(operation, VerifyPayment))
@@ -137,6 +137,7 @@ async def test_a_payment_button_is_sold_once(autojump_clock: MockClock) -> None:
         await town.says("buy")
         await town.pays()
         await trio.sleep(60)
-    assert town.sent() == ["Pizza", "Here it is."]
-    assert [type(outcome).__name__ for outcome in outcomes] == ["Paid"]
+    assert town.sent() == ["Pizza", "Here it is.", "Thank you."]
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Paid", "Paid"]
+    assert outcomes[0] == outcomes[1]
     assert town.alarms == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import pytest
@@ -30,7 +30,7 @@ class Pizza:
     """What is bought."""
 
 
-def shop(*, mended: bool, late: list[str], had: list[object]) -> Router:
+def shop(*, mended: bool, given: list[str], had: list[object]) -> Router:
     """Its code asks for money; or, by mistake, for something else in its place."""
     bot = Router()
 
@@ -49,69 +49,62 @@ def shop(*, mended: bool, late: list[str], had: list[object]) -> Router:
 
     @bot.aside(paid(Pizza))
     async def delivers(chat: Chat[Paid[Pizza]]) -> None:
-        late.append(chat.event.key)
-        await chat.send("Late, but here.")
+        given.append(chat.event.key)
+        await chat.send("Here it is.")
 
     return bot
 
 
-async def test_what_is_paid_to_a_parked_conversation_goes_to_the_aside(autojump_clock: MockClock) -> None:
-    """After ten minutes; and the conversation, mended later, is told that somebody else has it."""
+async def test_what_is_paid_to_a_parked_conversation_is_given_at_once(autojump_clock: MockClock) -> None:
+    """It isn't needed for that; mended later, it gets what it was paid for, and nothing is given again."""
     store, outbox = FakeStore(), FakeOutbox()
-    late: list[str] = []
+    given: list[str] = []
     had: list[object] = []
-    async with open_town(shop(mended=True, late=late, had=had), store=store, outbox=outbox) as town:
+    async with open_town(shop(mended=True, given=given, had=had), store=store, outbox=outbox) as town:
         await town.says("buy")
-    async with open_town(shop(mended=False, late=late, had=had), store=store, outbox=outbox) as town:
+    async with open_town(shop(mended=False, given=given, had=had), store=store, outbox=outbox) as town:
         (before,) = await store.payments.find(limit=9)
         outbox.reply(YES, lambda op: isinstance(op, VerifyPayment | InquirePayment))
         await town.pays(ref_id=before.id)
-        (row,) = await store.payments.find(limit=9)
-        assert row.state == "verified"
         assert {alarm.kind for alarm in town.alarms} == {"conversation_parked"}
-        (alarm,) = await store.alarms.open(limit=9)
-        assert (alarm.kind, alarm.key) == ("captured_but_parked", row.id)
-        await trio.sleep(9 * 60)
-        assert late == []
-        await trio.sleep(2 * 60)
-        assert late == [f"button-{row.id}"]
+        await trio.sleep(1)
         (row,) = await store.payments.find(limit=9)
-        assert row.state == "settled"
-        assert "captured_but_parked" in {alarm.kind for alarm in await store.alarms.all(limit=9)}
+        assert (given, row.state) == ([f"button-{row.id}"], "settled")
         assert TEXTS.parked in town.sent()
-    async with open_town(shop(mended=True, late=late, had=had), store=store, outbox=outbox) as town:
+        assert await store.alarms.all(limit=9) == []
+    async with open_town(shop(mended=True, given=given, had=had), store=store, outbox=outbox) as town:
         await town.says("hello")
         await town.rest()
-        assert [type(one) for one in had] == [PaymentHandedOverError]
-        assert len(late) == 1
+        assert [type(one) for one in had] == [Paid]
+        assert len(given) == 1
 
 
-async def test_an_interrupt_hands_the_money_over_at_once(autojump_clock: MockClock) -> None:
-    """Nobody has to wait for the ten minutes, nor for the mended code."""
+async def test_an_interrupt_takes_nothing_from_the_aside(autojump_clock: MockClock) -> None:
+    """It ends the conversation that can't go on, before the goods are given or after."""
     store, outbox = FakeStore(), FakeOutbox()
-    late: list[str] = []
+    given: list[str] = []
     had: list[object] = []
-    async with open_town(shop(mended=True, late=late, had=had), store=store, outbox=outbox) as town:
+    async with open_town(shop(mended=True, given=given, had=had), store=store, outbox=outbox) as town:
         await town.says("buy")
-    async with open_town(shop(mended=False, late=late, had=had), store=store, outbox=outbox) as town:
+    async with open_town(shop(mended=False, given=given, had=had), store=store, outbox=outbox) as town:
         (row,) = await store.payments.find(limit=9)
         outbox.reply(YES, lambda op: isinstance(op, VerifyPayment | InquirePayment))
         await town.pays(ref_id=row.id)
         await town.says("/cancel")
         await trio.sleep(1)
-        assert late == [f"button-{row.id}"]
+        assert given == [f"button-{row.id}"]
         assert had == []
 
 
-async def test_an_operators_end_hands_the_money_over_at_once(autojump_clock: MockClock) -> None:
-    """What it was paid for is the aside's; a button that nobody has pressed goes."""
+async def test_an_operators_end_takes_nothing_from_the_aside(autojump_clock: MockClock) -> None:
+    """What was paid is given; a button that nobody has pressed goes."""
     store, outbox = FakeStore(), FakeOutbox()
-    late: list[str] = []
+    given: list[str] = []
     had: list[object] = []
-    async with open_town(shop(mended=True, late=late, had=had), store=store, outbox=outbox) as town:
+    async with open_town(shop(mended=True, given=given, had=had), store=store, outbox=outbox) as town:
         await town.says("buy")
         await town.says("buy", 7)
-    async with open_town(shop(mended=False, late=late, had=had), store=store, outbox=outbox) as town:
+    async with open_town(shop(mended=False, given=given, had=had), store=store, outbox=outbox) as town:
         (row,) = await store.payments.find(chat_id=ChatId(5), limit=9)
         outbox.reply(YES, lambda op: isinstance(op, VerifyPayment | InquirePayment) and op.ref_id == row.id)
         await town.pays(ref_id=row.id)
@@ -120,17 +113,16 @@ async def test_an_operators_end_hands_the_money_over_at_once(autojump_clock: Moc
             (there,) = store.journals.conversations(ChatId(chat))
             await town.dispatcher.elsewhere.order(there, end=True, say="Sorry.")
         await trio.sleep(1)
-        assert late == [f"button-{row.id}"]
+        assert given == [f"button-{row.id}"]
         assert had == []
         assert "Sorry." in town.sent(5) and "Sorry." in town.sent(7)
         (other,) = await store.payments.find(chat_id=ChatId(7), limit=9)
         assert other.state in ("closing", "check")
 
 
-async def test_a_conversation_whose_item_has_changed_is_parked_with_its_money(
-    autojump_clock: MockClock,
-) -> None:
-    """It was paid before the deploy: neither the money nor what it has said is lost."""
+@pytest.mark.parametrize("who", ["aside", "conversation"])
+async def test_whose_item_has_changed_is_parked_with_its_money(autojump_clock: MockClock, who: str) -> None:
+    """It was paid before the deploy: neither the money nor what was said is lost."""
     store, outbox, had = FakeStore(), FakeOutbox(), list[object]()
 
     def selling(cls: type[Any]) -> Router:
@@ -140,12 +132,15 @@ async def test_a_conversation_whose_item_has_changed_is_parked_with_its_money(
         @bot.conversation(text("buy"), name="buy")
         async def buy(chat: Chat) -> None:
             money = await chat.charge(PRICE, "An item", item=cls())
-            await chat.ask("Where to?")
-            had.append(money.item)
+            if who == "conversation":
+                await chat.ask("Where to?")
+                had.append(money.item)
 
-        @bot.aside(paid(cls), name="late")
-        async def late(chat: Chat[Paid[object]]) -> None:
-            had.append("late")
+        @bot.aside(paid(cls), name="deliver")
+        async def deliver(chat: Chat[Paid[object]]) -> None:
+            if who == "aside":
+                await chat.ask("Where to?")
+                had.append(chat.event.item)
 
         return bot
 
@@ -166,22 +161,18 @@ async def test_a_conversation_whose_item_has_changed_is_parked_with_its_money(
     async with open_town(selling(mended), store=store, outbox=outbox) as town:
         await town.rest()
         assert had == [mended(1)]
+        (row,) = await store.payments.find(limit=9)
+        assert row.state == "settled"
 
 
 def questioning(*, mended: bool) -> Router:
-    """Whoever has the money asks something; or, by mistake, something else in its place."""
+    """The aside that has the money asks something; or, by mistake, something else in its place."""
     bot = Router()
-
-    async def goes_on(chat: Chat) -> None:
-        if mended:
-            await chat.ask("Where to?")
-        else:
-            await chat.sleep(60)
 
     @bot.conversation(text("buy"))
     async def buy(chat: Chat) -> None:
         await chat.charge(PRICE, "Pizza", item=Pizza())
-        await goes_on(chat)
+        await chat.send("Thank you.")
 
     @bot.interrupt(command("cancel"))
     async def cancel(chat: Chat) -> None:
@@ -189,22 +180,25 @@ def questioning(*, mended: bool) -> Router:
 
     @bot.aside(paid(Pizza))
     async def delivers(chat: Chat[Paid[Pizza]]) -> None:
-        await goes_on(cast("Chat", chat))
+        if mended:
+            await chat.ask("Where to?")
+        else:
+            await chat.sleep(60)
 
     return bot
 
 
-@pytest.mark.parametrize("who", ["conversation", "aside"])
-async def test_who_has_the_money_and_cannot_go_on_is_named_at_once(
-    autojump_clock: MockClock, who: str
+@pytest.mark.parametrize("late", [False, True])
+async def test_an_aside_that_has_the_money_and_cannot_go_on_is_named_at_once(
+    autojump_clock: MockClock, late: bool
 ) -> None:
-    """By the payment's number, until it is settled."""
+    """By the payment's number, until it is settled; who waits for the goods waits on."""
     store, outbox = FakeStore(), FakeOutbox()
     outbox.reply(YES, lambda op: isinstance(op, VerifyPayment | InquirePayment))
     async with open_town(questioning(mended=True), store=store, outbox=outbox) as town:
         await town.says("buy")
         (row,) = await store.payments.find(limit=9)
-        if who == "aside":
+        if late:
             await town.says("/cancel")
         await town.pays(ref_id=row.id)
         await trio.sleep(1)
@@ -217,9 +211,11 @@ async def test_who_has_the_money_and_cannot_go_on_is_named_at_once(
         (alarm,) = await store.alarms.open(limit=9)
         assert (alarm.kind, alarm.key) == ("captured_but_parked", row.id)
         assert "250,000 IRR" in alarm.text
+        assert "Thank you." not in town.sent()
     async with open_town(questioning(mended=True), store=store, outbox=outbox) as town:
         await town.says("home")
         await town.rest()
         (row,) = await store.payments.find(limit=9)
         assert row.state == "settled"
         assert await store.alarms.open(limit=9) == []
+        assert ("Thank you." in town.sent()) is not late

@@ -123,6 +123,7 @@ class Runner:
     owner: int | None
     waits: list[Wait] = attrs.Factory(lambda: list[Wait]())
     watches: list[Watch] = attrs.Factory(lambda: list[Watch]())
+    awaited: dict[str, object] = attrs.Factory(lambda: dict[str, object]())
 
 
 async def nothing(chat: object) -> None:

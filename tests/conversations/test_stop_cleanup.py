@@ -63,7 +63,7 @@ async def test_a_stop_while_a_timeout_is_held_keeps_the_hint(autojump_clock: Moc
         bought, late = shop.outcomes
         assert isinstance(bought, Paid)
         assert late is False
-        assert shop.late == []
+        assert shop.given == [bought]
 
 
 async def test_a_shield_that_is_opened_in_cleanup_does_not_hold_up_the_program(

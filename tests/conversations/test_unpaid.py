@@ -12,6 +12,7 @@ from town import TEXTS, Town, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.charges.charging import BUTTON_LIFE
+from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentDeclinedError, PaymentExpiredError
@@ -27,6 +28,10 @@ def shop(sell: Callable[[Chat], Awaitable[object]]) -> Router:
     @bot.conversation
     async def buy(chat: Chat) -> None:
         await sell(chat)
+
+    @bot.aside(paid(int))
+    async def deliver(chat: Chat[Paid[int]]) -> None:
+        """Give nothing that can be seen."""
 
     return bot
 

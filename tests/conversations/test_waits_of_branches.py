@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from triobot import Bot, Chat, Paid
-from triobot.filters import command
+from triobot.filters import command, paid
 from triobot.testing import drive
 
 
@@ -51,13 +51,12 @@ async def test_what_fits_no_branch_is_answered(how: str, autojump_clock: object)
 async def test_a_branch_hears_that_it_was_paid(how: str, autojump_clock: object) -> None:
     bot = Bot()
 
-    async def give() -> None:
-        pass
+    @bot.aside(paid(Course))
+    async def deliver(chat: Chat[Paid[Course]]) -> None:
+        await chat.send(f"Here is {chat.event.item.name}.")
 
     async def sell(chat: Chat) -> None:
-        paid = await chat.charge(1_000, "A course", item=Course("Persian"), late="refund")
-        assert isinstance(paid, Paid)
-        await chat.step(give, paid=paid)
+        await chat.charge(1_000, "A course", item=Course("Persian"), late="refund")
         await chat.send("Thank you!")
 
     @bot.conversation(command("buy"))
@@ -75,4 +74,5 @@ async def test_a_branch_hears_that_it_was_paid(how: str, autojump_clock: object)
         if how == "dies":
             await world.crashes()
         await sara.pays()
+        await sara.sees("Here is Persian.", within=20)
         await sara.sees("Thank you!", within=20)

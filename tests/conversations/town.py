@@ -16,7 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from triobot.clock import Timepiece
 from triobot.conversations.advice import Advice
-from triobot.conversations.charges.paid import deliver, goes_on, is_parked
+from triobot.conversations.charges.paid import deliver, goes_on
 from triobot.conversations.conversation import Services
 from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.routes.router import Router, table_of
@@ -84,7 +84,6 @@ class Town:
             deliver=self._deliver,
             ring=self.alarms.append,
             recall=lambda chat_id: self.dispatcher.recall(chat_id),
-            parked=partial(is_parked, self.store),  # type: ignore[arg-type]
         )
         self.services = attrs.evolve(self.services, payments=self.cashier)
         self.dispatcher = Dispatcher(self.services, self._table, username=self._username)

@@ -90,6 +90,7 @@ class Till:
         self.noted: list[Alarm] = []
         self.delivered: list[Captured] = []
         self.aside: Callable[[Captured, Till], Any] | None = None
+        self.nursery: trio.Nursery | None = None
         self.crash: Callable[[], None] = lambda: None
         self.cashier = self.new_cashier()
 
@@ -112,7 +113,10 @@ class Till:
             return False
         await self.store.commit(claim)
         self.delivered.append(captured)
-        await self.aside(captured, self)
+        if self.nursery is None:
+            await self.aside(captured, self)
+        else:
+            self.nursery.start_soon(self.aside, captured, self)
         return True
 
     # --- a conversation
@@ -143,20 +147,9 @@ class Till:
         await self.store.commit(ticket.sent(message_id=sent.id))
         return ticket
 
-    async def takes(self, ticket: Ticket) -> Captured | None:
-        """Have the money of a charge."""
-        taken: list[Captured | None] = []
-
-        def keep(captured: Captured | None) -> tuple[()]:
-            taken[:] = [captured]
-            return ()
-
-        await self.store.commit(ticket.take(keep))
-        return taken[0]
-
     async def ends(self, one: Ticket | Captured, how: PaymentEnd) -> None:
         """The conversation, or the aside that has what was captured, is done with it."""
-        await self.store.commit(self.cashier.ended(one.id, how, late=isinstance(one, Captured)))
+        await self.store.commit(self.cashier.ended(one.id, how))
 
     def stands_still(self, seconds: float) -> None:
         """The program is stopped, and goes on so much later; nobody sets a clock."""
@@ -242,6 +235,8 @@ async def _running(till: Till, cashier: Cashier, alive: Callable[[str], bool]) -
             with scope:
                 await cashier.run(task_status=task_status)
 
+        till.nursery = nursery
+
         async def there(chat_id: object, owner: str) -> bool:
             return alive(owner)
 
@@ -258,6 +253,12 @@ async def rest() -> None:
 
 async def settles(captured: Captured, till: Till) -> None:
     """An aside that gives the goods."""
+    await till.ends(captured, "settled")
+
+
+async def takes_a_minute(captured: Captured, till: Till) -> None:
+    """An aside that gives the goods, and needs some time."""
+    await trio.sleep(MINUTE)
     await till.ends(captured, "settled")
 
 

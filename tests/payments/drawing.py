@@ -49,11 +49,7 @@ _TOGETHER: Final = (
         "the answer that is kept for the conversation; if that is over by then, with nothing",
     ),
     (
-        "`delivered`, to the conversation",
-        "the record that answers the charge",
-    ),
-    (
-        "`delivered`, to an aside",
+        "`delivered`",
         "the row of the inbox that begins the aside",
     ),
     (
@@ -61,12 +57,9 @@ _TOGETHER: Final = (
         "the record of what ended or exchanged it",
     ),
     (
-        "`settled` by `settle()` or by a step that takes it",
-        "the record of that turn, or of the step",
-    ),
-    (
-        "`settled`, `taker_gone` and `handler_failed` at the end of whoever has it",
-        "that end; with `continue_as`, the beginning of what goes on",
+        "`settled` or `handler_failed` at the end of the aside",
+        "that end, and the answer of the charge that waits for it; with `continue_as`, the beginning of what"
+        " goes on",
     ),
     (
         "`callback`, `declined_retry`, `declined_final`",
@@ -77,11 +70,12 @@ _TOGETHER: Final = (
 _APART_HEAD = """
 A conversation's move is decided in that very transaction, from the row as it is then: so a callback that
 comes in between doesn't make it stale. All others are compared and set: if the row has moved since it was
-read, it is read again. What can't be any more does nothing, and is recorded so: a conversation whose money
-somebody else has by now gets `PaymentHandedOverError`, and so does a step that takes it, which asks before
-it gives anything. Only a number that somebody else has, and an aside for a payment that has moved, refuse
-the transaction: that stops the conversation that drew the number, which goes on before it after the next
-start, and the delivery, which is looked at again. Nobody else's part of the same commit is refused with them.
+read, it is read again. What can't be any more does nothing: what a charge that is left gives up is the
+aside's by then, if it is paid. A step of an aside whose money an operator has by now gets
+`PaymentHandedOverError`: it asks before it gives anything. Only a number that somebody else has, and an aside
+for a payment that has moved, refuse the transaction: that stops the conversation that drew the number, which
+goes on before it after the next start, and the delivery, which is looked at again. Nobody else's part of the
+same commit is refused with them.
 
 The rest is stored by itself, and comes to the same if it is repeated after a crash:
 """
@@ -118,12 +112,8 @@ _APART: Final = (
         "it changes nothing but what an operator knows; it is said again at each start",
     ),
     (
-        "`taker_gone` of a conversation that is ended without its code: parked, or not durable",
+        "`taker_gone` and `handler_failed` of what is ended without its code: parked, or not durable",
         "only its code knows what it had; so it is looked for by its owner, and again at each start",
-    ),
-    (
-        "`settled` in the body of a step, or after the conversation",
-        "neither has a record of its own; it is said under the payment's key",
     ),
     (
         "what operators do, `forgotten`",
@@ -223,8 +213,6 @@ def _taken(row: Transition) -> Iterator[str]:
             yield "the aside takes it"
         case "somebody":
             yield "the aside takes it, if nobody would"
-        case "heir":
-            yield "the aside takes it, unless nobody was to"
         case "nobody":
             yield "nobody takes it"
         case None:

@@ -24,6 +24,9 @@ Fault = Literal[
     "unwanted_is_verified",
     "taken_away_is_given",
     "restored_is_given",
+    "who_waits_has_it",
+    "failed_is_settled",
+    "given_before_it_ends",
 ]
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 
@@ -56,10 +59,19 @@ def planted(fault: Fault | None) -> Generator[None]:
             with mock.patch.object(ledger, "_taker", _somebody):
                 yield
         case "taken_away_is_given":
-            with mock.patch.object(Entry, "may_be_given", lambda entry, taker, *, uncertain: not entry.held):
+            with mock.patch.object(Entry, "may_be_given", lambda entry, *, uncertain: not entry.held):
                 yield
         case "restored_is_given":
-            with mock.patch.object(Entry, "may_be_given", lambda entry, taker, *, uncertain: True):
+            with mock.patch.object(Entry, "may_be_given", lambda entry, *, uncertain: True):
+                yield
+        case "who_waits_has_it":
+            with _row("verifying", "verify_ok", taker=None):
+                yield
+        case "failed_is_settled":
+            with _row("delivered", "handler_failed", next="settled", due=()):
+                yield
+        case "given_before_it_ends":
+            with mock.patch.object(Entry, "ending", property(_as_soon_as_it_begins)):
                 yield
 
 
@@ -92,6 +104,11 @@ async def _without_intent(entry: Any, books: Any, hands: Any) -> None:
     if verified.word != "verified":
         facts_.append(await hands.ask(entry, "inquire"))
     await books.move(entry.id, *facts_, may_fail=True)
+
+
+def _as_soon_as_it_begins(entry: Any) -> str | None:
+    """Tell the charge that waits too early."""
+    return "given" if entry.state in ("delivered", "settled") else None
 
 
 def _somebody(entry: Any, row: Any) -> str:

@@ -6,6 +6,7 @@ What decides is the real thing: books, examiner, handler and table. What waits i
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import attrs
@@ -20,14 +21,15 @@ from tests.payments.simulated_platform import (
     Platform,
     StatusError,
 )
-from tests.payments.simulated_store import Grant, Plan, Store, Talk
+from tests.payments.simulated_store import Giver, Grant, Plan, Store, Talk, Told
 from tests.payments.simulated_time import Pause, Signal, Simulator
 from triobot.emulator.world import User
-from triobot.money import RaiseAlarm
+from triobot.errors import StaleRowError
+from triobot.money import Decided, MovePayment, PaymentRow, RaiseAlarm
 from triobot.payments import examiner
-from triobot.payments.books import Books, Planned, moving
+from triobot.payments.books import Books, Planned, claiming, moving
 from triobot.payments.callbacks import CallbackHandler
-from triobot.payments.entry import Entry, Taker
+from triobot.payments.entry import Entry
 from triobot.payments.facts import Fact, PaymentAnswer, Plain, SendOk
 from triobot.payments.ledger import Moved, Notice
 from triobot.payments.records import entry_of
@@ -58,7 +60,7 @@ class Shop:
         self.grants: list[Grant] = []
         self.by_hand, self.wanted_by_hand = set[RefId](), set[RefId]()
         self.taken_away: list[tuple[RefId, str, int]] = []
-        self.asides: dict[RefId, bool] = {}
+        self.plans: dict[RefId, Plan] = {}
         self.impossible: list[tuple[str, str]] = []
         self.numbers = 0
         self.intends = True
@@ -79,7 +81,9 @@ class Shop:
         self.poke = Signal()
         self.busy: set[RefId] = set()
         self.waiters: dict[RefId, tuple[list[Notice], Signal]] = {}
+        self.waiting: dict[RefId, Talk] = {}
         self.parked: dict[RefId, Talk] = {}
+        self.stuck: dict[RefId, Giver] = {}
         self.books = Books(self.store.rows, self.store.commit, self.simulator.now, self._listen)
         self.handler = CallbackHandler(
             self.books, self.store.rows, self.store.commit, self._look_up, self.simulator.now
@@ -115,12 +119,18 @@ class Shop:
             await self.store.commit(RaiseAlarm("unwatched", "start", f"since {self.store.beat}", now))
         for row in rows:
             await self.books.move(row.id, Plain("restored" if restored else "restart"))
+        for giver in list(self.store.givers.values()):
+            if self.plans[giver.id].stuck:
+                self.stuck[giver.id] = giver
+                await self._mine("handler", giver.id, "parked")
+            else:
+                self._spawn(self._gives(giver))
         for talk in talks:
             assert talk.plan is not None
             if not talk.plan.durable:
                 if talk.before is not None:
                     await self._mine("conversation", talk.before, "taker_gone")
-                await self.books.move(talk.id, Plain("taker_gone"), also=(Talk(talk.owner, None),))
+                await self._gives_up(talk.id, (Talk(talk.owner, None),))
             elif talk.plan.parks:
                 self.parked[talk.id] = talk
             else:
@@ -154,6 +164,8 @@ class Shop:
             notices, signal = self.waiters[moved.entry.id]
             notices.append(moved.notice)
             signal.send()
+        elif moved.entry.ending is not None and moved.entry.id in self.waiters:
+            self.waiters[moved.entry.id][1].send()
         if moved.entry.state == "mismatch" != moved.before.state and self.chance.random() < 0.7:
             self._spawn(self._command(moved.entry.id, after=self.chance.randrange(30)))
         self.poke.send()
@@ -222,51 +234,64 @@ class Shop:
         return True
 
     async def deliver(self, entry: Entry) -> bool:
-        if not self.asides[entry.id]:
+        plan = self.plans[entry.id]
+        if not plan.has_aside or (entry.id in self.stuck and self.chance.random() < 0.5):
             return False
-        planned = await self.books.move(entry.id, Plain("delivered"), may_fail=True, taker="handler")
-        if planned is not None and planned.moved:
-            self._spawn(self._aside(planned.entry))
+        delivered, claim = claiming(self.books, entry, Plain("delivered"), self.simulator.now())
+        giver = Giver(entry.id, delivered.uncertain)
+        there = entry.id in self.store.givers
+        try:
+            await self.store.commit(claim, *(() if there else (giver,)))
+        except StaleRowError:
+            return True
+        if not there:
+            self._spawn(self._gives(giver))
         return True
 
     # --- the author's code
 
-    async def _aside(self, entry: Entry) -> None:
+    async def _gives(self, giver: Giver) -> None:
+        """Give the goods, as an aside: another's by a step, and the bot's own with the record of that."""
+        plan = self.plans[giver.id]
+        await Pause(self.chance.randrange(10, 3_000) + (plan.patience if plan.stuck else 0))
+        if not giver.given:
+            if not self.platform.calm and self.chance.random() < 0.3:
+                return await self._ends(giver, "handler_failed")
+            entry = await self.books.read(giver.id)
+            if entry is None or not entry.may_be_given(uncertain=giver.uncertain):
+                return await self._ends(giver, "handler_failed")
+            self.grants.append(Grant(giver.id, self.simulator.now(), giver.uncertain))
+            giver = attrs.evolve(giver, given=True)
+            await self.store.commit(giver)
+        if plan.forgets:
+            return await Pause(float("inf"))
         await Pause(self.chance.randrange(10, 3_000))
-        if not self.platform.calm and self.chance.random() < 0.3:
-            await self._mine("handler", entry.id, "handler_failed")
-            return
-        if not await self._gives("handler", entry.id, uncertain=entry.uncertain):
-            await self._mine("handler", entry.id, "handler_failed")
-            return
-        await Pause(self.chance.randrange(10, 3_000))
-        await self._settles("handler", entry.id)
+        return await self._ends(giver, "settled")
 
-    async def _settles(self, taker: Any, id_: RefId, *also: Any) -> None:
-        await self._mine(taker, id_, "settled", *also)
-        if self.chance.random() < 0.1:
-            await self._mine(taker, id_, "settled")
+    async def _ends(self, giver: Giver, name: Literal["settled", "handler_failed"]) -> None:
+        """The aside's end, what the ledger makes of it, and what the charge comes to that waits, are one."""
+        also: list[Any] = [attrs.evolve(giver, there=False)]
+        if (talk := self.waiting.pop(giver.id, None)) is not None:
+            also += [Talk(talk.owner, None), Told(giver.id, "given" if name == "settled" else "handed_over")]
+        await self._mine("handler", giver.id, name, *also)
+        if talk is not None:
+            self.waiters[giver.id][1].send()
+        if name == "settled" and self.chance.random() < 0.1:
+            await self._mine("handler", giver.id, name)  # it has gone on as another
 
     async def _mine(self, taker: Any, id_: RefId, name: Any, *also: Any) -> bool:
         """What a conversation records, and what it does to its payment while that is still its own."""
         happened: list[bool] = []
-
-        def keep(entry: Entry | None) -> tuple[()]:
-            happened[:] = [entry is not None]
-            return ()
-
         now = self.simulator.now()
-        move = moving(self.books, id_, Plain(name), now=now, taker=taker, may_fail=True, keep=keep)
-        await self.store.commit(*also, move)
-        return happened[0]
+        move = moving(self.books, id_, Plain(name), now=now, taker=taker, may_fail=True)
 
-    async def _gives(self, taker: Taker, id_: RefId, *, uncertain: bool) -> bool:
-        """Give the goods, as a step that takes the payment: False if the books don't allow it any more."""
-        entry = await self.books.read(id_)
-        if entry is None or not entry.may_be_given(taker, uncertain=uncertain):
-            return False
-        self.grants.append(Grant(id_, self.simulator.now(), uncertain, taker))
-        return True
+        def decide(row: PaymentRow | None) -> Sequence[Decided]:
+            writes = move.move(row)
+            happened[:] = [bool(writes)]
+            return writes
+
+        await self.store.commit(*also, MovePayment(id_, decide, move.committed))
+        return happened[0]
 
     async def sells(self, user: User, number: int) -> None:
         """Start a conversation with a user who is offered something."""
@@ -285,6 +310,7 @@ class Shop:
             forgets=chance.random() < 0.05,
             parks=chance.random() < 0.15,
             resends=chance.random() < 0.5,
+            stuck=chance.random() < 0.15,
             hasty=chance.random() < 0.15,
             twice=chance.random() < 0.3,
         )
@@ -305,7 +331,7 @@ class Shop:
             made_at=now,
             expires_at=now + (6 * HOUR if plan.kind == "invoice" else plan.patience),
         )
-        self.asides[entry.id] = plan.has_aside
+        self.plans[entry.id] = plan
         self.last_refs.append(entry.id)
         self.waiters[entry.id] = ([], Signal())
         owner, also = entry.owner, (Talk(entry.owner, plan, entry.id),)
@@ -318,8 +344,8 @@ class Shop:
         await self._goes_on(owner, plan, entry.id)
 
     async def _revived(self, talk: Talk, plan: Plan) -> None:
-        if talk.taken:
-            await self._has(talk.owner, plan, talk.id)
+        if talk.paid:
+            await self._waits_for_goods(talk.owner, plan, talk.id)
         else:
             await self._goes_on(talk.owner, plan, talk.id, talk.before)
 
@@ -330,7 +356,9 @@ class Shop:
         if entry is None:
             return None  # a backup was restored meanwhile
         over = (Talk(owner, None),)
-        if entry.taker != "conversation" or entry.state in ("mismatch", "settled", "resolved"):
+        if entry.captured is not None and entry.state != "mismatch":
+            return await self._waits(owner, plan, id_)
+        if entry.taker != "conversation" or entry.state in ("mismatch", "resolved"):
             return await self.store.commit(*over)
         if entry.state == "sending" and plan.hasty:
             # The author's own timeout, perhaps before the platform has answered.
@@ -404,7 +432,7 @@ class Shop:
         said = None if entry is None else entry.said
         if said is not None and all(notice.revision != said.revision for notice in notices):
             notices.insert(0, said)  # it came while nobody listened
-        while entry is not None and entry.state not in ("verified", "delivered"):
+        while entry is not None and (entry.captured is None or entry.state == "mismatch"):
             if entry.taker != "conversation":
                 return await self.store.commit(*over)
             if not notices:
@@ -425,24 +453,30 @@ class Shop:
             if ends:
                 return await self._gives_up(id_, over)
             entry = await self.books.read(id_)
-        if entry is None or entry.taker != "conversation":
+        if entry is None:
             return await self.store.commit(*over)
-        if not await self._mine("conversation", id_, "delivered", Talk(owner, plan, id_, taken=True)):
-            return await self.store.commit(*over)
-        return await self._has(owner, plan, id_)
+        await self.store.commit(Talk(owner, plan, id_, paid=True))
+        return await self._waits_for_goods(owner, plan, id_)
 
-    async def _has(self, owner: str, plan: Plan, id_: RefId) -> None:
-        over = (Talk(owner, None),)
-        # What parks has asked something first, which its new code doesn't.
-        await Pause(self.chance.randrange(0, 5_000) + (plan.patience if plan.parks else 0))
+    async def _waits_for_goods(self, owner: str, plan: Plan, id_: RefId) -> None:
+        """Wait as a charge does that is paid; or be ended meanwhile, which changes nothing."""
         if plan.dies:
-            return await self._gives_up(id_, over)
-        if not await self._gives("conversation", id_, uncertain=False):
-            return await self._gives_up(id_, over)
-        if plan.forgets:
-            return await Pause(float("inf"))
-        await Pause(self.chance.randrange(0, 5_000))
-        return await self._settles("conversation", id_, *over)
+            await Pause(self.chance.randrange(0, 5_000))
+            return await self._gives_up(id_, (Talk(owner, None),))
+        self.waiting[id_] = Talk(owner, plan, id_, paid=True)
+        deadline = self.simulator.now() + plan.patience
+        while id_ in self.waiting:
+            entry = await self.books.read(id_)
+            over = plan.impatient and self.simulator.now() >= deadline
+            ending = None if entry is None else entry.ending
+            if over or ending is not None or entry is None:
+                if self.waiting.pop(id_, None) is None:
+                    return None  # it has been told since
+                told = () if over or ending is None else (Told(id_, ending),)
+                return await self.store.commit(Talk(owner, None), *told)
+            waits = max(0, deadline - self.simulator.now()) if plan.impatient else float("inf")
+            await Pause(waits, self.waiters[id_][1])
+        return None
 
     async def _exchanges(self, owner: str, plan: Plan, entry: Entry) -> None:
         """Put a button with another number into the place of the one that was declined as a duplicate."""
@@ -461,7 +495,7 @@ class Shop:
             made_at=self.simulator.now(),
             expires_at=entry.expires_at,
         )
-        self.asides[id_] = plan.has_aside
+        self.plans[id_] = plan
         self.last_refs.append(id_)
         self.waiters[id_] = ([], Signal())
         await self.books.add(again, Plain("send_begun"), also=(Talk(owner, plan, id_, entry.id),))
@@ -532,8 +566,10 @@ class Shop:
             self._spawn(self._mended(id_))
 
     async def _mended(self, id_: RefId) -> None:
-        """Let a parked conversation go on, with code that can."""
+        """Let a parked conversation, and a parked aside, go on with code that can."""
         await Pause(HOUR)
+        if (giver := self.stuck.pop(id_, None)) is not None:
+            self._spawn(self._gives(giver))
         talk = self.parked.pop(id_, None)
         if talk is not None and talk.plan is not None:
             self.waiters[id_] = ([], Signal())

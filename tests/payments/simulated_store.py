@@ -12,8 +12,7 @@ import attrs
 from tests.payments.plain_money import PlainMoney, all_decided
 from tests.payments.simulated_platform import Callback
 from tests.payments.simulated_time import Pause, Simulator
-from triobot.money import PutPayment, RaiseAlarm
-from triobot.payments.entry import Taker
+from triobot.money import PaymentGoods, PutPayment, RaiseAlarm
 from triobot.seams import Consume
 from triobot.store.rules import tell_moved
 from triobot.store.sqlite import ReadAlarms, ReadPayments
@@ -36,6 +35,7 @@ class Plan:
     dies: bool
     forgets: bool
     parks: bool
+    stuck: bool
     resends: bool
     hasty: bool
     twice: bool
@@ -49,18 +49,47 @@ class Talk:
     """A line of the journal: this conversation is alive, and has this payment, maybe in another's place.
 
     Attributes:
-        taken: it has the money, and goes on behind its charge.
+        paid: it waits for the goods.
     """
 
     owner: str
     plan: Plan | None
     id: RefId = NONE
     before: RefId | None = None
-    taken: bool = False
+    paid: bool = False
+
+
+@attrs.frozen
+class Giver:
+    """A line of the journal: an aside is there that gives what was paid for.
+
+    Attributes:
+        there: it has not come to its end.
+        uncertain: it was told that the goods may have been given before.
+        given: so it has recorded; what the bot itself keeps has changed with that.
+    """
+
+    id: RefId
+    uncertain: bool
+    there: bool = True
+    given: bool = False
+
+
+@attrs.frozen
+class Told:
+    """A line of the journal: the charge that waited for this has come to its end."""
+
+    id: RefId
+    ending: PaymentGoods
 
 
 class Store:
-    """Money rows, an inbox and a journal, committed together; keeps what no crash may take."""
+    """Money rows, an inbox and a journal, committed together; keeps what no crash may take.
+
+    Attributes:
+        own: how often the bot's own data were changed for a payment; a backup has its own.
+        told: what the charge for it came to.
+    """
 
     def __init__(self, simulator: Simulator, chance: random.Random) -> None:
         self._simulator = simulator
@@ -68,6 +97,9 @@ class Store:
         self.money = PlainMoney()
         self.inbox: dict[int, Callback] = {}
         self.talks: dict[str, Talk] = {}
+        self.givers: dict[RefId, Giver] = {}
+        self.own: Counter[RefId] = Counter()
+        self.told: dict[RefId, list[PaymentGoods]] = {}
         self.alarms: list[RaiseAlarm] = []
         self.reached: Counter[tuple[str, str]] = Counter()
         self.settled: Counter[RefId] = Counter()
@@ -113,20 +145,29 @@ class Store:
                 self.talks.pop(owner, None)
             case Talk(owner):
                 self.talks[owner] = write
+            case Giver(id_):
+                before = self.givers.pop(id_, None)
+                self.own[id_] += write.given and not (before is not None and before.given)
+                if write.there:
+                    self.givers[id_] = write
+            case Told(id_, ending):
+                self.told.setdefault(id_, []).append(ending)
             case _:
                 if isinstance(write, PutPayment) and write.fact == "settled" and write.row.state == "settled":
-                    before = self.money.get(write.row.id)
-                    self.settled[write.row.id] += before is not None and before.state != "settled"
+                    was = self.money.get(write.row.id)
+                    self.settled[write.row.id] += was is not None and was.state != "settled"
                 if isinstance(write, RaiseAlarm):
                     self.alarms.append(write)
                 self.money.apply(write)
 
     def backup(self) -> Any:
         self.beat = self._simulator.now()
-        return copy.deepcopy((self.money, self.inbox, self.talks, self.beat))
+        kept = self.money, self.inbox, self.talks, self.givers, self.own, self.told, self.beat
+        return copy.deepcopy(kept)
 
     def restore(self, backup: Any) -> None:
-        self.money, self.inbox, self.talks, self.beat = copy.deepcopy(backup)
+        kept = copy.deepcopy(backup)
+        self.money, self.inbox, self.talks, self.givers, self.own, self.told, self.beat = kept
 
 
 @attrs.frozen
@@ -134,4 +175,3 @@ class Grant:
     key: str
     at: int
     marked: bool
-    taker: Taker

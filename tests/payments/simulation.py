@@ -181,6 +181,7 @@ def _wrong(simulator: Simulator, platform: Platform, shop: Shop, seen: Seen) -> 
     if impossible:
         yield f"impossible: {impossible}"
     yield from _settled(shop, seen)
+    yield from _given(shop, entries.values(), seen)
     known: set[str] = set()
     for bill in platform.world.bills:
         lost = (one for one in entries.values() if one.kind == bill.kind and one.invoice_id is None)
@@ -219,9 +220,35 @@ def _settled(shop: Shop, seen: Seen) -> Iterator[str]:
         for grant in shop.grants:
             # What a backup forgets, an operator has to say again.
             known = grant.key == id_ and grant.at > at and not at < shop.restored_at < grant.at
-            asked = grant.taker == "handler" and id_ in shop.wanted_by_hand
+            asked = id_ in shop.wanted_by_hand
             if known and not (asked and order == "operator_redeliver"):
                 yield f"{id_}: granted after {order}"
+
+
+def _given(shop: Shop, entries: Iterable[Entry], seen: Seen) -> Iterator[str]:
+    """What is the bot's own is given once, and its charge comes to one end, which is true."""
+    store = shop.store
+    for entry in entries:
+        own, told = store.own[entry.id], store.told.get(entry.id, [])
+        if own > 1 and entry.id not in shop.wanted_by_hand:
+            yield f"{entry.id}: the bot's own data were changed {own} times"
+        if own and entry.captured is None:
+            yield f"{entry.id}: the bot's own data were changed for nothing"
+        if entry.ending == "given" and not own:
+            yield f"{entry.id}: settled, and never given"
+        if entry.state == "delivered" and entry.id not in store.givers and not seen.restored:
+            yield f"{entry.id}: delivered, and no aside has it"
+        settled = entry.ending == "given" or entry.id in shop.by_hand or seen.restored
+        if len(told) > 1 or ("given" in told and not (own and settled)):
+            yield f"{entry.id}: given {own} times, and its charge came to {told}"
+    for id_ in shop.waiting:
+        ending = next((entry.ending for entry in shop.entries() if entry.id == id_), None)
+        if ending is not None:
+            yield f"{id_}: {ending}, and its charge still waits"
+    if not seen.restored:
+        both = {grant.key for grant in shop.grants} ^ {id_ for id_, own in store.own.items() if own}
+        if both:
+            yield f"{both}: given by a step or by what is recorded, and not by both"
 
 
 def _captured(

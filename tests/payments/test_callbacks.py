@@ -37,7 +37,7 @@ async def test_none_of_a_flood_stays_in_the_inbox(autojump_clock: MockClock) -> 
 
         assert await till.store.backlog(after=0, limit=9) == []
         assert till.cashier.books.counts["hint_left_in_the_inbox"] > 0
-        assert await till.state(ticket.id) == "verified"
+        assert await till.state(ticket.id) == "settled"
 
 
 async def test_a_lost_invoice_is_found_after_an_outage(autojump_clock: MockClock) -> None:

@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 import trio
-from cashier_rig import HOUR, MINUTE, PRICE, Clock, Till, again, lost_invoice, open_till, rest, settles
+from cashier_rig import (
+    HOUR,
+    MINUTE,
+    PRICE,
+    Clock,
+    Till,
+    again,
+    lost_invoice,
+    open_till,
+    rest,
+    settles,
+    takes_a_minute,
+)
 from trio.testing import MockClock
 
 from triobot.errors import DeliveryUnknownError, StoreFullError
@@ -44,17 +56,20 @@ def loses_one_verify() -> Any:
 async def test_a_payment_from_the_button_to_the_goods(autojump_clock: MockClock) -> None:
     """The callback is taken in the transaction that stores what it hints at; the button goes."""
     async with open_till() as till:
+        till.aside = takes_a_minute
         ticket = await till.charges()
+        assert ticket.captured is None
         await till.posts(till.pays())
         assert await ticket.wait_notice() is None
         assert await ticket.wait_decided() == PaymentNotice("paid", captured=PRICE)
-        taken = await till.takes(ticket)
-        assert taken is not None
-        assert (taken.amount, taken.key, taken.redelivered) == (PRICE, f"button-{ticket.id}", False)
-        await till.ends(ticket, "settled")
-        await trio.sleep(1)
+        assert ticket.captured is not None
+        assert (ticket.captured.amount, ticket.captured.key) == (PRICE, f"button-{ticket.id}")
+        await trio.sleep(30)
+        assert [(paid.id, paid.redelivered) for paid in till.delivered] == [(ticket.id, False)]
+        assert (ticket.ending, await till.state(ticket.id)) == (None, "delivered")
+        await trio.sleep(60)
 
-        assert await till.state(ticket.id) == "settled"
+        assert (ticket.ending, await till.state(ticket.id)) == ("given", "settled")
         assert await till.store.backlog(after=0, limit=9) == []
         assert not any(entry.inline_keyboard for entry in till.world.chat(till.user.chat_id).in_sight())
         assert till.wallet == 10**9 - PRICE
@@ -233,9 +248,7 @@ async def test_what_is_captured_was_not_unwatched(autojump_clock: MockClock) -> 
         ticket = await till.charges()
         await till.posts(till.pays())
         assert await ticket.wait_notice() is None
-        await ticket.wait_decided()
-        assert await till.takes(ticket)
-        await till.ends(ticket, "given_up")  # and there is no aside
+        await ticket.wait_decided()  # and there is no aside
         await trio.sleep(HOUR)
         assert await till.state(ticket.id) == "verified"
         async with again(till):
@@ -280,11 +293,45 @@ async def test_captured_money_without_an_aside(autojump_clock: MockClock) -> Non
         await till.posts(till.pays())
         await ticket.wait_notice()
         await ticket.wait_decided()
+        await trio.sleep(1)
+
+        assert (ticket.ending, await till.state(ticket.id)) == ("handed_over", "verified")
+        assert await till.alarms() == {"captured_without_taker"}
+
+
+@pytest.mark.parametrize("late", ["handler", "nobody"])
+async def test_who_goes_when_it_is_paid_takes_nothing_along(autojump_clock: MockClock, late: Any) -> None:
+    """Left to go back or not: what is captured is the aside's, and stays it."""
+    async with open_till() as till:
+        till.aside = takes_a_minute
+        ticket = await till.charges(late=late)
+        await till.posts(till.pays())
+        await ticket.wait_notice()
+        await ticket.wait_decided()
+        await till.ends(ticket, "given_up")
+        await trio.sleep(2 * MINUTE)
+
+        assert [paid.redelivered for paid in till.delivered] == [False]
+        assert await till.state(ticket.id) == "settled"
+        assert "taker_gone" not in await till.facts(ticket.id)
+        assert await till.alarms() == set()
+
+
+async def test_what_is_captured_as_its_conversation_goes_is_given(autojump_clock: MockClock) -> None:
+    """The verify was on its way: it can't be taken back, so nobody is left without goods."""
+    async with open_till() as till:
+        till.aside = settles
+        ticket = await till.charges(late="nobody")
+        await till.posts(till.pays())
+        await ticket.wait_notice()
+        await trio.sleep(0.05)
+        assert await till.state(ticket.id) == "verifying"
         await till.ends(ticket, "given_up")
         await trio.sleep(1)
 
-        assert await till.state(ticket.id) == "verified"
-        assert await till.alarms() == {"captured_without_taker"}
+        assert [paid.id for paid in till.delivered] == [ticket.id]
+        assert await till.state(ticket.id) == "settled"
+        assert await till.alarms() == set()
 
 
 async def test_an_aside_that_fails_is_tried_again(autojump_clock: MockClock) -> None:
@@ -301,6 +348,7 @@ async def test_an_aside_that_fails_is_tried_again(autojump_clock: MockClock) -> 
         await till.posts(event)
         await trio.sleep(2 * HOUR)
 
+        assert ticket.ending == "handed_over"
         assert [paid.redelivered for paid in till.delivered] == [False, True, True, True, True]
         assert {paid.key for paid in till.delivered} == {f"button-{ticket.id}"}
         assert await till.alarms() == {"handler_keeps_failing"}
@@ -355,6 +403,29 @@ async def test_a_conversation_comes_back_to_its_payment(autojump_clock: MockCloc
             assert await back.wait_notice() == PaymentNotice("paid", captured=PRICE)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_conversation_that_comes_back_later_hears_of_the_goods(
+    autojump_clock: MockClock, fails: bool
+) -> None:
+    """They were given, or not, while it was not in memory."""
+
+    async def ends(captured: Captured, till: Till) -> None:
+        await till.ends(captured, "failed" if fails else "settled")
+
+    async with open_till() as till:
+        till.aside = ends
+        ticket = await till.charges()
+        await till.posts(till.pays())
+        await trio.sleep(1)
+        async with again(till) as cashier:
+            back = await cashier.again(ticket.id)
+            assert back is not None
+            outcome, ending = ("handed_over", "handed_over") if fails else ("paid", "given")
+            notice = await back.wait_notice()
+            assert notice is not None
+            assert (notice.outcome, back.ending) == (outcome, ending)
+
+
 async def test_a_long_gap_is_told_by_name(autojump_clock: MockClock) -> None:
     """What was paid too long before the start has gone back."""
     async with open_till() as till:
@@ -383,10 +454,9 @@ async def test_what_was_not_captured_before_a_restored_backup_goes_on(autojump_c
             with trio.fail_after(1):
                 while await back.wait_decided() != PaymentNotice("paid", captured=PRICE):
                     await back.wait_notice()
-            taken = await till.takes(back)
-            assert taken is not None
-            assert (taken.redelivered, taken.uncertain) == (False, False)
-            assert (till.delivered, await till.alarms()) == ([], set())
+            await trio.sleep(1)
+            assert [(paid.redelivered, paid.uncertain) for paid in till.delivered] == [(False, False)]
+            assert (back.ending, await till.alarms()) == ("given", set())
 
 
 async def test_whose_conversation_is_not_in_a_restored_backup(autojump_clock: MockClock) -> None:
@@ -449,18 +519,16 @@ async def test_what_was_granted_after_the_backup_is_the_operators(
         till = Till(store)
         tickets = [await till.charges(str(number), late=late) for number in range(5)]
     backup = rows.copy()
+    till.aside = settles
     async with open_memory(clock=clock, rows=rows) as store:
         till.store = store
         async with again(till) as cashier:
             for ticket in reversed(tickets):
-                back = await cashier.again(ticket.id)
-                assert back is not None
+                assert await cashier.again(ticket.id) is not None
                 await till.posts(till.pays())
                 await trio.sleep(MINUTE)
-                assert await till.takes(back)
-                await till.ends(back, "settled")
             assert await store.payments.counts() == {"settled": 5}
-    till.aside = settles
+    till.delivered.clear()
     before = len(till.line.asked)
     async with open_memory(clock=clock, rows=backup) as store:
         till.store = store
@@ -533,7 +601,7 @@ async def test_a_doubled_callback_is_no_second_payment(autojump_clock: MockClock
             await till.posts(event)
             await trio.sleep(20 * MINUTE)
             assert await till.state(ticket.id) == "verified"
-            assert await till.alarms() - {"captured_but_parked", "captured_without_taker"} == kinds
+            assert await till.alarms() - {"captured_without_taker"} == kinds
 
 
 # --- invoices
@@ -666,6 +734,7 @@ async def test_a_number_that_we_never_issued_is_never_verified(
 async def test_what_was_hinted_at_comes_first(autojump_clock: MockClock) -> None:
     """The sweep's budget concerns only what nobody said anything about."""
     async with open_till() as till:
+        till.aside = settles
         till.cashier._budget = Budget(per_second=0.01)
         tickets = [await till.charges(str(number)) for number in range(20)]
         event = till.pays()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import attrs
 import pytest
@@ -124,7 +124,11 @@ def test_paid_in_the_chat() -> None:
     paid = told(after(entry, "verify_begun"), "verify_ok")
     assert paid.notice == Notice("paid", captured=PRICE)
     assert set(paid.due) == {"deliver", "remove"}
-    assert after(paid.entry, "delivered", "settled").state == "settled"
+    assert (paid.entry.taker, paid.entry.deliver_at, paid.entry.ending) == ("handler", START, None)
+    had = after(paid.entry, "delivered")
+    assert (had.state, had.ending) == ("delivered", None)
+    given = after(had, "settled")
+    assert (given.state, given.ending) == ("settled", "given")
 
 
 def test_error_is_not_believed_before_an_inquiry() -> None:
@@ -294,18 +298,52 @@ def test_an_invoice_without_a_number_is_adopted() -> None:
     assert isinstance(move(adopted.entry, Adopted(InvoiceId("i-9")), START), Impossible)
 
 
-def test_captured_money_goes_to_the_aside_when_its_conversation_dies() -> None:
-    """With a mark that the goods may have been given."""
-    entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_ok", "delivered")
-    gone = told(entry, "taker_gone")
+@pytest.mark.parametrize("late", ["handler", "nobody"])
+@pytest.mark.parametrize("gone", [(), ("taker_gone",)])
+def test_captured_money_is_the_asides_whoever_waits(late: Any, gone: tuple[str, ...]) -> None:
+    """Also what was to go back, if the verify was on its way when its conversation went."""
+    asked = after(button(late=late), "send_begun", "send_ok", "callback", "verify_begun")
+    paid = told(after(asked, *gone), "verify_ok")
 
-    assert (gone.entry.state, gone.entry.taker, gone.entry.redelivered) == ("verified", "handler", True)
-    assert gone.due == ("deliver",)
+    assert (paid.entry.state, paid.entry.taker, paid.entry.redelivered) == ("verified", "handler", False)
+    assert paid.entry.deliver_at == START
+    assert (paid.notice is None) == bool(gone)
+    # And its conversation has nothing to give up any more.
+    assert isinstance(move(paid.entry, fact("taker_gone"), START), Impossible)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        ("delivered", "handler_failed"),
+        ("delivered", "handler_failed", "delivered"),
+        ("no_handler",),
+        ("operator_settled",),
+        ("delivered", "operator_settled"),
+        ("delivered", "operator_resolved"),
+        ("delivered", "operator_redeliver"),
+        ("restored",),
+    ],
+)
+def test_who_waits_for_the_goods_hears_that_they_come_otherwise(facts: tuple[str, ...]) -> None:
+    """The aside gets the money again, or an operator has it; what comes of that is told to nobody."""
+    entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_ok")
+    notices: list[Notice | None] = []
+    for one in facts:
+        moved = told(entry, one)
+        entry = moved.entry
+        notices.append(moved.notice)
+    assert entry.ending == "handed_over"
+    assert Notice("handed_over", captured=PRICE) in [
+        notice and attrs.evolve(notice, revision=0) for notice in notices
+    ]
+    if entry.state == "delivered":
+        assert after(entry, "settled").ending == "given"
 
 
 def test_an_aside_that_keeps_failing_is_given_up_with_an_alarm() -> None:
     """Ever later; after five times it is an operator's."""
-    entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_ok", "taker_gone")
+    entry = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_ok")
     pauses: list[int | None] = []
     alarms: list[str] = []
     for _ in range(5):
@@ -395,7 +433,7 @@ def test_what_was_not_paid_before_a_restored_backup_goes_on() -> None:
     entry = after(button(), "send_begun", "send_ok", "restored", "inquire_error")
     assert (entry.taker, entry.uncertain, entry.remove_at) == ("conversation", False, None)
     paid = told(after(entry, "callback", "verify_begun"), "verify_ok")
-    assert (paid.entry.taker, paid.entry.held, paid.alarms) == ("conversation", False, ())
+    assert (paid.entry.taker, paid.entry.held, paid.alarms) == ("handler", False, ())
     assert paid.notice == Notice("paid", captured=PRICE, revision=paid.entry.revision)
     # Whoever sent it then may be forgotten, so another button of it may be there.
     assert after(button(), "send_begun", "restored").lost

@@ -20,41 +20,53 @@ bot = Bot()
 
 @attrs.frozen
 class Pizza:
-    """What is sold."""
+    """What is sold.
+
+    Attributes:
+        asks: its aside asks where to.
+        hangs: the first oven that is to bake it never comes to its end.
+    """
+
+    asks: bool = False
+    hangs: bool = False
 
 
-async def bake(key: str, *, hangs: bool = False) -> None:
-    """Every call is one more pizza; the first of those that hang never comes to its end."""
+async def bake(key: str, *, hangs: bool) -> None:
+    """Every call is one more pizza."""
     with OVEN.open("a") as oven:
         oven.write(f"{key}\n")
     await trio.sleep_forever() if hangs and len(OVEN.read_text().split()) == 1 else await trio.sleep(0)
 
 
-@bot.conversation(text("buy"))
-async def buy(chat: Chat) -> None:
+async def sell(chat: Chat, pizza: Pizza) -> None:
     try:
-        money = await chat.charge(200_000, "Pizza", item=Pizza())
+        await chat.charge(200_000, "Pizza", item=pizza)
     except PaymentHandedOverError:
         await chat.send("Ask at the counter.")
         return
-    await chat.step(bake, money.key)
-    await chat.send("Here it is.")
+    await chat.ask("Anything else?")
+
+
+@bot.conversation(text("buy"))
+async def buy(chat: Chat) -> None:
+    await sell(chat, Pizza())
+
+
+@bot.conversation(text("hang"))
+async def hang(chat: Chat) -> None:
+    await sell(chat, Pizza(hangs=True))
 
 
 @bot.conversation(text("address"))
 async def address(chat: Chat) -> None:
-    money = await chat.charge(200_000, "Pizza", item=Pizza())
-    await chat.ask("Where to?")
-    await chat.step(bake, money.key, paid=money)
-    await chat.send("Here it is.")
+    await chat.charge(200_000, "Pizza", item=Pizza(asks=True))
 
 
 @bot.conversation(text("hurry"))
 async def hurry(chat: Chat) -> None:
     with chat.move_on_after(HURRY):
-        money = await chat.charge(200_000, "Pizza", item=Pizza())
-        await chat.step(bake, money.key)
-        return await chat.send("Here it is.")
+        await chat.charge(200_000, "Pizza", item=Pizza())
+        return await chat.send("Thank you.")
     return await chat.send("Too late.")
 
 
@@ -64,9 +76,11 @@ async def cancel(chat: Chat) -> None:
 
 
 @bot.aside(paid(Pizza))
-async def late(chat: Chat[Paid[Pizza]]) -> None:
-    async def once(key: str) -> None:
-        await bake(key, hangs=True)
+async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+    async def give(key: str) -> None:
+        await bake(key, hangs=chat.event.item.hangs)
 
-    await chat.step(once, chat.event.key)
-    await chat.send("Late, but here.")
+    if chat.event.item.asks and not chat.event.redelivered:
+        await chat.ask("Where to?")
+    await chat.step(give, chat.event.key)
+    await chat.send("Here it is.")

@@ -59,22 +59,42 @@ async def test_killed_between_the_platform_s_verified_and_our_record(
         assert (await ali.wallet())["IRR"] == 300_000
 
 
-async def test_killed_inside_the_aside(tmp_path: Path) -> None:
-    """It is called again, with the same key."""
+@pytest.mark.parametrize("late", [False, True])
+async def test_killed_inside_the_aside(tmp_path: Path, late: bool) -> None:
+    """It goes on with the step that it was in, with the same key; and so does who waits for it."""
     async with open_market(tmp_path) as market:
         await market.app.post("faults", {"operation": "editMessage", "status": 500})
-        ali = await buys(market)
-        await ali.says("/cancel")
-        await ali.sees("Cancelled.", within=PATIENCE)
+        ali = await buys(market, "Ali", "hang")
+        if late:
+            await ali.says("/cancel")
+            await ali.sees("Cancelled.", within=PATIENCE)
         await ali.pays()
         await until(lambda: baked(market, 1))
         assert await market.states() == ["delivered"]
         await start_again(market)
-        await ali.sees("Late, but here.", within=PATIENCE)
+        await ali.sees("Here it is.", within=PATIENCE)
+        if not late:
+            await ali.sees("Anything else?", within=PATIENCE)
         await until(lambda: are(market, "settled"))
         first, second = market.baked
         assert first == second
         assert (await ali.wallet())["IRR"] == 300_000
+
+
+async def test_cancelled_while_it_is_given(tmp_path: Path) -> None:
+    """By the user, and then by SIGKILL: the aside gives on, with the same key, and nobody is called."""
+    async with open_market(tmp_path) as market:
+        ali = await buys(market, "Ali", "hang")
+        await ali.pays()
+        await until(lambda: baked(market, 1))
+        await ali.says("/cancel")
+        await ali.sees("Cancelled.", within=PATIENCE)
+        await start_again(market)
+        await ali.sees("Here it is.", within=PATIENCE)
+        await until(lambda: are(market, "settled"))
+        first, second = market.baked
+        assert first == second
+        assert await market.alarms() == {}
 
 
 def forgeries(numbers: list[str], chats: list[int]) -> Iterator[bytes]:

@@ -56,7 +56,7 @@ async def test_what_a_backup_does_not_know_is_not_done_again(tmp_path: Path) -> 
 
 
 async def test_what_had_its_money_in_a_backup_gives_by_an_operators_order_only(tmp_path: Path) -> None:
-    """Whether it was given since, the conversation can't know: its user is told, and the operator asked."""
+    """Whether it was given since, the aside can't know: its user is told, and the operator asked."""
     async with open_market(tmp_path) as market:
         given, waiting = await buys(market, "Ali", "address"), await buys(market, "Sara", "address")
         for person in (given, waiting):
@@ -83,7 +83,7 @@ async def test_what_had_its_money_in_a_backup_gives_by_an_operators_order_only(t
         assert market.baked == [f"button-{numbers[0]}"]
         await market.command("payments", "settle", numbers[0])
         await market.command("payments", "redeliver", numbers[1])
-        await waiting.sees("Late, but here.", within=PATIENCE)
+        await waiting.sees("Here it is.", within=PATIENCE)
         await until(lambda: are(market, "settled", "settled"))
         assert market.baked == [f"button-{number}" for number in numbers]
         assert await market.alarms() == {"1": "store_restored"}

@@ -9,7 +9,7 @@ import attrs
 import pytest
 import trio
 
-from triobot import Bot, Chat
+from triobot import Bot, Chat, Key
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.errors import DeliveryUnknownError, PaymentDeclinedError
 from triobot.filters import command, text
@@ -18,46 +18,68 @@ from triobot.testing import DrivenWorld, drive
 from triobot.testing.process import CrashableStore, CrashableTransport
 
 PRICE = 200_000
+PIZZAS = Key("pizzas", int, default=0)
 
 
 @attrs.frozen
 class Pizza:
-    """What is sold."""
+    """What is sold; the large one is asked about."""
 
     size: int = 1
 
 
 class Pizzeria:
-    """A bot that sells one pizza, and what its oven was told."""
+    """A bot that sells one pizza, and what its oven was told.
+
+    Attributes:
+        baked: the keys that the oven got.
+        redelivered: whether one of them was marked so.
+        kept: how many pizzas the chat keeps.
+        alarms: the kinds of all alarms.
+    """
 
     def __init__(self) -> None:
         self.bot = Bot()
         self.baked: list[str] = []
-        self.late: list[str] = []
-        self.redelivered: list[bool] = []
-        self.given = 0
+        self.redelivered = False
+        self.kept = 0
         self.said = ""
+        self.alarms: set[str] = set()
 
         @self.bot.interrupt(command("cancel"))
         async def cancel(chat: Chat) -> None:
             await chat.send("Cancelled.")
 
         @self.bot.aside(paid(Pizza))
-        async def late(chat: Chat[Paid[Pizza]]) -> None:
-            self.late.append(chat.event.key)
-            self.redelivered.append(chat.event.redelivered)
+        async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+            self.redelivered |= chat.event.redelivered
+            if chat.event.item.size > 1:
+                await chat.ask("Where to?")
             await chat.step(self.bake, chat.event.key)
-            await chat.send("Late, but here.")
+            chat.data[PIZZAS] += 1
+            await chat.send("Here it is.")
 
         @self.bot.conversation(text("bill"))
         async def bill(chat: Chat) -> None:
             try:
-                money = await chat.invoice(PRICE, "Pizza", item=Pizza(), expires=1800)
+                await chat.invoice(PRICE, "Pizza", item=Pizza(), expires=1800)
             except DeliveryUnknownError:
                 return await chat.send("Perhaps.")
-            await chat.step(self.bake, money.key)
-            await chat.send("Here it is.")
+            await chat.send("Thank you.")
             return None
+
+        @self.bot.conversation(text("large"))
+        async def large(chat: Chat) -> None:
+            await chat.charge(PRICE, "Pizza", item=Pizza(2))
+            await chat.ask("Anything else?")
+            await chat.send("Bye.")
+
+        @self.bot.conversation(text("hurry"))
+        async def hurry(chat: Chat) -> None:
+            with chat.move_on_after(61) as limit:
+                await chat.charge(PRICE, "Pizza", item=Pizza(), late="refund")
+                await chat.ask("Anything else?")
+            await chat.send("Too late." if limit.cancelled_caught else "In time.")
 
         @self.bot.conversation(text("buy"))
         async def buy(chat: Chat) -> None:
@@ -67,8 +89,7 @@ class Pizzeria:
                 return await chat.send("Declined.")
             if not isinstance(money, Paid):
                 return await chat.send("Another time.")
-            await chat.step(self.bake, money.key)
-            await chat.send("Here it is.")
+            await chat.send("Thank you.")
             return None
 
     async def bake(self, key: str) -> None:
@@ -140,8 +161,13 @@ async def play(pizzeria: Pizzeria, patch: pytest.MonkeyPatch, at: int, scene: Sc
         await world.waits(hours=24)
         rows = await world._process._intake.store.payments.find(limit=9)  # type: ignore[union-attr]
         pizzeria.said = await world.transcript()
-        pizzeria.given = pizzeria.said.count("but here.")
+        pizzeria.kept = await pizzeria.bot.chat(ali.chat_id).get(PIZZAS)
+        pizzeria.alarms = {alarm.kind for alarm in world.alarms}
         wallet = (await ali.wallet())["IRR"]
         assert wallet == 10 * PRICE - PRICE * len(set(pizzeria.baked))
+        # The oven knows the key; what the bot itself keeps is given once, without one.
+        assert pizzeria.kept == len(set(pizzeria.baked))
+        assert not pizzeria.redelivered
+        assert not any(kind.startswith(("captured", "handler", "granted")) for kind in pizzeria.alarms)
         world.alarms.clear()
         return killer.count, [row.state for row in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.samples import sample
 from triobot import Bot, Chat
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.emulator.faults import Fault
+from triobot.emulator.person import AppError
 from triobot.filters import text
 from triobot.testing import DrivenWorld, drive
 
@@ -21,6 +23,39 @@ async def buys(world: DrivenWorld, ali: Any) -> None:
     await ali.says("buy")
     await world.waits(seconds=60)
     await ali.pays()
+    await world.waits(seconds=60)
+
+
+async def says_where_to(world: DrivenWorld, ali: Any) -> None:
+    """Ali buys what the aside asks about, and takes some time for the answers."""
+    await ali.says("large")
+    await world.waits(seconds=60)
+    await ali.pays()
+    await world.waits(seconds=60)
+    await ali.says("Valiasr")
+    await world.waits(seconds=60)
+    await ali.says("No")
+    await world.waits(seconds=60)
+
+
+async def walks_away(world: DrivenWorld, ali: Any) -> None:
+    """Ali pays, and cancels in the next moment; what the aside wants to know is said all the same."""
+    await ali.says("large")
+    await world.waits(seconds=60)
+    await ali.pays()
+    await world.waits(seconds=1)
+    await ali.says("/cancel")
+    await world.waits(seconds=60)
+    await ali.says("Valiasr")
+    await world.waits(seconds=60)
+
+
+async def is_in_a_hurry(world: DrivenWorld, ali: Any) -> None:
+    """Ali pays when the time is nearly over."""
+    await ali.says("hurry")
+    await world.waits(seconds=60)
+    with suppress(AppError):
+        await ali.pays()
     await world.waits(seconds=60)
 
 
@@ -81,7 +116,45 @@ async def test_what_is_bought_is_given_whenever_the_process_is_killed(
     assert count >= min(at, 19)
     assert len(set(pizzeria.baked)) == 1
     assert states == ["settled"]
-    assert pizzeria.late == []
+    assert pizzeria.said.count("Thank you.") >= 1
+
+
+@pytest.mark.parametrize("at", sample(range(1, 34)))
+async def test_a_delivery_that_asks_is_given_whenever_the_process_is_killed(
+    at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    """And who waits for it goes on with the next question."""
+    pizzeria = Pizzeria()
+    count, states = await play(pizzeria, monkeypatch, at, says_where_to)
+    assert count >= min(at, 24)
+    assert len(set(pizzeria.baked)) == 1
+    assert states == ["settled"]
+    assert "Bye." in pizzeria.said
+
+
+@pytest.mark.parametrize("at", sample(range(1, 34)))
+async def test_who_walks_away_while_it_is_given_is_given_once_whenever_the_process_is_killed(
+    at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    """Before the goods are there, or behind a further question."""
+    pizzeria = Pizzeria()
+    count, states = await play(pizzeria, monkeypatch, at, walks_away)
+    assert count >= min(at, 24)
+    assert len(set(pizzeria.baked)) == 1
+    assert states == ["settled"]
+    assert "Cancelled." in pizzeria.said
+
+
+@pytest.mark.parametrize("at", sample(range(1, 26)))
+async def test_who_is_in_a_hurry_is_given_once_whenever_the_process_is_killed(
+    at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    """The time limit comes a moment after the payment; what comes too late for the goods goes back."""
+    pizzeria = Pizzeria()
+    count, states = await play(pizzeria, monkeypatch, at, is_in_a_hurry)
+    assert count >= min(at, 19)
+    assert states == (["settled"] if pizzeria.baked else ["lapsed"])
+    assert ("Here it is." in pizzeria.said) is bool(pizzeria.baked)
 
 
 @pytest.mark.parametrize("at", sample(range(1, 52)))
@@ -92,10 +165,9 @@ async def test_money_that_comes_late_is_given_by_the_aside_whenever_the_process_
     count, states = await play(pizzeria, monkeypatch, at, pays_late)
     assert count >= min(at, 37)
     assert len(set(pizzeria.baked)) == 1
-    assert len(set(pizzeria.late)) <= 1
     assert states == ["settled"]
     # One crash may repeat what was in flight, and nothing else: the aside began once.
-    assert len(pizzeria.baked) + pizzeria.given <= 3
+    assert len(pizzeria.baked) + pizzeria.said.count("Here it is.") <= 3
 
 
 @pytest.mark.parametrize("at", sample(range(1, 20)))
@@ -119,7 +191,7 @@ async def test_a_top_up_on_the_way_whenever_the_process_is_killed(
     assert "balance is too low" in pizzeria.said
     assert len(set(pizzeria.baked)) == 1
     assert states == ["settled"]
-    assert pizzeria.late == []
+    assert "Thank you." in pizzeria.said
 
 
 @pytest.mark.parametrize("at", sample(range(1, 24)))
@@ -143,7 +215,7 @@ async def test_a_duplicate_number_is_exchanged_whenever_the_process_is_killed(
     assert count >= min(at, 38)
     assert len(set(pizzeria.baked)) == 1
     assert sorted(states) == ["lapsed", "settled"]
-    assert pizzeria.late == []
+    assert "Thank you." in pizzeria.said
 
 
 @pytest.mark.parametrize("later", [0, 2])
@@ -162,33 +234,31 @@ async def test_what_is_paid_while_the_process_is_down_is_given(later: int, autoj
         assert pizzeria.baked == []
         await world._process.start()
         await ali.sees("Here it is.")
+        await ali.sees("Thank you.")
         assert len(pizzeria.baked) == 1
-        assert pizzeria.late == []
 
 
-async def test_what_a_conversation_had_that_does_not_survive_is_for_the_aside(autojump_clock: object) -> None:
-    """With the same key, and the mark that it may have been given."""
-    pizzeria, had = Pizzeria(), list[str]()
+async def test_goods_survive_a_conversation_that_does_not(autojump_clock: object) -> None:
+    """It was paid, and isn't durable: the aside asks, and gives, as if nothing had been."""
+    pizzeria = Pizzeria()
 
     @pizzeria.bot.conversation(text("quick"), durable=False)
     async def quick(chat: Chat) -> None:
-        money = await chat.charge(PRICE, "Pizza", item=Pizza())
-        had.append(money.key)
-        await chat.sleep(3600)
+        await chat.charge(PRICE, "Pizza", item=Pizza(2), late="refund")
+        await chat.send("Thank you.")
 
-    # It counts what the code does between its operations.
-    async with drive(pizzeria.bot, replay_check=False) as world:
+    async with drive(pizzeria.bot) as world:
         ali = world.user("Ali", wallet=PRICE)
         await ali.joins()
         await ali.says("quick")
         await ali.sees("Pizza")
         await ali.pays()
-        await world.waits(seconds=10)
-        assert len(had) == 1
+        await ali.sees("Where to?")
         await world.crashes()
-        await ali.sees("Late, but here.")
-        assert pizzeria.baked == had
-        assert pizzeria.redelivered == [True]
+        await ali.says("Valiasr")
+        await ali.sees("Here it is.")
+        assert (len(pizzeria.baked), pizzeria.redelivered) == (1, False)
+        assert "Thank you." not in await world.transcript()
 
 
 async def test_a_button_that_was_sent_slowly_ends_with_its_life(autojump_clock: object) -> None:

@@ -25,11 +25,10 @@ def pizzeria() -> Bot:
     @bot.conversation(text("buy"))
     async def buy(chat: Chat) -> None:
         await chat.charge(1_000, "Pizza", item=Pizza(1))
-        await chat.send("Here it is.")
 
     @bot.aside(paid(Pizza))
-    async def late(chat: Chat[Paid[Pizza]]) -> None:
-        await chat.send("Late, but here.")
+    async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+        await chat.send("Here it is.")
 
     return bot
 
@@ -67,4 +66,4 @@ async def test_what_is_paid_on_the_other_button_is_found(autojump_clock: object)
         await world.waits(hours=5)
         world.faults.add(EventFault(type="payCallback", drop=True))
         await ali.pays()
-        await ali.sees("Late, but here.", within=20 * 60)
+        await ali.sees("Here it is.", within=20 * 60)

@@ -36,8 +36,8 @@ def shop(words: str) -> Bot:
             await chat.send("What?")
 
     @bot.aside(paid(Pizza))
-    async def late(chat: Chat[Paid[Pizza]]) -> None:
-        await chat.send("Late, but here.")
+    async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+        await chat.send("Here it is.")
 
     return bot
 

@@ -10,9 +10,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from triobot import Bot, Chat
+from triobot import Bot, Chat, Paid
 from triobot.errors import PaymentExpiredError
-from triobot.filters import join
+from triobot.filters import join, paid
 from triobot.testing import DrivenWorld, Person, drive
 from triobot.testing.virtual import MORNING
 
@@ -365,6 +365,10 @@ async def test_a_charge_goes_by_the_new_time(autojump_clock: MockClock, hours: i
             await chat.send("Too late.")
         else:
             await chat.send("Here it is.")
+
+    @bot.aside(paid(Pizza))
+    async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+        """Give it."""
 
     async with drive(bot) as world:
         sara = world.user("Sara", wallet=5_000)

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import pytest
 
-from triobot import Bot, Buttons, Chat
+from triobot import Bot, Buttons, Chat, Paid
 from triobot.emulator.person import Person
-from triobot.filters import text
+from triobot.filters import paid, text
 from triobot.testing import drive
 from triobot.wire.ids import ChatId
 
@@ -74,6 +74,10 @@ async def test_nothing_shows_that_a_chat_has_left_memory(
     async def talk(chat: Chat) -> None:
         await waits(chat)
         await chat.send("Done.")
+
+    @bot.aside(paid(Pizza))
+    async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+        """Give it."""
 
     async with drive(bot) as world:
         ali = world.user("Ali", wallet=10_000)

@@ -50,7 +50,6 @@ def check(pizzeria: Pizzeria, states: list[str]) -> None:
     assert len(set(pizzeria.baked)) <= 1
     assert len(states) == 1
     assert states == (["settled"] if pizzeria.baked else ["lapsed"])
-    assert len(set(pizzeria.late)) <= 1
 
 
 @pytest.mark.parametrize("at", sample(range(1, 28)))

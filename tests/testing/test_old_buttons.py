@@ -7,9 +7,9 @@ from typing import Any
 import attrs
 import pytest
 
-from triobot import Bot, Buttons, Chat
+from triobot import Bot, Buttons, Chat, Paid
 from triobot.emulator.faults import Fault
-from triobot.filters import command, text
+from triobot.filters import command, paid, text
 from triobot.testing import drive
 
 
@@ -30,6 +30,10 @@ def asking() -> Bot:
     @bot.conversation(text("buy"))
     async def buy(chat: Chat) -> None:
         await chat.charge(200_000, "Pizza", item=Pizza(), late="refund")
+
+    @bot.aside(paid(Pizza))
+    async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+        """Give it."""
 
     @bot.interrupt(command("cancel"))
     async def cancel(chat: Chat) -> None:

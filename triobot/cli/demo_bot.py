@@ -10,8 +10,8 @@ from typing import Annotated, Final
 import attrs
 import trio
 
-from .. import Bot, Chat, Field, File, Keyboard, Location
-from ..filters import command
+from .. import Bot, Chat, Field, File, Keyboard, Location, Paid
+from ..filters import command, paid
 
 bot: Final = Bot()
 
@@ -38,6 +38,8 @@ class PizzaOrder:
 
     name: str
     size: Size
+    where: Location
+    details: Details
 
 
 @bot.conversation
@@ -55,12 +57,18 @@ async def pizza(chat: Chat) -> None:
         await chat.send(File.from_bytes(proof, label.filename, caption="It will look like this."))
 
         title = f"A {size.name.lower()} pizza"
-        paid = await chat.charge(size.value, title, item=PizzaOrder(name, size), late="refund")
-        async with chat.typing():
-            minutes = await chat.step(submit, paid.item, where, details)
-        await chat.send(f"Thank you, {name}! We ring at {details.doorbell} in {minutes} minutes.")
+        await chat.charge(size.value, title, item=PizzaOrder(name, size, where, details), late="refund")
     if limit.cancelled_caught:
         await chat.send("Too slow, come back any time.")
+
+
+@bot.aside(paid(PizzaOrder))
+async def deliver(chat: Chat[Paid[PizzaOrder]]) -> None:
+    """Give what was paid for: here, and nowhere else."""
+    order = chat.event.item
+    async with chat.typing():
+        minutes = await chat.step(submit, order, chat.event.key)
+    await chat.send(f"Thank you, {order.name}! We ring at {order.details.doorbell} in {minutes} minutes.")
 
 
 @bot.interrupt(command("cancel"))
@@ -76,7 +84,7 @@ async def read(file: File) -> bytes:
         return await trio.Path(path).read_bytes()
 
 
-async def submit(order: PizzaOrder, where: Location, details: Details) -> int:
+async def submit(order: PizzaOrder, key: str) -> int:
     """Tell the kitchen. Yours would call another service, which is why it is a step."""
     await trio.sleep(0.3)
     return 20 if order.size is Size.SMALL else 30

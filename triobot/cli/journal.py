@@ -31,9 +31,9 @@ chats keep under a Key. It says what a deploy would park, by route, line and rea
 and ends with 1 if there is any. With --sample it runs N journals only, of each route as many as of every
 other. The bot may run meanwhile.
 
-retry has parked conversations tried once more, as after a deploy that mends them, and end ends them: what
-they were paid for and had not settled goes to the aside for it, and --say tells their users, even if the bot
-is stopped before that has left. Both take a number, or all of a chat, of a route, or with a reason: then they
+retry has parked conversations tried once more, as after a deploy that mends them, and end ends them: if it is
+the aside for a payment, another begins that gives the goods, and --say tells their users, even if the bot is
+stopped before that has left. Both take a number, or all of a chat, of a route, or with a reason: then they
 only count, by route and reason, until --yes is said. Without a running bot, the next start does it.
 
 examples:

@@ -89,15 +89,14 @@ class Advice(trio.abc.Instrument):
                 "or inside chat.move_on_when()",
             )
 
-    def unsettled(self) -> None:
-        """Warn of a wait after goods were given for money that isn't settled."""
+    def keyless(self, line: str) -> None:
+        """Warn of an aside that gave what was paid for by steps, none of which got the payment's key."""
         self._tell(
-            "unsettled",
-            calling_line(),
-            "the conversation waits here, and has not settled the money for which it did a step, or kept "
-            "something, before: if it ends here, by an interrupt, a time limit or a failure, the goods are "
-            "given again by @bot.aside(paid(Item)), or an operator is called. Say `await paid.settle()` as "
-            "soon as they are given, or give them with chat.step(..., paid=paid)",
+            "keyless",
+            line,
+            "no step of this aside gets the key of the payment for which it gives: a step that was cut by a "
+            "crash or has failed runs again, and another service can't tell that from a second sale. Hand it "
+            "chat.event.key",
         )
 
     def untaken(

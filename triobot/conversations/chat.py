@@ -11,14 +11,13 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, tzinfo
-from functools import partial
 from math import inf
 from typing import Any, Generic, Literal, NoReturn, cast, final, overload
 
 import attrs
 from typing_extensions import TypeForm, TypeVar, TypeVarTuple
 
-from ..errors import ConfigError, LocalProtocolError
+from ..errors import LocalProtocolError
 from ..resources import Resource, find
 from ..seams import OnUnknown
 from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
@@ -450,26 +449,26 @@ class Chat(Generic[E_co]):
 
         **The amount is in rials.** A wallet that is too low, or a payment that fails, keeps it waiting.
 
-        What it returns is the bot's debt until the conversation has come to its normal end, `Paid.settle`
-        was called, or a step took it (`step(..., paid=)`). Any other end of the conversation hands the money
-        to the aside for its item, with the same key: so give the goods under that key. No interface gives
-        captured money back.
+        The goods are given by the aside for what is bought, ``@bot.aside(paid(Item))``, as soon as the money
+        is verified; this returns when that aside has come to its end. So don't give them here. Whatever
+        becomes of this conversation meanwhile, the aside goes on. No interface gives captured money back.
 
         Args:
             amount: at least 1; in `currency`.
             text: the message above the button, and the description in the user's list.
             item: what is bought; it has to be recordable.
-            late: who gets what is paid when the charge has ended without it. "deliver": the aside
-                ``@bot.aside(paid(Item))``, which has to be there. "refund": nobody: it is never verified, and
-                the platform gives it back within the hour.
+            late: what becomes of money that is paid when the charge has ended without it. "deliver": the
+                aside gives the goods all the same. "refund": it is never verified, and the platform gives it
+                back within the hour.
             options: further buttons under the payment button; pressing one ends the charge with its key.
 
         Raises:
             PaymentDeclinedError: the platform declined it for good.
             AmountMismatchError: another amount was captured; nothing may be granted, and an operator is told.
-            PaymentHandedOverError: the aside, or an operator, has it; nothing may be granted here.
+            PaymentHandedOverError: it is paid, and the aside has failed, and gets it again later; or an
+                operator has it.
             LocalProtocolError: the amount is no whole number from 1 up, or above the bot's `max_amount`.
-            ConfigError: no aside takes such an item.
+            ConfigError: there is no aside for such an item.
             PaymentExpiredError: the button's life of 24 hours is over; also a `trio.TooSlowError`.
 
         Platform: interface sections 2.4 and 4.2.
@@ -488,7 +487,7 @@ class Chat(Generic[E_co]):
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> Paid[T]:
-        """Send an invoice for the wallet page, and return verified money. The amount is in rials.
+        """Send an invoice for the wallet page; return as `charge` when it is paid. The amount is in rials.
 
         Args:
             expires: seconds from 300 to 604,800; the platform's own day when None.
@@ -507,33 +506,21 @@ class Chat(Generic[E_co]):
         fn: Callable[[*Args], Awaitable[T]],
         *args: *Args,
         raises: type[Exception] | tuple[type[Exception], ...] = (),
-        paid: Paid[object] | None = None,
     ) -> T:
         """Run a side effect, at least once; it gets arguments, returns a value, touches nothing else.
 
+        In an aside for a payment the ledger is asked first, each time that the step is begun.
+
         Args:
-            paid: settled once the step has come to its end: it gave what was paid for. If it fails, or is
-                cancelled, only `Paid.settle` or another step settles that; the conversation's end doesn't.
-                The ledger is asked first, each time that the step is begun.
             raises: errors that come back as themselves; all others come back as `StepError`.
 
         Raises:
-            PaymentHandedOverError: an operator, or the aside, has what `paid` stands for by now; `fn` was not
-                called.
+            PaymentHandedOverError: in an aside for a payment: an operator, or another aside, has it by now;
+                `fn` was not called.
 
         Cancellation: *ambiguous*: it may have reached the other side.
         """
-        if not isinstance(cast("object", paid), Paid | None):
-            raise ConfigError("step(paid=) takes what charge() returned")
-        if paid is None:
-            result = await run_step(self._conversation, fn, args, raises)
-            self._conversation.money.gave()
-            return result
-        money = self._conversation.money
-        with money.giving(paid):
-            result = await run_step(self._conversation, fn, args, raises, partial(money.check, paid))
-        await charging.settle(paid)
-        return result
+        return await run_step(self._conversation, fn, args, raises, self._conversation.giving.step(args))
 
     # --- others, and what goes on beside or after this
 

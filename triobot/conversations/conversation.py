@@ -42,13 +42,13 @@ from ..errors import (
     UnreadableRecordError,
 )
 from ..journals import EndConversation
-from ..money import Captured
+from ..money import Captured, PaymentGoods
 from ..seams import OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
-from ..wire.ids import MessageId, SenderId
+from ..wire.ids import MessageId, RefId, SenderId
 from ..wire.operations import Operation, SendMessage, repeatable
 from .advice import Copy, is_changed
-from .charges.paid import Debts, abandon
+from .charges.paid import Giving, abandon
 from .codec import CODEC, leaves
 from .data.slots import View
 from .doors.calls import Call
@@ -59,7 +59,7 @@ from .routes.routing import Start
 from .running.branches import CodeTask as CodeTask
 from .running.branches import OperationKind as OperationKind
 from .running.branches import enter_branch, leave_branch
-from .running.failures import CRASHED, GONE, lost_in_flight, parting, report, verdict
+from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, report, verdict
 from .running.failures import Ending as Ending
 from .running.leash import Leash
 from .running.lines import calling_line
@@ -76,7 +76,6 @@ log: Final = logging.getLogger("triobot.conversations")
 T = TypeVar("T")
 Body: TypeAlias = Callable[[Id], Awaitable[T]]
 
-_WAITS: Final = frozenset({OperationKind.RECEIVE, OperationKind.SLEEP, OperationKind.CHARGE})
 HELD: Final = 5000
 """Milliseconds that a deadline waits for an operation that holds it."""
 _OF_PLATFORM: Final = frozenset(
@@ -115,7 +114,9 @@ class Conversation:
         id: the same for this run after a crash, too: the chat, and the inbox row that started it.
         owner: whose it is; None when it is the chat's.
         key: with which code started it.
-        money: what it was paid for and has not settled.
+        giving: what it gives, if it is the aside for a payment.
+        awaited: its charges that are paid, and wait for the asides that give what was bought; each is told
+            by this what became of that.
         value: what it was started with, as its code sees it.
         given: the same, as it is recorded.
         successor: what goes on in its place.
@@ -172,7 +173,8 @@ class Conversation:
         self.watches: list[Watch] = []
         self.scopes: dict[Id, Scope] = {}
         self.ending: Ending | None = None
-        self.money = Debts(self)
+        self.giving = Giving(self)
+        self.awaited: dict[RefId, Callable[[PaymentGoods], None]] = {}
         self.settled = trio.Event()
         self.stuck = False
         self.stuck_at = "?"
@@ -236,7 +238,7 @@ class Conversation:
             await self._apologize(words)
         if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
             self.writer = self._run = None
-            del self.money
+            del self.giving
 
     def make_run(self) -> Run:
         """Make the run, over what is stored or from the first line."""
@@ -320,13 +322,13 @@ class Conversation:
         return None
 
     def _concluded(self, error: BaseException | None) -> None:
-        """Settle what it was paid for in the transaction in which it ends."""
+        """Settle what it gives for in the transaction in which it ends."""
         if error is None:
             # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
-            self.money.conclude(well=not self.run.felt)
+            self.giving.conclude(well=not self.run.felt)
         else:
             # It was handed over, or failed, or was cancelled.
-            self.money.conclude(well=self.goes_on)
+            self.giving.conclude(well=self.goes_on)
             self._owe_words(error)
 
     def _owe_words(self, error: BaseException) -> None:
@@ -346,7 +348,11 @@ class Conversation:
         refused = self.refused and all(isinstance(error, ForbiddenError) for error in errors)
         if self.ending is Ending.LEFT or refused:
             return GONE, ""
-        return verdict(errors, self.texts)
+        what, words = verdict(errors, self.texts)
+        if self.giving.paid is not None and what in (CRASHED, HANDED_OVER):
+            # There is nothing to start again: it is given again.
+            words = self.texts.handed_over if self.giving.alone else ""
+        return what, words
 
     def _report(self, failure: Exception) -> str:
         """Log and count a failure, and return what the user hears of it; empty for nothing.
@@ -364,6 +370,7 @@ class Conversation:
                 self.services.raise_alarm,
                 self.services.on_failure,
                 tracebacks=self.services.tracebacks,
+                gives=self.giving.paid is not None,
             )
         return words
 
@@ -386,7 +393,7 @@ class Conversation:
 
     def _begun(self, chat: object, *_: object) -> Awaitable[None]:
         if isinstance(self.value, Captured):
-            self.value = self.money.owe(self.value, late=True)
+            self.value = self.giving.begin(self.value)
         awaitable: object = self.route.handler(chat, *self.args)
         if not inspect.isawaitable(awaitable):
             raise ConfigError(
@@ -601,8 +608,6 @@ class Conversation:
         if (advice := self.services.advice) is not None and not self.replaying:
             self._operations += 1
             advice.operated(self._operations)
-            if kind in _WAITS and self.money.given:
-                advice.unsettled()
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
             if not self.replaying:
@@ -646,7 +651,6 @@ class Conversation:
         """
         self.kept()
         self.copies = [copy for copy in self.copies if copy.key != key]
-        self.money.gave()
         if value is None:
             self.run.delete(key)
         else:

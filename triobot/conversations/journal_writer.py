@@ -220,7 +220,8 @@ class JournalWriter(Host):
         there = self._there
         if not there.lives:
             there.lives_on()
-        self._rests = there.run.quiescent
+        # Who waits for what is paid is looked up at the next start: the end of that may have been told since.
+        self._rests = there.run.quiescent and not there.awaited
         if wake is not None or self._wake is not None:
             self._wake = wake
             there.shared.timers.wake_at(there, wake)
@@ -306,18 +307,20 @@ class JournalWriter(Host):
 
     # --- units
 
-    def flush(self, *, begin: bool = False) -> None:
+    def flush(self, *, begin: bool = False, within: Callable[[Sequence[Write]], int] | None = None) -> None:
         """Hand what was appended to the commit queue, as one unit.
 
         Args:
             begin: write that it began, even if it has done nothing yet that must be known.
+            within: writes it together with whatever else, and even if nothing was appended.
         """
         self._scheduled = False
         added = self._records or self._beside or self._writes
-        if self.over or not (begin or self._begun or added or self._rests):
-            return
         stands = (not self._rests, self._wake)
-        if self._begun and stands == self._stood and not (self._records or self._beside or self._writes):
+        known = self._begun and stands == self._stood and not added
+        if self.over or known or not (begin or self._begun or added or self._rests):
+            if within is not None:
+                self._written = within(())
             return
         writes = [] if self._begun else self._begin()
         # When its last turn began is when it came to stand so.
@@ -325,7 +328,12 @@ class JournalWriter(Host):
         writes += self._appended()
         self._stood = stands
         writes.append(PutStanding(self._lease, self._id, now, stands[0], stands[1]))
-        self._written = self._commits.add(writes, self)
+        self._written = self._commits.add(writes, self) if within is None else within(writes)
+
+    def flush_with(self, write: Callable[[Sequence[Write]], int]) -> int:
+        """Let this write what was appended, together with whatever else; return as which unit."""
+        self.flush(within=write)
+        return self._written
 
     def _appended(self) -> list[Write]:
         """Return the writes of what was appended since the last unit."""

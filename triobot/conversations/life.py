@@ -781,9 +781,17 @@ class ChatLife:
     ) -> int:
         """Write that a conversation ends; an interrupt that is to follow it begins with that, as one.
 
-        Else the next process would not know what it had ended.
+        Else the next process would not know what it had ended. So does the charge go on that waits for it, if
+        this is the aside that gives what was bought: what it is told is what the ledger knows.
         """
         owner = conversation.owner
+        giving, waiting = conversation.giving, self.places.waiting_for(conversation)
+        if giving.paid is not None and giving.ending is not None and waiting is not None:
+            own, its = conversation.writer, waiting.writer
+            # What may yet be taken back is told by the ledger, once it is stored.
+            if own is not None and its is not None and not (own.ahead or its.ahead):
+                waiting.awaited[giving.paid.id](giving.ending)
+                return its.flush_with(lambda more: self.work.commits.add([*writes, *more], writer))
         if conversation is self.places.live.get(owner) and (due := self.places.next.get(owner)) is not None:
             heir = Conversation(self._services, self, *due, conversation.route.name, owner)
             written = heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))

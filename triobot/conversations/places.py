@@ -110,7 +110,18 @@ class Places:
         waits = self._in_order(seen, event)
         if own is not None and seq is not None and own.seq > seq:
             waits.sort(key=lambda wait: wait in own.waits and not _saw(wait, event, at))
-        return waits, None if own is None else [wait for wait in waits if wait in own.waits]
+        if own is None:
+            return waits, None
+        mine = list(own.waits)
+        if own.awaited:
+            # The aside that gives what was paid for asks in the place of the charge that waits for it.
+            mine += [wait for one in self.asides if self.waiting_for(one) is own for wait in one.waits]
+        return waits, [wait for wait in waits if wait in mine]
+
+    def waiting_for(self, aside: Conversation) -> Conversation | None:
+        """Return the conversation whose charge waits for the goods that this aside gives, if it is one."""
+        paid = aside.giving.paid
+        return None if paid is None else next((one for one in self.all() if paid.id in one.awaited), None)
 
     def was_live(self, delivery: Delivery) -> bool:
         """Return whether there is a live conversation for an event that had begun when it came."""

@@ -28,7 +28,7 @@ class Texts:
         top_up_button: the label of the link to top up.
         pay_again: the wallet failed; the button still works.
         declined: the payment was declined for good, and the conversation ended with it.
-        handed_over: the payment has arrived, but the aside for its item, or an operator, has it, and the
+        handed_over: the payment has arrived, but its aside has failed, or an operator has it, and the
             conversation ended with that.
         pay: the label of a payment button.
     """

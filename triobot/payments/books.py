@@ -18,7 +18,6 @@ from typing import Protocol, TypeAlias, final
 import attrs
 
 from ..errors import StaleRowError, UnreadableRecordError
-from ..journals import KeepResult
 from ..money import AcknowledgeAlarms, Decided, MovePayment, PaymentRow, PaymentRows, PutPayment, RaiseAlarm
 from ..seams import Write
 from ..wire.ids import RefId
@@ -188,10 +187,6 @@ class Books:
                 self._listen(outcome)
 
 
-Keep: TypeAlias = Callable[[Entry | None], Sequence[KeepResult]]
-"""What is to be recorded of a move: of the entry behind it, or None if it did not happen."""
-
-
 def moving(
     books: Books,
     id_: RefId,
@@ -199,13 +194,12 @@ def moving(
     now: int,
     taker: Taker | None = None,
     may_fail: bool = False,
-    keep: Keep = lambda entry: (),
 ) -> MovePayment:
     """Let these facts happen to an entry; as `Books.move`.
 
     It may be stored once more, by whoever doesn't know whether it was: what has happened doesn't again.
     """
-    return _Later(books, id_, facts, now, taker, may_fail, keep).write
+    return _Later(books, id_, facts, now, taker, may_fail).write
 
 
 def opening(books: Books, entry: Entry, now: int) -> tuple[Entry, MovePayment]:
@@ -257,7 +251,6 @@ class _Later:
         now: int,
         taker: Taker | None,
         may_fail: bool,
-        keep: Keep,
     ) -> None:
         self._books = books
         self._id = id_
@@ -265,7 +258,6 @@ class _Later:
         self._now = now
         self._taker = taker
         self._may_fail = may_fail
-        self._keep = keep
         self._planned: Planned | None = None
         self.write = MovePayment(id_, self._move, self._committed)
 
@@ -276,14 +268,11 @@ class _Later:
             # Another version's: whoever comes with it must not be held up, and somebody has to look.
             text = f"payment {self._id} can't be read by this version: {', '.join(map(_word, self._facts))}"
             alarm = RaiseAlarm("payment_unverified", self._id, text, self._now)
-            return alarm, *self._keep(None)
+            return (alarm,)
         if self._planned is not None and entry == self._planned.entry:
-            return self._keep(entry)  # the commit of which nobody heard has taken effect
+            return ()  # the commit of which nobody heard has taken effect
         self._planned = self._plan(entry)
-        if self._planned is None:
-            return self._keep(None)
-        happened = self._planned.moved
-        return *self._planned.writes, *self._keep(self._planned.entry if happened else None)
+        return () if self._planned is None else self._planned.writes
 
     def _plan(self, entry: Entry | None) -> Planned | None:
         if entry is None or self._taker not in (None, entry.taker):

@@ -45,12 +45,12 @@ _PARALLEL: Final = 16
 LARGEST_ITEM: Final = LARGEST_VALUE // 2
 """Characters of the record of what is bought; the rest of a payment needs far less."""
 _RETRY_STORE: Final = 5.0
-_ENDS: Final[dict[PaymentEnd, tuple[Plain, ...]]] = {
-    "settled": (Plain("settled"),),
-    "failed": (Plain("handler_failed"),),
-    "given_up": (Plain("taker_gone"),),
-    "never_left": (Plain("send_never_left"),),
-    "replaced": (Plain("taker_gone"), Plain("removed")),
+_ENDS: Final[dict[PaymentEnd, tuple[Taker, tuple[Plain, ...]]]] = {
+    "settled": ("handler", (Plain("settled"),)),
+    "failed": ("handler", (Plain("handler_failed"),)),
+    "given_up": ("conversation", (Plain("taker_gone"),)),
+    "never_left": ("conversation", (Plain("send_never_left"),)),
+    "replaced": ("conversation", (Plain("taker_gone"), Plain("removed"))),
 }
 _TAKEN: Final[tuple[State, ...]] = (
     "prepared",
@@ -94,7 +94,6 @@ class Cashier:
         noted: told of alarms whose rows are stored.
         epoch: how often the store was restored from a backup.
         recall: brings a chat's conversations back into memory, if they are not there.
-        parked: whether the conversation of this owner in this chat can't go on; without it none is.
     """
 
     def __init__(
@@ -108,7 +107,6 @@ class Cashier:
         noted: Callable[[Alarm], object] = lambda alarm: None,
         epoch: int = 0,
         recall: Callable[[ChatId], object] = lambda chat_id: None,
-        parked: Alive | None = None,
         budget: Budget | None = None,
     ) -> None:
         self._store = store
@@ -119,7 +117,6 @@ class Cashier:
         self._noted = noted
         self._epoch = epoch
         self._recall = recall
-        self._is_parked = parked or _nobody
         self._budget = budget or Budget()
         rows = store.payments
         self.books = Books(rows, store.commit, clock.now, self._moved)
@@ -130,7 +127,6 @@ class Cashier:
         self._tickets: dict[RefId, OpenTicket] = {}
         self._busy: set[RefId] = set()
         self._removing: dict[RefId, trio.CancelScope] = {}
-        self._captured: set[RefId] = set()
         self._asking = trio.CapacityLimiter(self._budget.parallel)
         self._poke = trio.Event()
         self._cold_from = -math.inf
@@ -177,21 +173,19 @@ class Cashier:
                 return ticket
         return None
 
-    def ended(self, id: RefId, how: PaymentEnd, *, late: bool = False) -> MovePayment:
+    def ended(self, id: RefId, how: PaymentEnd) -> MovePayment:
         """Return the write that ends a taker's part in a payment; does nothing if another has it by now."""
-        taker: Taker = "handler" if late else "conversation"
-        return moving(self.books, id, *_ENDS[how], now=self._clock.now(), taker=taker, may_fail=True)
+        taker, facts = _ENDS[how]
+        return moving(self.books, id, *facts, now=self._clock.now(), taker=taker, may_fail=True)
 
-    async def may_give(self, id: RefId, *, late: bool = False, uncertain: bool = False) -> bool:
-        """Tell whether what has taken a payment may give the goods: it was not taken away since.
+    async def may_give(self, id: RefId, *, uncertain: bool = False) -> bool:
+        """Tell whether the aside that has a payment may give the goods: it was not taken away since.
 
         Args:
-            late: it was delivered to the aside for its item.
             uncertain: it was delivered as `Captured.uncertain`.
         """
         entry = await self.books.read(id)
-        taker: Taker = "handler" if late else "conversation"
-        return entry is not None and entry.may_be_given(taker, uncertain=uncertain)
+        return entry is not None and entry.may_be_given(uncertain=uncertain)
 
     async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
         """Give up the open payments of this owner, and of what is below it. Safe to repeat.
@@ -212,20 +206,19 @@ class Cashier:
                     failed = Plain("handler_failed")
                     await self.books.move(entry.id, failed, may_fail=True, taker="handler")
 
-    async def parked(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """Tell an operator of captured money whose conversation can't go on. Safe to repeat.
+    async def parked(self, chat_id: ChatId, key: str) -> None:
+        """Tell an operator of captured money whose aside can't go on. Safe to repeat.
 
         Args:
-            key: of the payment that it has, if it is the aside for it.
+            key: of the payment that it has.
         """
         after: RefId | None = None
         find = self._store.payments.find
         while page := await find(states=_PAID, chat_id=chat_id, after=after, limit=_PAGE):
             after = page[-1].id
             for entry in map(entry_of, page):
-                mine = entry.owner == owner or entry.owner.startswith(f"{owner}/")
-                if (entry.key == key) if entry.taker == "handler" else mine:
-                    await self.books.move(entry.id, Plain("parked"), may_fail=True, taker=entry.taker)
+                if entry.key == key:
+                    await self.books.move(entry.id, Plain("parked"), may_fail=True, taker="handler")
 
     def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
         """Take a callback up, which stays at this place in the inbox until it is stored; never waits."""
@@ -280,7 +273,7 @@ class Cashier:
                 there = entry.taker == "conversation" and await self._alive(entry.chat_id, entry.owner)
                 facts = _at_start(entry, alive=there, restored=restored)
                 moves.append((entry, facts))
-                if there and (entry.state == "verified" or entry.said is not None):
+                if there and entry.said is not None:
                     self._recall(entry.chat_id)
             stale = {entry.id for entry in await self._patient.move_all(moves)}
             for entry, facts in moves:
@@ -442,9 +435,6 @@ class Cashier:
     async def _work(self, id_: RefId) -> None:
         try:
             await work_on(id_, self._patient, self, self._clock.now)
-            if id_ in self._captured:
-                self._captured.discard(id_)
-                await self._say_if_parked(id_)
         except UnreadableRecordError:
             # Another version's: it stays among the busy ones, so that it isn't tried every second.
             text = f"payment {id_} can't be read by this version; it is neither verified nor delivered"
@@ -453,15 +443,7 @@ class Cashier:
         self._busy.discard(id_)
         self._poke.set()
 
-    async def _say_if_parked(self, id_: RefId) -> None:
-        entry = await self.books.read(id_)
-        waits = entry is not None and entry.state == "verified" and entry.taker == "conversation"
-        if entry is not None and waits and await self._is_parked(entry.chat_id, entry.owner):
-            await self._patient.move(id_, Plain("parked"), may_fail=True, taker="conversation")
-
     def _moved(self, moved: Moved) -> None:
-        if moved.entry.state == "verified" != moved.before.state and moved.entry.taker == "conversation":
-            self._captured.add(moved.entry.id)
         ticket = self._tickets.get(moved.entry.id)
         if ticket is not None:
             ticket.heard(moved)
@@ -518,7 +500,6 @@ async def _nobody(chat_id: ChatId, owner: str) -> bool:
 def _at_start(entry: Entry, *, alive: bool, restored: bool) -> list[Plain]:
     """Return what happens to an entry when the program starts."""
     facts = [Plain("restored" if restored else "restart")]
-    # What no code had when the backup was made is an operator's.
-    if entry.taker == "conversation" and not alive and not (restored and entry.state == "verified"):
+    if entry.taker == "conversation" and not alive:
         facts.append(Plain("taker_gone"))
     return facts

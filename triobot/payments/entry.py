@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
-from ..money import PaymentNotice
+from ..money import PaymentGoods, PaymentNotice
 from ..wire.events import Sender
 from ..wire.ids import ChatId, InvoiceId, MessageId, RefId
 from ..wire.markup import Currency
@@ -44,8 +44,8 @@ STATES: Final[dict[State, str]] = {
     "verifying": "a verify has been started, and its outcome isn't known for certain",
     "closing": "nobody waits for it any more; watched until it can't be paid",
     "verified": "the money is ours; nobody has the goods yet",
-    "delivered": "the author's code has it",
-    "settled": "the author's code is done with it",
+    "delivered": "the aside for its item has it",
+    "settled": "the goods are given",
     "mismatch": "another amount was captured; an operator pays it back by hand",
     "lapsed": "not paid, and can't be any more",
     "refused": "the platform refused to show it",
@@ -66,8 +66,8 @@ CAPTURED: Final[tuple[State, ...]] = ("verified", "delivered", "settled", "misma
 ENDED: Final[tuple[State, ...]] = ("lapsed", "refused", "void", "resolved")
 
 Taker: TypeAlias = Literal["conversation", "handler", "nobody"]
-"""Who gets the money's goods: the conversation that waits, the aside for its item, or nobody, and then it is
-never verified: not verifying is the only refund there is."""
+"""Who is to get it: the conversation that waits, and once it is captured the aside for its item; or nobody,
+and then it is never verified: not verifying is the only refund there is."""
 
 NOTHING: Final = "[1,null]"
 """The record of an item that nobody knows."""
@@ -86,7 +86,7 @@ class Entry:
         text: what the message says; an edit has to repeat it.
         owner: which operation of which conversation asked for it; opaque here.
         taker: who gets it when it is verified.
-        late: who gets it once the conversation has ended.
+        late: who gets it if the conversation ends before it is captured.
         epoch: how often the store had been restored from a backup when this was written.
         expires_at: when a conversation stops waiting; of an invoice, when it can't be paid any more.
         revision: grows with every move; a move that starts from another revision is refused by the store.
@@ -187,14 +187,24 @@ class Entry:
         """Tell whether a conversation or an aside would take it; anything else is never verified."""
         return self.taker != "nobody"
 
-    def may_be_given(self, taker: Taker, *, uncertain: bool) -> bool:
-        """Tell whether what this taker has of it may still be turned into goods: it was not taken away since.
+    def may_be_given(self, *, uncertain: bool) -> bool:
+        """Tell whether the aside that has it may give the goods: it was not taken away since.
 
         Args:
-            uncertain: the taker was told so when it got it, as what an operator hands out is marked.
+            uncertain: the aside was told so when it got it, as what an operator hands out is marked.
         """
-        if self.taker != taker:
+        if self.taker != "handler":
             return False
-        # Settled by this taker itself: it may have more to give.
+        # Settled by this aside itself, which has gone on as another: it may have more to give.
         mine = self.state == "delivered" and not self.held and (uncertain or not self.uncertain)
         return mine or self.state == "settled"
+
+    @property
+    def ending(self) -> PaymentGoods | None:
+        """Return what became of the goods; None: they are not paid for, or on their way."""
+        if self.captured is None or self.state == "mismatch":
+            return None
+        if self.state == "settled" and self.taker == "handler":
+            return "given"
+        on_its_way = self.state == "delivered" or (self.state == "verified" and self.deliver_at is not None)
+        return None if on_its_way and not self.redelivered else "handed_over"

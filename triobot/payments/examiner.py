@@ -81,7 +81,7 @@ async def work_on(id_: RefId, books: Books, hands: Hands, now: Callable[[], int]
                 if gone is not None:
                     await books.move(id_, Plain("removed" if gone else "remove_failed"))
             case "deliver":
-                if not entry.wanted or not await hands.deliver(entry):
+                if not await hands.deliver(entry):
                     await books.move(id_, Plain("no_handler"), may_fail=True)
             case _:
                 assert_never(step)

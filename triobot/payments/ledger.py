@@ -94,8 +94,6 @@ def _allowed(entry: Entry, name: FactName) -> bool:
         case "life_over" | "operator_resolved":
             # Money that a conversation waits for is not closed over its head.
             return entry.ended_at is not None or entry.state in CAPTURED
-        case "delivered":
-            return entry.wanted
         case _:
             return True
 
@@ -110,8 +108,6 @@ def _taker(entry: Entry, row: Transition) -> Taker:
             return row.taker
         case "somebody":
             return entry.taker if entry.wanted else "handler"
-        case "heir":
-            return "handler" if entry.wanted else "nobody"
 
 
 def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
@@ -326,9 +322,7 @@ def _with_duties(
                 after = attrs.evolve(after, remove_at=_remove_at(after, name, now))
             case "deliver":
                 after = attrs.evolve(after, deliver_at=None if after.held else _deliver_at(after, name, now))
-                if after.held:
-                    continue
-                if after.deliver_at is None and after.taker == "handler":
+                if after.deliver_at is None:
                     continue
             case "send" | "offer_top_up":
                 pass
@@ -351,8 +345,6 @@ def _remove_at(entry: Entry, name: FactName, now: int) -> int:
 
 
 def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
-    if entry.taker == "conversation":
-        return None  # told at once, and it looks when it is revived
     if name != "handler_failed":
         return now
     if entry.failures >= schedule.TRIES:
@@ -361,9 +353,10 @@ def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
 
 
 def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Entry, Notice | None]:
-    """Return the entry with its notice for the conversation, if one waits and there is something to say."""
+    """Return the entry with its notice for a conversation that may wait, if there is something to say."""
     outcome = row.outcome
-    if outcome is None or before.taker != "conversation":
+    waits = before.taker == "conversation" or before.state in ("verified", "delivered")
+    if outcome is None or not waits:
         return after, None
     if outcome == "unknown" and after.kind == "button":
         return after, None

@@ -44,14 +44,11 @@ SECOND_PAYMENT: Final = 10 * MINUTE
 DOUBLED: Final = 10 * SECOND
 """In so little time the same callback is the same payment's: to pay again, a user presses and confirms."""
 UNSETTLED: Final = DAY
-PARKED: Final = 10 * MINUTE
 TRIES: Final = 5
 REMOVE_PAUSES: Final = (2 * SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, HOUR)
 DELIVER_PAUSES: Final = (2 * SECOND, 30 * SECOND, 5 * MINUTE, HOUR)
 
-Clock: TypeAlias = Literal[
-    "life_over", "hint_age_30min", "unchecked_20min", "unsettled_1day", "parked_10min", "taker_gone"
-]
+Clock: TypeAlias = Literal["life_over", "hint_age_30min", "unchecked_20min", "unsettled_1day", "taker_gone"]
 
 WATCHED: Final[tuple[State, ...]] = ("sending", "open", "unsure", "check", "closing")
 ON_SCREEN: Final[tuple[State, ...]] = ("prepared", "sending", "open", "unsure", "check", "verifying")
@@ -92,7 +89,7 @@ def watched_until(entry: Entry) -> int | None:
 
 def due(entry: Entry) -> tuple[int, Clock] | None:
     """Return the next fact that time alone brings, and its moment; None if there is none."""
-    found = (_life(entry), _hint(entry), _blind(entry), _unsettled(entry), _parked(entry), _late(entry))
+    found = (_life(entry), _hint(entry), _blind(entry), _unsettled(entry), _late(entry))
     clocks = [clock for clock in found if clock]
     return min(clocks, default=None)
 
@@ -194,13 +191,6 @@ def _unsettled(entry: Entry) -> tuple[int, Clock] | None:
     if entry.state != "delivered" or entry.delivered_at is None or "unsettled_1day" in entry.warned:
         return None
     return entry.delivered_at + UNSETTLED, "unsettled_1day"
-
-
-def _parked(entry: Entry) -> tuple[int, Clock] | None:
-    # A conversation that waits takes it at once; one that can't be revived never does.
-    if entry.state != "verified" or entry.taker != "conversation" or entry.verified_at is None:
-        return None
-    return entry.verified_at + PARKED, "parked_10min"
 
 
 def _late(entry: Entry) -> tuple[int, Clock] | None:

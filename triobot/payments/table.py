@@ -59,8 +59,8 @@ OUTCOMES: Final[dict[Outcome, str]] = {
     "retry": "the user is told, and a way to top up offered; waits on",
     "declined": "PaymentDeclinedError, or once a fresh button after 1003",
     "mismatch": "AmountMismatchError",
-    "paid": "Paid",
-    "handed_over": "PaymentHandedOverError: the aside for the item, or an operator, has it",
+    "paid": "Paid, once the aside for the item has come to its end",
+    "handed_over": "PaymentHandedOverError: the aside for the item gets it again, or an operator has it",
 }
 
 
@@ -89,7 +89,7 @@ class Transition:
 
     Attributes:
         next: the state behind it; None to stay.
-        taker: who takes it from here on: whoever was named for late money, or the aside.
+        taker: who takes it from here on: whoever was named for late money, the aside, or nobody.
         outcome: what a conversation that waits for it gets, if one does.
     """
 
@@ -97,7 +97,7 @@ class Transition:
     facts: tuple[FactName, ...]
     next: State | None = None
     due: tuple[Due, ...] = ()
-    taker: Literal["late", "handler", "somebody", "heir", "nobody"] | None = None
+    taker: Literal["late", "handler", "somebody", "nobody"] | None = None
     outcome: Outcome | None = None
     tell: tuple[TellOperator, ...] = ()
 
@@ -241,6 +241,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         ("verify_ok",),
         "verified",
         due=(Due("deliver"), Due("remove")),
+        taker="handler",
         outcome="paid",
         tell=(TellOperator("maybe_paid_again", "perhaps_twice"),),
     ),
@@ -268,6 +269,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         ("inquire_ok",),
         "verified",
         due=(Due("deliver"), Due("remove")),
+        taker="handler",
         outcome="paid",
         tell=(TellOperator("maybe_paid_again", "perhaps_twice"),),
     ),
@@ -299,28 +301,26 @@ TABLE: Final[tuple[Transition, ...]] = (
         tell=(TellOperator("declined_by_code", "not_again"),),
     ),
     Transition(("verifying",), ("taker_gone",), due=(Due("remove"),), taker="late"),
-    # --- captured
+    # --- captured: whoever waited for it or not, the aside for its item gives the goods
     Transition(("verified",), ("delivered",), "delivered"),
     Transition(("verified",), ("restart",), due=(Due("deliver"),)),
-    Transition(("verified",), ("taker_gone",), due=(Due("deliver"),), taker="heir"),
-    Transition(("verified",), ("no_handler",), tell=(TellOperator("captured_without_taker"),)),
     Transition(
         ("verified",),
-        ("parked_10min",),
-        due=(Due("deliver"),),
-        taker="handler",
+        ("no_handler",),
         outcome="handed_over",
-        tell=(TellOperator("captured_but_parked"),),
+        tell=(TellOperator("captured_without_taker"),),
     ),
     Transition(("delivered",), ("delivered",)),
+    # The one that has it is there, and can't go on with this code.
+    Transition(("delivered",), ("no_handler",), tell=(TellOperator("captured_but_parked"),)),
     Transition(("delivered",), ("settled",), "settled"),
     Transition(("delivered",), ("restart",), due=(Due("deliver"),)),
-    Transition(("delivered",), ("taker_gone",), "verified", due=(Due("deliver"),), taker="heir"),
     Transition(
         ("delivered",),
         ("handler_failed",),
         "verified",
         due=(Due("deliver"),),
+        outcome="handed_over",
         tell=(TellOperator("handler_keeps_failing", "fifth_time"),),
     ),
     Transition(("delivered",), ("unsettled_1day",), tell=(TellOperator("captured_not_fulfilled"),)),
@@ -328,7 +328,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     # --- once captured, never verified again: a second payment lapses, and goes back by itself
     Transition(CAPTURED, ("callback",), tell=(TellOperator("maybe_paid_again", "late_or_elsewhere"),)),
     Transition(CAPTURED, ("declined_retry", "declined_final")),
-    Transition(("settled", "mismatch"), ("taker_gone",)),
+    Transition(("mismatch",), ("taker_gone",)),
     Transition(("settled", "mismatch", *ENDED), ("restart", "restored")),
     # --- a backup was restored: what was open in it may have been captured and granted since. So the inquiry
     # goes first; what it says is paid was captured before, for all that is known, and an operator looks. What
@@ -339,7 +339,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         ("captured_before",),
         "verified",
         due=(Due("remove"),),
-        taker="heir",
+        taker="handler",
         outcome="handed_over",
         tell=(TellOperator("granted_before_maybe"), TellOperator("maybe_paid_again", "perhaps_twice")),
     ),
@@ -348,15 +348,14 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(
         ("verified",),
         ("restored",),
-        taker="heir",
         outcome="handed_over",
         tell=(TellOperator("granted_before_maybe"),),
     ),
-    # Whoever had it goes on, and settles it if it gives all the same: else it could be given out once more.
+    # The aside that has it goes on, and gives nothing more by a step.
     Transition(("delivered",), ("restored",), tell=(TellOperator("granted_before_maybe"),)),
     # --- the machine's clock: what is due is due at once, and nothing was in the future; or all is later
     Transition((*_LIVE, "verified", "delivered"), ("clock_set_back", "clock_set_forward")),
-    # --- whoever has the money can't go on with it
+    # --- the aside that has the money can't go on with it
     Transition(("verified", "delivered"), ("parked",), tell=(TellOperator("captured_but_parked"),)),
     # --- ended, and something still points at it
     Transition(
@@ -383,7 +382,6 @@ TABLE: Final[tuple[Transition, ...]] = (
         ("operator_redeliver",),
         "verified",
         due=(Due("deliver"),),
-        taker="handler",
         outcome="handed_over",
     ),
     Transition(

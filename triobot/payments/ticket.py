@@ -7,13 +7,12 @@ somebody else takes by now.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping
 from typing import Final, Literal, final
 
 import trio
 
-from ..journals import KeepResult
-from ..money import Captured, MovePayment, PaymentNotice
+from ..money import Captured, MovePayment, PaymentGoods, PaymentNotice
 from ..wire.ids import InvoiceId, MessageId, RefId
 from .books import Books, moving
 from .entry import CAPTURED, ENDED, Entry
@@ -88,7 +87,7 @@ class OpenTicket:
         elif moved.fact in _HINTS and moved.entry.state in ("check", "verifying"):
             self._notices.append(None)
         self._news.set()
-        if self._notices and self._tell is not None:
+        if self._tell is not None and (self._notices or self.ending is not None):
             self._tell()
 
     def listen(self, news: Callable[[], None] | None) -> None:
@@ -105,10 +104,10 @@ class OpenTicket:
     def _catch_up(self, since: int) -> None:
         """Queue the notices for a conversation that comes back to its payment."""
         said = self._entry.said
-        if self._entry.taker != "conversation" or self._entry.state in ENDED:
-            self._notices.append(PaymentNotice("handed_over"))
-        elif self._entry.state in ("verified", "delivered"):
+        if self.captured is not None and self._entry.ending != "handed_over":
             self._notices.append(PaymentNotice("paid", captured=self._entry.captured))
+        elif self._entry.taker != "conversation" or self._entry.state in ENDED:
+            self._notices.append(PaymentNotice("handed_over"))
         elif self._entry.state == "mismatch":
             self._notices.append(PaymentNotice("mismatch", captured=self._entry.captured))
         else:
@@ -164,23 +163,18 @@ class OpenTicket:
         # The first two examinations after a callback decide, or nothing does for a while.
         return entry.hinted or (not entry.clean and entry.tries < 2)
 
-    # --- taking
+    # --- once it is captured
 
-    def take(self, keep: Callable[[Captured | None], Sequence[KeepResult]]) -> MovePayment:
-        """Return the write that takes the captured money; `keep` gets None if another has it meanwhile."""
+    @property
+    def captured(self) -> Captured | None:
+        """Describe the captured money, for which the aside gives the goods; None if none is."""
+        paid = self._entry.state in CAPTURED and self._entry.state != "mismatch"
+        return captured_of(self._entry) if paid else None
 
-        def kept(entry: Entry | None) -> Sequence[KeepResult]:
-            return keep(None if entry is None else captured_of(entry))
-
-        return moving(
-            self._books,
-            self.id,
-            Plain("delivered"),
-            now=self._now(),
-            taker="conversation",
-            may_fail=True,
-            keep=kept,
-        )
+    @property
+    def ending(self) -> PaymentGoods | None:
+        """Tell what became of the goods; None: they are not paid for, or on their way."""
+        return self._entry.ending
 
     def _close(self) -> None:
         if self._register.get(self.id) is self:

@@ -1,9 +1,10 @@
 """Charges: ask for money, wait until the ledger knows, and hand over nothing but verified money.
 
 What a charge consists of, in this order: the payment is written down (`Payments.opened`); the button or
-invoice is sent, and how that ended is stored (`Ticket.sent`, `Ticket.not_sent`); notices are waited for, and
-the money is taken (`Ticket.take`). Each is an operation of the journal, and its move of the ledger becomes
-durable in the transaction that records what came of it. Callbacks never come here: they are the ledger's.
+invoice is sent, and how that ended is stored (`Ticket.sent`, `Ticket.not_sent`); notices are waited for; and
+once it is paid, the end of the aside that gives the goods (`Ticket.ending`). Each is an operation of the
+journal, and its move of the ledger becomes durable in the transaction that records what came of it. Callbacks
+never come here: they are the ledger's; and nor does the money: it is the aside's.
 
 Whoever pays in the last second must get what was bought. So a timeout around the work is held until that is
 done, or for a few seconds; an interrupt, a leave and the program's end are not held. Where a user may be sent
@@ -34,8 +35,7 @@ from ...errors import (
     RefusedError,
     StoreError,
 )
-from ...journals import KeepResult
-from ...money import Captured, Charge, MovePayment, PaymentNotice, Payments, Ticket
+from ...money import Captured, Charge, MovePayment, PaymentGoods, PaymentNotice, Payments, Ticket
 from ...seams import OnUnknown, Urgency, Write
 from ...values import encode_value, register
 from ...wire.events import Event, Press
@@ -48,12 +48,12 @@ from ..blocks import FailScope
 from ..conversation import Conversation
 from ..journal_writer import outcome_of
 from ..questions.arguments import check_money_words
-from ..questions.asking import answered, new_token, open_wait, policy, reopen_wait
+from ..questions.asking import answered, look_again, new_token, open_wait, policy, reopen_wait
 from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
 from ..routes.filters import Setting
 from ..running.branches import OperationKind
 from ..running.waits import Delivery, OtherwisePolicy, Taken, Wait
-from .paid import Currency, Paid, moves, payments_of, refuse_without_aside
+from .paid import Currency, Paid, moves, paid_of, payments_of, refuse_without_aside
 
 # Only what every reader of addresses takes for the same host: no user, no other port, no backslash.
 _LINK: Final = re.compile(
@@ -61,7 +61,7 @@ _LINK: Final = re.compile(
 )
 
 HELD: Final = 5.0
-"""Seconds that a timeout is held."""
+"""Seconds that a timeout is held, while money is being verified and then while the goods are given."""
 log: Final = logging.getLogger("triobot.conversations")
 _NOT_ENOUGH: Final = 1000
 BUTTON_LIFE: Final = 24 * 3600
@@ -110,10 +110,15 @@ async def hold(
     if decided(value):
         if conversation.run.interrupted:
             await trio.lowlevel.checkpoint_if_cancelled()
-        for scope in conversation.scopes.values():
-            if scope.due is not None and scope.due <= conversation.run.now():
-                scope.lift()
+        _lift(conversation, conversation.run.now())
     return value
+
+
+def _lift(conversation: Conversation, until: int) -> None:
+    """Take the deadlines up to this moment from the blocks around."""
+    for scope in conversation.scopes.values():
+        if scope.due is not None and scope.due <= until:
+            scope.lift()
 
 
 @final
@@ -129,12 +134,12 @@ register(PaymentNews, name="triobot.PaymentNews")
 
 
 Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
-"""What a look at the ledger brought, and the money, if that is there and not somebody else's."""
+"""What a look at the ledger brought, and the money, if that is there and not an operator's."""
 
 
 @final
 class Till:
-    """Gives the payment up, however the charge ends, unless the money was taken.
+    """Gives the payment up, however the charge ends, unless it is paid.
 
     Attributes:
         id: the payment's number, once it is open.
@@ -149,7 +154,7 @@ class Till:
         self._ticket: Ticket | None = None
         self._looking_up = False
         self._began = False
-        self._taken = False
+        self._paid = False
         self._opened: list[RefId] = []
         self._heard = 0  # the revision of the last notice that was dealt with
         self.id = RefId("")
@@ -184,7 +189,7 @@ class Till:
     async def __aexit__(self, *error: object) -> None:
         self._forget_news()
         # When the program stops, the conversation isn't over, only its process.
-        if not self._taken:
+        if not self._paid:
             self._conversation.also("given up", moves(self._conversation, self._given_up))
 
     def _given_up(self, ledger: Payments) -> Sequence[Write]:
@@ -215,8 +220,7 @@ class Till:
         """Look the payment up, unless it is held: after a restart the parked wait has to hear of it."""
         if self._ticket is not None:
             # What sends it after a restart may have found it paid.
-            if self._ticket.has_news:
-                self._tell()
+            self._tell()
         elif not self._looking_up:
             self._looking_up = True
             self._conversation.work.beside(self._look_up)
@@ -231,18 +235,29 @@ class Till:
             return
         finally:
             self._looking_up = False
-        if self._ticket is None and self._wait.parking is not None:
-            self._hold(ticket)
-        if ticket is None or ticket.has_news:
+        if self._wait.parking is not None:
+            if self._ticket is None:
+                self._hold(ticket)
             self._tell()
 
     def _tell(self) -> None:
-        """Wake the wait with the payment's news, between the user's own presses."""
-        conversation = self._conversation
-        if 0 in self._wait.ready:
+        """Wake the wait with the payment's news between the user's own presses, the last once it is paid."""
+        ticket = self._ticket
+        ending: PaymentGoods | None = None
+        if self._paid:
+            ending = "handed_over" if ticket is None else ticket.ending
+            if ending is None:
+                return
+        elif ticket is not None and not ticket.has_news:
             return
-        event = cast("Event", PaymentNews(self._asked.chat_id))
-        self._wait.give(Taken(Delivery(0, event, conversation.services.clock.now()), None))
+        self.wake(ending)
+
+    def wake(self, ending: PaymentGoods | None) -> None:
+        """Let the wait go on with this, unless it is about to go on."""
+        if 0 not in self._wait.ready:
+            event = cast("Event", PaymentNews(self._asked.chat_id))
+            at = self._conversation.services.clock.now()
+            self._wait.give(Taken(Delivery(0, event, at), ending))
 
     def _forget_news(self) -> None:
         self._wait.parking = None
@@ -297,7 +312,7 @@ class Till:
 
     # --- waiting
 
-    async def wait(self) -> Paid[Any] | object:
+    async def wait(self) -> Captured | tuple[object]:
         """Wait until it is paid, or another button was pressed.
 
         Raises: as `Chat.charge`.
@@ -306,7 +321,7 @@ class Till:
         while True:
             value = await answered(conversation, self._wait)
             if isinstance(value, tuple):
-                return cast("tuple[object]", value)[0]
+                return cast("tuple[object]", value)
             # Open again at once: the next press may come while this is being looked at.
             reopen_wait(conversation, self._wait)
             notices, captured = await hold(conversation, self._look, _is_decided)
@@ -315,11 +330,33 @@ class Till:
                 if notice.outcome == "paid":
                     if captured is None:
                         raise PaymentHandedOverError
-                    self._taken = True
-                    return conversation.money.owe(captured)
+                    self._paid = True
+                    return captured
                 await self._deal_with(notice)
 
-    async def _look(self, own: Id) -> Seen:
+    async def goods(self, captured: Captured) -> Paid[Any]:
+        """Wait until the aside for what was paid has come to its end; what is said meanwhile waits, too.
+
+        Raises:
+            PaymentHandedOverError: it failed, or an operator has the money.
+            RecordError: this program doesn't know what was bought; the conversation is parked.
+        """
+        conversation = self._conversation
+        # It is paid in time: an aside that gives at once isn't taken for one that came too late.
+        _lift(conversation, conversation.run.now() + int(HELD * 1000))
+        self._wait.hear_no_more()
+        look_again(conversation, self._wait)
+        conversation.awaited[captured.id] = self.wake
+        try:
+            ending = await answered(conversation, self._wait)
+        finally:
+            del conversation.awaited[captured.id]
+        if ending != "given":
+            raise PaymentHandedOverError
+        with conversation.reading():
+            return paid_of(captured)
+
+    async def _look(self, _: Id) -> Seen:
         """What is known by now, up to what ends the charge; a callback is looked at to its end."""
         ticket, found = await self._ticket_now(), list[PaymentNotice]()
         while ticket.has_news and not _ends(found):
@@ -330,24 +367,8 @@ class Till:
             # What doesn't end the charge is said later: a timeout doesn't wait for that.
             while not _ends(found) and (notice := await ticket.wait_decided()) is not None:
                 found = _and(found, notice)
-        if any(notice.outcome == "paid" for notice in found):
-            return await self._take(own, ticket, found)
-        return found, None
-
-    async def _take(self, own: Id, ticket: Ticket, found: list[PaymentNotice]) -> Seen:
-        """Have the money, if nobody else has it: decided in the transaction that records the answer."""
-        conversation = self._conversation
-        world = conversation.writer
-        assert world is not None
-        kept = world.result_of(own, "verify")
-        answers: list[Seen] = []
-
-        def keep(captured: Captured | None) -> Sequence[KeepResult]:
-            answers[:] = [(found, captured)]
-            return kept(*outcome_of(answers[0]))
-
-        await conversation.work.wait_written(world.write([ticket.take(keep)]))
-        return answers[0]
+        paid = any(notice.outcome == "paid" for notice in found)
+        return found, ticket.captured if paid else None
 
     async def _deal_with(self, notice: PaymentNotice) -> None:
         conversation = self._conversation
@@ -508,7 +529,8 @@ async def charge(
             with FailScope(conversation, inf, PaymentExpiredError, at=asked.expires_at):
                 while True:
                     try:
-                        return await till.wait()
+                        answer = await till.wait()
+                        break
                     except PaymentDeclinedError as error:
                         # Our number was taken, for all that we know: one more try with another.
                         if (
@@ -524,6 +546,7 @@ async def charge(
                             message.chat_id, message.message_id, text, keyboard(number)
                         ),
                     )
+            return await till.goods(answer) if isinstance(answer, Captured) else answer[0]
 
 
 async def invoice(
@@ -545,8 +568,8 @@ async def invoice(
         async with till:
             await till.send(operation)
             with FailScope(conversation, inf, PaymentExpiredError, at=asked.expires_at):
-                result = await till.wait()
-    return cast("Paid[Any]", result)  # an invoice has no other buttons
+                answer = await till.wait()
+            return await till.goods(cast("Captured", answer))  # an invoice has no other buttons
 
 
 def _asked(
@@ -564,15 +587,14 @@ def _asked(
     Raises:
         LocalProtocolError: the amount is no whole number from 1 up.
         UnrecordableError: the item can't be recorded.
-        ConfigError: nobody would take the money if it came late.
+        ConfigError: nobody would give what is bought.
     """
     chat_id = conversation.life.chat_id
     conversation.enter(OperationKind.CHARGE)
     check_integer("amount", amount, least=1)
     check_money_words(currency, late)
     record = encode_value(item)
-    if late == "deliver":
-        refuse_without_aside(conversation.shared.table, chat_id, item)
+    refuse_without_aside(conversation.shared.table, chat_id, item)
     return Charge(
         kind,
         chat_id,
@@ -584,9 +606,3 @@ def _asked(
         "handler" if late == "deliver" else "nobody",
         conversation.run.now() + int(life * 1000),
     )
-
-
-async def settle(money: Paid[object]) -> None:
-    """Settle what a step gave: it is given, so a cancellation comes too late to change that."""
-    with trio.CancelScope(shield=True):
-        await money.settle()

@@ -1,9 +1,9 @@
-"""Verified money in the hands of the author's code, until that has settled it.
+"""Verified money in the hands of the author's code: of the aside for its item, and of no other.
 
-A payment that was handed over is the bot's debt. It is settled by the normal end of the conversation or
-aside that has it, by `Paid.settle`, or by a step that takes it. Any other end hands it to the aside for its
-item, with the same key, and so does a normal one after a step that took it and failed. The end of the
-program is no end: what has the money goes on with it after the next start.
+Whether a conversation waits for it or not, the aside gives the goods, in a journal of its own: so nothing
+that becomes of the conversation gives them twice, or not at all. The aside's normal end settles the payment;
+any other hands it to the aside once more, with the same key. The end of the program is no end: the aside goes
+on after the next start.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -19,22 +18,22 @@ import trio
 
 from ...errors import (
     ConfigError,
-    ConversationEndedError,
-    ForeignTaskError,
     PaymentHandedOverError,
     RecordError,
     StaleRowError,
     StoreError,
+    UnrecordableError,
 )
-from ...money import Captured, MovePayment, PaymentEnd, PaymentNotice, Payments
+from ...money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice, Payments
 from ...seams import Store, Write
-from ...values import decode_value, expect, register
+from ...values import decode_value, encode_value, expect, register
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
-from ...wire.ids import ChatId, RefId
+from ...wire.ids import ChatId
 from ...wire.markup import Currency as WireCurrency
 from ..doors.signals import PaymentArrived
 from ..routes.declarations import Route, Table
 from ..routes.filters import Filter, Setting
+from ..running.lines import calling_line
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
@@ -63,7 +62,7 @@ class Paid(Generic[T_co]):
         item: what was bought, as it was given to `charge`.
         key: the same for this payment for ever: the idempotency key of whatever it grants.
         payer: who paid, if the platform told.
-        redelivered: the bot's code may have had it before.
+        redelivered: the aside for it began before, and failed or was ended.
         uncertain: it was captured before a backup was restored, and an operator has handed it out: the goods
             may have been given before.
     """
@@ -75,32 +74,15 @@ class Paid(Generic[T_co]):
     payer: Sender | None = None
     redelivered: bool = False
     uncertain: bool = False
-    _settle: Callable[[], Awaitable[None]] | None = attrs.field(
-        init=False, default=None, repr=False, eq=False
-    )
-
-    async def settle(self) -> None:
-        """Say that the goods are given: whatever happens from here on, the payment is done with.
-
-        Safe to repeat. Without it, the normal end of the conversation or aside settles it. It is durable
-        before anything that the conversation does next is seen; in a step, and after it, at once.
-
-        Raises:
-            StoreFullError: in a step, or after the conversation: it could not be stored; nothing has changed.
-        """
-        if self._settle is None:
-            await trio.lowlevel.checkpoint()
-        else:
-            await self._settle()
 
 
-def paid_of(captured: Captured, settle: Callable[[], Awaitable[None]] | None = None) -> Paid[Any]:
+def paid_of(captured: Captured) -> Paid[Any]:
     """Money as the author's code gets it.
 
     Raises:
         RecordError: this program doesn't know what was bought.
     """
-    money: Paid[Any] = Paid(
+    return Paid(
         captured.amount,
         captured.currency,
         decode_value(captured.item),
@@ -109,21 +91,18 @@ def paid_of(captured: Captured, settle: Callable[[], Awaitable[None]] | None = N
         captured.redelivered,
         captured.uncertain,
     )
-    # No argument: nobody else makes money that can be settled.
-    object.__setattr__(money, "_settle", settle)
-    return money
 
 
 def paid(kind: type[T]) -> Filter[Paid[T]]:
-    """Take money for items of this class whose conversation has ended; for `@bot.aside`.
+    """Take money for items of this class; for `@bot.aside`, which is the one place that gives the goods.
 
-    The aside gets each such payment until it has come to its normal end with it, each time with the same
-    key. A payment that its conversation still waits for doesn't come here.
+    The aside gets each payment as soon as it is verified, whether a conversation waits for it or not. It gets
+    it until it has come to its normal end with it, each time with the same key.
 
     Example:
         >>> @bot.aside(paid(Order))
-        ... async def late(chat: Chat[Paid[Order]]) -> None:
-        ...     await chat.step(kitchen.submit, chat.event.item, chat.event.key, paid=chat.event)
+        ... async def deliver(chat: Chat[Paid[Order]]) -> None:
+        ...     await chat.step(kitchen.submit, chat.event.item, chat.event.key)
 
     Raises:
         ConfigError: this is no class.
@@ -153,7 +132,7 @@ def aside_for(table: Table, chat_id: ChatId, money: Paid[object]) -> tuple[Route
 
 
 def refuse_without_aside(table: Table, chat_id: ChatId, item: object) -> None:
-    """Refuse to ask for money that nobody would take once its conversation has ended.
+    """Refuse to ask for money for which nobody would give the goods.
 
     Raises:
         ConfigError: there is no aside for such an item.
@@ -161,8 +140,8 @@ def refuse_without_aside(table: Table, chat_id: ChatId, item: object) -> None:
     if aside_for(table, chat_id, Paid(0, "IRR", item, "")) is None:
         kind = type(item).__name__
         raise ConfigError(
-            f"nobody takes money for a {kind} that comes after its conversation has ended: declare "
-            f'@bot.aside(paid({kind})), or charge with late="refund", which leaves it to go back'
+            f"{calling_line()}: no aside gives what is bought here: declare @bot.aside(paid({kind})), which "
+            "begins when the money is there; charge() and invoice() return when it has ended"
         )
 
 
@@ -203,15 +182,6 @@ async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, clai
     return True
 
 
-async def is_parked(store: Store, chat_id: ChatId, owner: str) -> bool:
-    """Whether the conversation that opened this owner's payment can't go on."""
-    chat, _, rest = owner.partition("/")
-    seq = rest.partition("/")[0]
-    return chat == str(chat_id) and any(
-        str(row.id) == seq and row.parked_because is not None for row in await store.conversations(chat_id)
-    )
-
-
 async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bool:
     """Whether the conversation that opened this owner's payment comes back to it after a start."""
     chat, _, rest = owner.partition("/")
@@ -233,7 +203,7 @@ def moves(there: Conversation, of: Callable[[Payments], Sequence[Write]]) -> Seq
 def abandon(
     work: Workload, services: Services, chat_id: ChatId, conversation_id: str, key: str | None
 ) -> None:
-    """A conversation has been ended without its code: what it asked for, or had, is for the asides."""
+    """A conversation has been ended without its code: it waits for no money, and gives nothing for any."""
     payments = services.payments
     if payments is None:
         return
@@ -247,108 +217,96 @@ def abandon(
     work.beside(give_up)
 
 
-def tell_parked(
-    work: Workload, services: Services, chat_id: ChatId, conversation_id: str, key: str | None
-) -> None:
-    """A conversation can't go on: an operator hears of the money that it has, or that is for it."""
+def tell_parked(work: Workload, services: Services, chat_id: ChatId, key: str | None) -> None:
+    """A conversation can't go on: if it is the aside for a payment, an operator hears of the money."""
     payments = services.payments
-    if payments is None:
+    if payments is None or key is None:
         return
 
     async def tell() -> None:
         await work.wait_written()
-        with _written_if_possible(conversation_id):
-            await payments.parked(chat_id, conversation_id, key=key)
+        with _written_if_possible(key):
+            await payments.parked(chat_id, key)
 
     work.beside(tell)
 
 
 @final
-class Debts:
-    """What one conversation has been paid for and has not settled."""
+class Giving:
+    """What one conversation gives, if it is the aside for a payment.
+
+    Its normal end settles the payment, in the transaction in which it ends; any other has it given again.
+
+    Attributes:
+        paid: the payment; None if this is no such aside.
+        ending: what the end of the conversation makes of it.
+        alone: it failed for the first time, and no charge waits that could tell the user.
+    """
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        self._owed: dict[RefId, tuple[str, bool]] = {}
-        self._not_given: set[str] = set()
-        self._given: set[RefId] = set()
+        self.paid: Captured | None = None
+        self.ending: PaymentGoods | None = None
+        self.alone = False
+        self._keyed = False
+        self._line = ""
 
-    @property
-    def given(self) -> bool:
-        """Whether something was done for money that is not settled, and would be done for it again."""
-        return not self._given.isdisjoint(self._owed)
-
-    def gave(self) -> None:
-        """Something was done that may be what was paid for."""
-        self._given.update(self._owed)
-
-    def owe(self, captured: Captured, *, late: bool = False) -> Paid[Any]:
-        """The conversation has taken this; with `late`, as the aside for it.
+    def begin(self, captured: Captured) -> Paid[Any]:
+        """Note for what this conversation gives the goods, and return it as its code sees it.
 
         Raises:
             RecordError: this program doesn't know what was bought; the conversation is parked with it.
         """
-        self._owed[captured.id] = (captured.key, late)
+        self.paid = captured
         with self._conversation.reading():
-            return paid_of(captured, partial(self._settle, captured.id, late=late))
+            return paid_of(captured)
 
-    async def check(self, money: Paid[object]) -> None:
-        """Ask the ledger whether this may still be given here; in the body of an effect, which records it.
+    def step(self, args: tuple[object, ...]) -> Callable[[], Awaitable[None]] | None:
+        """Note that a step is begun with these arguments, and return what has to come before it."""
+        if self.paid is None:
+            return None
+        if self._conversation.services.advice is not None:
+            self._line = self._line or calling_line()
+            self._keyed = self._keyed or any(_names(arg, self.paid.key) for arg in args)
+        return self._check
+
+    async def _check(self) -> None:
+        """Ask the ledger whether this may still be given here; in the body of a step, which records it.
 
         Raises:
-            PaymentHandedOverError: the aside, or an operator, has it by now.
+            PaymentHandedOverError: an operator, or another aside, has it by now.
         """
-        ledger = payments_of(self._conversation)
-        for id_, (key, late) in tuple(self._owed.items()):
-            if key != money.key:
-                continue
-            if not await ledger.may_give(id_, late=late, uncertain=money.uncertain):
-                raise PaymentHandedOverError
-
-    @contextmanager
-    def giving(self, money: Paid[object]) -> Generator[None]:
-        """A block that gives what was paid for: if it fails, the normal end doesn't settle the payment."""
-        self._not_given.add(money.key)
-        yield
-        self._not_given.discard(money.key)
-
-    async def _settle(self, id_: RefId, *, late: bool) -> None:
-        there = self._conversation
-        try:
-            there.run.upcoming()
-        except (ConversationEndedError, ForeignTaskError):
-            # In a step, or after the conversation: there is no record that it could go with.
-            settled = payments_of(there).ended(id_, "settled", late=late)
-            return await there.services.store.commit(settled)
-        # No more than that: others would go on in the middle of this turn, which is not durable yet.
-        await trio.lowlevel.checkpoint_if_cancelled()
-        there.also("settled", moves(there, lambda ledger: [ledger.ended(id_, "settled", late=late)]))
-        self._owed.pop(id_, None)
-        return None
+        paid = self.paid
+        if paid is not None and not await payments_of(self._conversation).may_give(
+            paid.id, uncertain=paid.uncertain
+        ):
+            raise PaymentHandedOverError
 
     def conclude(self, *, well: bool) -> None:
-        """The conversation is over: in that transaction settle what it had, or give it up to the aside."""
-        if self._owed and not self._conversation.dead:
-            self._conversation.also("ends", self.ends(well=well))
+        """Settle the payment with the end of the conversation, or have it given again."""
+        paid = self.paid
+        if paid is None or self._conversation.dead:
+            return
+        self.ending = "given" if well else "handed_over"
+        places, advice = self._conversation.life.places, self._conversation.services.advice
+        self.alone = not (well or paid.redelivered or places.waiting_for(self._conversation))
+        # Behind `continue_as` the goods are given.
+        keyless = well and self._line and not self._keyed and self._conversation.run_number == 1
+        if advice is not None and keyless:
+            advice.keyless(self._line)
+        end: PaymentEnd = "settled" if well else "failed"
+        ends = moves(self._conversation, lambda ledger: [ledger.ended(paid.id, end)])
+        self._conversation.also("ends", ends)
 
-    def ends(self, *, well: bool) -> Sequence[Write]:
-        """What becomes of all that it has when it ends."""
-        return moves(
-            self._conversation,
-            lambda ledger: [
-                ledger.ended(id_, self._end_of(key, well=well, late=late), late=late)
-                for id_, (key, late) in self._owed.items()
-            ],
-        )
 
-    def _end_of(self, key: str, *, well: bool, late: bool) -> PaymentEnd:
-        if well and key not in self._not_given:
-            return "settled"
-        return "failed" if late else "given_up"
-
-    def clear(self) -> None:
-        """What it had has been dealt with."""
-        self._owed.clear()
+def _names(arg: object, key: str) -> bool:
+    """Return whether what a step gets holds a payment's key."""
+    if isinstance(arg, Paid):
+        return True
+    try:
+        return key in encode_value(arg)
+    except UnrecordableError:
+        return False
 
 
 def payments_of(conversation: Conversation) -> Payments:

@@ -223,7 +223,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     name = there.route.name if stored is None else stored.row.route
     life.shared.care.tell_parked(name, there.seq, because, todo)
     key = there.key if stored is None else stored.row.key
-    tell_parked(life.work, life.services, life.chat_id, there.id, key)
+    tell_parked(life.work, life.services, life.chat_id, key)
     writes: list[Write] = []
     if stored is not None:
         row, now = stored.row, there.services.clock.now()

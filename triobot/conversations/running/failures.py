@@ -35,10 +35,11 @@ from .lines import failing_line
 log: Final = logging.getLogger("triobot.conversations")
 CRASHED: Final = "crashed"
 GONE: Final = "gone"
+HANDED_OVER: Final = "handed_over"
 _UNPAID: Final = {
     "declined": PaymentDeclinedError,
     "expired": PaymentExpiredError,
-    "handed_over": PaymentHandedOverError,
+    HANDED_OVER: PaymentHandedOverError,
 }
 # The author's mistakes: their texts say what is wrong, and never hold a value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
@@ -93,9 +94,17 @@ def report(
     on_failure: OnFailure,
     *,
     tracebacks: bool,
+    gives: bool = False,
 ) -> None:
-    """Log the crash of a conversation, and tell an operator and the bot's author."""
+    """Log the crash of a conversation, and tell an operator and the bot's author.
+
+    Args:
+        gives: it is the aside for a payment.
+    """
     errors = list(leaves(failure))
+    then = "users are told to start again"
+    if gives:
+        then = "what was paid for is given again, by the same code, with the same key"
     for error in errors:
         line = failing_line(error.__traceback__)
         # Some of our errors name the line themselves.
@@ -104,8 +113,7 @@ def report(
         shown = error if tracebacks else None
         about = f"{name} (reference {reference}) of chat {chat_id}"
         log.error("conversation %s failed: %s", about, failed, exc_info=shown)
-        text = f"conversation {name} failed with {failed}; users are told to start again"
-        text += f" (reference {reference})"
+        text = f"conversation {name} failed with {failed}; {then} (reference {reference})"
         raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
     on_failure(errors[0] if len(errors) == 1 else failure, name, chat_id, reference)
 

@@ -93,6 +93,10 @@ class Broken:
 Answer: TypeAlias = Taken | Unfit | Broken
 
 
+def _nothing(event: Event, setting: Setting) -> None:
+    """Take nothing."""
+
+
 @final
 @attrs.define(eq=False)
 class Wait:
@@ -149,6 +153,11 @@ class Wait:
         """Close the wait with this; the conversation takes it when its turn comes."""
         self.ready[answer.delivery.seq] = answer
         self.bring(answer.delivery)
+
+    def hear_no_more(self) -> None:
+        """Take only what it is given from here on: its buttons are over, and what comes waits for others."""
+        self.look, self.also, self.otherwise = _nothing, None, Otherwise.KEEP
+        self.question, self.token = False, ""
 
     def takes(self, delivery: Delivery) -> object:
         """Return what is recorded of an event that it was given; `LEFT` for any other."""
