@@ -26,7 +26,7 @@ from contextlib import (
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Final, Generic, TypeVar, cast, final
+from typing import Any, Final, Generic, TypeVar, cast, final
 from weakref import WeakSet
 
 import attrs
@@ -90,34 +90,30 @@ class OutsideDoor:
 
     async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
         """Send something."""
-        refuse_conversations("bot.chat()", INSTEAD)
-        return await self._work.outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
+        outbox = self._from_outside().outbox
+        return await outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
 
     async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
         """Tell the chat something."""
-        refuse_conversations("bot.chat()", INSTEAD)
-        await self._work.dispatcher.elsewhere.signal(chat_id, value, key)
+        await self._from_outside().dispatcher.elsewhere.signal(chat_id, value, key)
 
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
     ) -> bool:
         """Start a route."""
-        refuse_conversations("bot.chat()", INSTEAD)
-        elsewhere = self._work.dispatcher.elsewhere
+        elsewhere = self._from_outside().dispatcher.elsewhere
         name = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()").name
         return await elsewhere.start(chat_id, name, args, key=key, once=key)
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
         """Stop a route."""
-        refuse_conversations("bot.chat()", INSTEAD)
-        elsewhere = self._work.dispatcher.elsewhere
+        elsewhere = self._from_outside().dispatcher.elsewhere
         name = elsewhere.table.route_of(fn, None, f"{calling_line()}: stop()").name
         return await elsewhere.stop(chat_id, name, key)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """Return what the chat keeps."""
-        refuse_conversations("bot.chat()", INSTEAD)
-        return await self._work.dispatcher.keeping.data(chat_id)
+        return await self._from_outside().dispatcher.keeping.data(chat_id)
 
     def reading(self) -> AbstractContextManager[None]:
         """Enter before something that is kept is read; there is nothing to guard here."""
@@ -125,8 +121,11 @@ class OutsideDoor:
 
     async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
         """Keep something for the chat."""
+        await self._from_outside().dispatcher.keeping.put(chat_id, key, value)
+
+    def _from_outside(self) -> Runtime:
         refuse_conversations("bot.chat()", INSTEAD)
-        await self._work.dispatcher.keeping.put(chat_id, key, value)
+        return self._work
 
 
 @contextmanager
@@ -275,14 +274,10 @@ class Bot(Router):
             return self._around.settings
         if self._settings is not None:
             return self._settings
-        settings = read_environment(os.environ)
-        if self._token is not None:
-            settings = attrs.evolve(settings, token=Secret(self._token))
-        if self._base_url is not None:
-            settings = attrs.evolve(settings, base_url=self._base_url)
-        if self._store is not None:
-            settings = attrs.evolve(settings, store=self._store)
-        return settings
+        token = None if self._token is None else Secret(self._token)
+        given = {"token": token, "base_url": self._base_url, "store": self._store}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return attrs.evolve(read_environment(os.environ), **changes)
 
     # --- running
 

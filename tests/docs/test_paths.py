@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PACKAGES = sorted(path.name for path in (ROOT / "triobot").iterdir() if path.is_dir())
 
-# `triobot/store/schema.py`, `tests/corpus/answers`; `outbox/lanes`, below the package. NAME is to be made.
+# `triobot/store/schema.py`, `tests/corpus/answers`; `outbox/lanes`, below the package; NAME stands for any.
 NAMED = re.compile(r"`((?:[\w-]+/)+[\w.-]*)`")
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import logging
-import os
 import secrets
-import sys
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, final
@@ -73,7 +71,7 @@ async def _demo(port: int, quiet: bool) -> None:
             async with open_stage(bot, store=f"sqlite:{folder}/demo.db", port=port) as stage:
                 platform = stage.platform
                 write(f"The platform is {platform.base_url}, the bot {stage.address}, and the user {_WHO}.\n")
-                transcript = Transcript(platform, _WHO, write, colours=_has_colours())
+                transcript = Transcript(platform, _WHO, write)
                 async with (
                     trio.open_nursery() as nursery,
                     connect(platform.control_url, platform.control_token) as app,
@@ -86,10 +84,6 @@ async def _demo(port: int, quiet: bool) -> None:
                 write("\nAll of that was one coroutine: triobot/cli/demo_bot.py. More are in examples/.")
     except* trio.TooSlowError:
         raise DemoError(f"the demo did not end within {_PATIENCE:g} seconds") from None
-
-
-def _has_colours() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 async def _talk(person: Person, transcript: Transcript) -> None:

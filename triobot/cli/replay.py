@@ -28,7 +28,7 @@ from ..operator.requests import ListJournals, ShowJournal, Told
 from ..settings import Settings
 from ..wire.ids import ChatId
 from .arguments import Commands, add_command
-from .consulting import consult, instant
+from .consulting import consult, instant, settings_of
 from .loading import load_bot
 from .terminal import harmless
 
@@ -73,9 +73,7 @@ def declare(commands: Commands) -> None:
 def replay(arguments: argparse.Namespace) -> None:
     """Run it again, and say where it stands; end with 1 if it diverges from its journal."""
     bot = load_bot(arguments.bot)
-    settings = bot.settings()
-    if arguments.store is not None:
-        settings = attrs.evolve(settings, store=arguments.store)
+    settings = settings_of(arguments)
     stored = read_exported(_lines(arguments, settings))
     if arguments.until is not None:
         stored = until(stored, arguments.until)

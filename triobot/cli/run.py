@@ -36,6 +36,12 @@ examples:
   triobot run pizza:bot --fd 3
 """
 
+# The options that are settings as they are.
+_SETTINGS: Final = (
+    *("host", "port", "unix", "unix_mode", "unix_group"),
+    *("tls_certificate", "tls_key", "store", "grace"),
+)
+
 
 def declare(commands: Commands) -> None:
     """Add the command to the grammar."""
@@ -87,20 +93,11 @@ def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settin
         raise ConfigError(
             "a socket was handed over, so that --host, --port and --unix mean nothing; leave them out"
         )
-    return attrs.evolve(
-        settings,
-        limits=_limits(settings.limits, arguments.limit),
-        host=settings.host if arguments.host is None else arguments.host,
-        port=settings.port if arguments.port is None else arguments.port,
-        fd=settings.fd if fd is None else fd,
-        unix=settings.unix if arguments.unix is None else arguments.unix,
-        unix_mode=settings.unix_mode if arguments.unix_mode is None else arguments.unix_mode,
-        unix_group=arguments.unix_group or settings.unix_group,
-        tls_certificate=arguments.tls_certificate or settings.tls_certificate,
-        tls_key=arguments.tls_key or settings.tls_key,
-        store=settings.store if arguments.store is None else arguments.store,
-        grace=settings.grace if arguments.grace is None else arguments.grace,
-    )
+    given = {name: getattr(arguments, name) for name in _SETTINGS}
+    given = {name: value for name, value in given.items() if value not in (None, "")}
+    if fd is not None:
+        given["fd"] = fd
+    return attrs.evolve(settings, limits=_limits(settings.limits, arguments.limit), **given)
 
 
 def _limits(limits: Limits, given: Sequence[str]) -> Limits:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import shlex
 import sys
 from functools import partial
@@ -71,8 +70,7 @@ async def _talk(bot: Bot) -> None:
 
     async with open_stage(bot, store="memory:") as stage:
         platform = stage.platform
-        colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        transcript = Transcript(platform, "you", partial(print, flush=True), colours=colours)
+        transcript = Transcript(platform, "you", partial(print, flush=True))
         print(f"{_KEYS}\n")
         async with (
             trio.open_nursery() as nursery,

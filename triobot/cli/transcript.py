@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -34,16 +36,13 @@ class Transcript:
         platform: what is watched.
         person: the name of the user who talks to the bot.
         write: takes one line.
-        colours: the output is a terminal.
     """
 
-    def __init__(
-        self, platform: Emulator, person: str, write: Callable[[str], None], *, colours: bool
-    ) -> None:
+    def __init__(self, platform: Emulator, person: str, write: Callable[[str], None]) -> None:
         self._exchange = platform.exchange
         self._person = person
         self._write = write
-        self._colours = colours
+        self._colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         self._seen = 0
 
     async def follow(self) -> None:
