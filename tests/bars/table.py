@@ -10,8 +10,8 @@ from typing import Final
 
 MOST: Final = {
     # Modules of the package, and their lines without docstrings, comments and what is blank.
-    "modules": 242,
-    "code lines": 37_470,
+    "modules": 240,
+    "code lines": 37_330,
     # What the bot enters from the request to the settled write. See `ways`.
     "modules that an answer enters": 72,
     "classes that an answer enters": 69,

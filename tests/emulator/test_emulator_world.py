@@ -7,7 +7,7 @@ import random
 import pytest
 
 from triobot.emulator import acts
-from triobot.emulator.consequences import Deleted, Edited, PressAnswered, Shown
+from triobot.emulator.chats import Deleted, Edited, PressAnswered, Shown
 from triobot.emulator.faults import Switches
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.world import ImpossibleActError, User, World

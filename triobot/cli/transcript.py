@@ -15,8 +15,7 @@ import attrs
 import trio
 
 from ..bot import Bot
-from ..emulator.chats import ChatMessage
-from ..emulator.consequences import MoneyMoved, PressAnswered, Shown, TypingSeen
+from ..emulator.chats import ChatMessage, MoneyMoved, PressAnswered, Shown, TypingSeen
 from ..emulator.server import Emulator, serve_emulator
 from ..secrets import Secret
 from ..settings import Settings

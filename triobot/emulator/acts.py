@@ -26,8 +26,7 @@ from ..wire.markup import (
     PayButton,
 )
 from .bills import Bill
-from .chats import ChatMessage, PlatformChat, Pressed
-from .consequences import Clicked, Edited, MembersChanged, MoneyMoved, Shown
+from .chats import ChatMessage, Clicked, Edited, MembersChanged, MoneyMoved, PlatformChat, Pressed, Shown
 from .world import ImpossibleActError, User, World
 
 HOME = Location("35.6892", "51.3890", "home")

@@ -36,8 +36,7 @@ import trio
 from quart import Blueprint, Response, websocket
 
 from ..wire.rules import JsonValue, compact_json
-from .chats import PlatformChat
-from .consequences import Change, MoneyMoved
+from .chats import Change, MoneyMoved, PlatformChat
 from .door import PROTOCOL
 from .exchange import BotProcess, Exchange
 from .traffic import view_call, view_calls

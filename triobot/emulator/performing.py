@@ -30,15 +30,17 @@ from ..wire.operations import (
 )
 from ..wire.results import Answer, InvoiceCreated, PaymentState, Sent
 from .bills import Bill
-from .chats import ChatMessage, PlatformChat, PressReply
-from .consequences import (
+from .chats import (
     Change,
     ChargeRequested,
+    ChatMessage,
     Deleted,
     Edited,
     InvoiceShown,
     MoneyMoved,
+    PlatformChat,
     PressAnswered,
+    PressReply,
     Shown,
     TypingSeen,
 )

@@ -10,22 +10,28 @@ async with connect(emulator.control_url, emulator.control_token) as app:
 from __future__ import annotations
 
 import base64
+import inspect
 import math
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar, cast, final
+from urllib.parse import urlsplit
 
 import attrs
 import httpx
 import trio
 
-from ..errors import TriobotError
+from ..errors import LocalProtocolError, TriobotError
 from ..wire.content import Blob, Contact, Content, Location, Media
 from ..wire.ids import ChatId, SenderId
 from ..wire.rules import JsonValue
-from .control import LONGEST_WAIT
+from .blobs import FileTooLargeError
+from .control import LONGEST_WAIT, Asked, BadAskError, Given, PersonControl, PlatformControl
 from .door import CONTROL_HEADER
+from .exchange import Exchange
+from .pusher import PushQueueFullError
+from .world import ImpossibleActError
 
 FoundT = TypeVar("FoundT")
 JsonObject: TypeAlias = dict[str, JsonValue]
@@ -454,6 +460,51 @@ class HttpControl:
         if answer.status_code != 200:
             raise AppError(f"{answer.status_code}: the file is not there")
         return answer.content
+
+
+@final
+class InsideControl:
+    """The control API as function calls; see `control` for what there is."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._people = exchange.world.people
+        self._blobs = exchange.blobs
+        self._person, self._platform = PersonControl(exchange), PlatformControl(exchange)
+        self._changes, self._looks = self._platform.changes(), self._platform.looks()
+        self._acts = {**self._person.routes(), "chat": self._person.chat}
+
+    async def get(self, path: str, query: Mapping[str, int] | None = None) -> JsonValue:
+        """Look at something."""
+        return await self._ask(self._looks, path, dict(query or {}))
+
+    async def post(self, path: str, given: JsonObject) -> JsonValue:
+        """Do something."""
+        return await self._ask(self._changes, path, given)
+
+    async def fetch(self, address: str) -> bytes:
+        """Return the bytes of a file that was uploaded."""
+        file_id = urlsplit(address).path.split("/")[2]
+        stored = self._blobs.get(file_id)
+        if stored is None:
+            raise AppError("the file is not there")
+        return b"".join([chunk async for chunk in self._blobs.read(stored)])
+
+    async def _ask(
+        self, whole: Mapping[str, Callable[[Asked], Given]], path: str, given: Mapping[str, object]
+    ) -> JsonValue:
+        await trio.lowlevel.checkpoint()
+        asked = Asked(given)
+        try:
+            value = self._asked_of_one(path, asked) if path.startswith("users/") else whole[path](asked)
+            return await value if inspect.isawaitable(value) else value
+        except (ImpossibleActError, BadAskError, LocalProtocolError, PushQueueFullError) as error:
+            raise AppError(str(error)) from None
+        except FileTooLargeError:
+            raise AppError("the file is too large") from None
+
+    def _asked_of_one(self, path: str, asked: Asked) -> Given:
+        _, number, name = path.split("/")
+        return self._acts[name](self._people.get(SenderId(int(number))), asked)
 
 
 def _read(answer: httpx.Response) -> JsonValue:

@@ -15,8 +15,7 @@ import attrs
 from ..wire.content import Contact, Content, Location, Media
 from ..wire.ids import SenderId
 from ..wire.markup import SHARE_CONTACT, SHARE_LOCATION
-from .chats import PlatformChat
-from .consequences import Edited, PressAnswered, Shown
+from .chats import Edited, PlatformChat, PressAnswered, Shown
 from .world import ImpossibleActError, User, World
 
 KEPT: Final = 2_000

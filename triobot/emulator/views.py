@@ -11,16 +11,17 @@ from ..wire.forms import Checkbox, Form, FormField, Inbuilt, Radio, Select, Subm
 from ..wire.markup import CallbackButton, InlineButton, LinkButton, PayButton, ReplyKeyboard
 from ..wire.rules import JsonValue
 from .bills import Bill
-from .chats import ChatMessage, PlatformChat
-from .consequences import (
+from .chats import (
     Change,
     ChargeRequested,
+    ChatMessage,
     Clicked,
     Deleted,
     Edited,
     InvoiceShown,
     MembersChanged,
     MoneyMoved,
+    PlatformChat,
     PressAnswered,
     Shown,
     TypingSeen,

@@ -39,8 +39,7 @@ from ..wire.undocumented import (
 )
 from .bills import Bills
 from .blobs import UploadedFiles
-from .chats import PlatformChat
-from .consequences import Change, Consequence, MoneyMoved
+from .chats import Change, Consequence, MoneyMoved, PlatformChat
 from .faults import Switches
 
 _FIRST_USER = 1001

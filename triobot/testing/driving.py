@@ -18,8 +18,7 @@ from ..conversations.inspection.rerun import Divergence
 from ..conversations.running.lines import authors_traceback
 from ..emulator.exchange import Exchange, ShiftedClock
 from ..emulator.faults import FaultPlan, Switches
-from ..emulator.inside import InsideControl, InsideTransport
-from ..emulator.person import App, Person
+from ..emulator.person import App, InsideControl, Person
 from ..emulator.pusher import PushSettings
 from ..emulator.server import make_app, make_exchange
 from ..emulator.views import view_user
@@ -31,7 +30,7 @@ from ..settings import Settings
 from ..store import MemoryRows
 from ..wire.encode import Body
 from ..wire.ids import ChatId
-from .process import DrivenProcess
+from .process import DrivenProcess, InsideTransport
 from .virtual import VirtualWallClock, virtual_time
 
 _AUTHORITY: Final = "127.0.0.1:9"

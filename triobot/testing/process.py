@@ -6,9 +6,9 @@ A kill cuts the process off: the store stays as it was, and no request leaves an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Any, Final, cast, final
 
 import httpx
 import trio
@@ -17,6 +17,8 @@ from quart_trio import QuartTrio
 from ..bot import Bot, within
 from ..conversations.inspection.checking import ReplayCheck
 from ..conversations.running.failures import OnFailure
+from ..emulator.door import AsgiApp, Message, Receive, Send
+from ..emulator.faults import Outage
 from ..errors import ConfigError, StoreFullError
 from ..resources import Provided
 from ..runtime import Intake, Surroundings
@@ -60,6 +62,49 @@ class Crashable:
     def die(self) -> None:
         """Let no write reach the store, and no request the network, from now on."""
         self.dead = True
+
+
+@final
+class InsideTransport(httpx.AsyncBaseTransport):
+    """Carries requests to an ASGI application in the same process.
+
+    An answer that the application does not finish is a connection that broke, and while there is an outage
+    none can be made: the client sees what it would see over a network.
+    """
+
+    def __init__(self, app: AsgiApp, outage: Outage) -> None:
+        self._app = app
+        self._outage = outage
+        self._refusing = False
+        self._inner = httpx.ASGITransport(self._whole)  # pyright: ignore[reportArgumentType]
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Carry one request."""
+        if self._refusing:
+            await trio.lowlevel.checkpoint()
+            raise httpx.ConnectError("nobody listens: the emulator refuses connections", request=request)
+        return await self._inner.handle_async_request(request)
+
+    async def keep_refusing(self) -> None:
+        """Refuse connections while there is an outage, until cancelled."""
+        while True:
+            await self._outage.wait_begin()
+            self._refusing = True
+            await trio.sleep(self._outage.take())
+            self._refusing = False
+
+    async def _whole(self, scope: Message, receive: Receive, send: Send) -> None:
+        finished = False
+
+        async def watched(message: Message) -> None:
+            nonlocal finished
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                finished = True
+            await send(message)
+
+        await self._app(scope, receive, watched)
+        if not finished:
+            raise httpx.RemoteProtocolError("the connection ended in the middle of the answer")
 
 
 @final
@@ -127,10 +172,6 @@ class CrashableStore:
         if self._mortal.dead:
             await trio.sleep_forever()
         return await self._inner.forget(chat_id)
-
-
-# The shape that ASGI itself gives.
-Message: TypeAlias = MutableMapping[str, Any]
 
 
 @final
