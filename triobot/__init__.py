@@ -18,7 +18,7 @@ from .conversations.charges.paid import Paid as Paid
 from .conversations.chat import Chat as Chat
 from .conversations.data.slots import Data as Data
 from .conversations.data.slots import Key as Key
-from .conversations.doors.signals import Signal as Signal
+from .conversations.doors.calls import Signal as Signal
 from .conversations.questions.buttons import NO_KEYBOARD as NO_KEYBOARD
 from .conversations.questions.buttons import Buttons as Buttons
 from .conversations.questions.buttons import Keyboard as Keyboard

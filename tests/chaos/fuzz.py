@@ -37,9 +37,8 @@ from triobot.testing.driving import DrivenWorld
 from triobot.testing.process import Crashable, CrashableStore, DrivenProcess
 from triobot.testing.simulating import seeded
 from triobot.wire.decode import decode_event
-from triobot.wire.encode import Body
+from triobot.wire.encode import Body, event_key
 from triobot.wire.events import Event
-from triobot.wire.identity import event_key
 
 from .talks import Ping, make_bot
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from town import ALI, CHAT, REZA, SARA
 
-from triobot.conversations.doors.signals import Signal
+from triobot.conversations.doors.calls import Signal
 from triobot.conversations.places import Places
 from triobot.conversations.routes.declarations import Route, RouteKind, Table
 from triobot.conversations.routes.filters import Filter, Setting

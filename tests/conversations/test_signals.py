@@ -10,7 +10,7 @@ from town import ALI, CHAT, open_town, start
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.doors.signals import SIGNAL, SIGNALS, Signal
+from triobot.conversations.doors.calls import SIGNAL, SIGNALS, Signal
 from triobot.conversations.routes.filters import (
     Setting,
     by,

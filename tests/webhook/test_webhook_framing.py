@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triobot.errors import ConfigError
-from triobot.webhook.direct import read_framing
+from triobot.webhook.exchange import read_framing
 from triobot.webhook.limits import Limits
 
 

@@ -14,9 +14,8 @@ from tests.samples import examples
 from tests.strategies import events, exchanges, form_operations
 from triobot.errors import RefusedError, RemoteProtocolError
 from triobot.wire.decode import decode_event, decode_operation, decode_result, shape_of
-from triobot.wire.encode import encode_event, encode_event_data, encode_operation, encode_result
+from triobot.wire.encode import encode_event, encode_event_data, encode_operation, encode_result, event_key
 from triobot.wire.events import Event, Join, UnknownEvent
-from triobot.wire.identity import event_key
 from triobot.wire.operations import Operation, SendMessage, VerifyPayment
 from triobot.wire.results import Sent
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from triobot.wire.decode import decode_event
+from triobot.wire.encode import event_key
 from triobot.wire.events import Event, InvoiceCallback, Message, PayCallback, Press, Sender, Submission
-from triobot.wire.identity import event_key
 
 
 def key(event: Event, body: bytes = b"") -> tuple[str | None, bool]:

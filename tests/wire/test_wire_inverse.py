@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 from tests.strategies import contents, events, exchanges, form_operations, texts
 from triobot.wire.content import Content
 from triobot.wire.decode import decode_content, decode_event, decode_operation, decode_result
-from triobot.wire.encode import encode_content, encode_event, encode_form, encode_operation, encode_result
+from triobot.wire.encode import (
+    encode_content,
+    encode_event,
+    encode_form,
+    encode_operation,
+    encode_result,
+    event_key,
+)
 from triobot.wire.events import Event, InvoiceCallback, PayCallback, Submission
-from triobot.wire.identity import event_key
 from triobot.wire.operations import EditMessage, Operation
 
 

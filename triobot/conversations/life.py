@@ -24,8 +24,7 @@ from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Carried, Conversation, Ending
 from .data.keeping import Kept
-from .doors.calls import Halt, Order
-from .doors.signals import is_signal
+from .doors.calls import Halt, Order, is_signal
 from .inbox.consumption import UnitWriter
 from .places import Places, ends
 from .refusals import Refusals

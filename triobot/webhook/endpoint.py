@@ -26,8 +26,20 @@ from ..http.request import Incoming
 from ..http.talk import Talk
 from . import answers
 from .answers import Readiness, Response, TrafficCounters, readiness_answer
-from .direct import DirectExchange, RequestFraming, framing_of, path_of, read_framing
-from .exchange import AsgiExchange, Complete, Malformed, RequestExchange, TooLong, TooSlow, Truncated
+from .exchange import (
+    AsgiExchange,
+    Complete,
+    DirectExchange,
+    Malformed,
+    RequestExchange,
+    RequestFraming,
+    TooLong,
+    TooSlow,
+    Truncated,
+    framing_of,
+    path_of,
+    read_framing,
+)
 from .inbox import EventStored, Inbox, NoRoom, Outcome, Unread, Unstorable, Unwritable
 from .limits import Limits
 from .secrets import Secrets

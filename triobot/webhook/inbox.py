@@ -44,8 +44,8 @@ from ..seams import (
     WallClock,
 )
 from ..wire.decode import decode_event
+from ..wire.encode import event_key
 from ..wire.events import Event
-from ..wire.identity import event_key
 
 # Later, an equal event counts as new whether or not the earlier one was answered (gap 28), so that a mark
 # that could not be written for so long has nothing to say any more.

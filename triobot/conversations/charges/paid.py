@@ -30,7 +30,7 @@ from ...values import decode_value, encode_value, expect, register
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ...wire.ids import ChatId
 from ...wire.markup import Currency as WireCurrency
-from ..doors.signals import PaymentArrived
+from ..doors.calls import PaymentArrived
 from ..routes.declarations import Route, Table
 from ..routes.filters import Filter, Setting
 from ..running.lines import calling_line

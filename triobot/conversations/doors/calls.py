@@ -1,7 +1,12 @@
-"""What is asked of a chat through the events' own door: code starts and stops routes, an operator orders.
+"""What comes to a chat through the events' own door, and is none: signals, calls of code, orders.
 
-All are rows of the inbox like signals: durable when they have been said, in order with what people do. No
-filter sees them: the routing table takes calls by the route's name, and orders by the conversation's number.
+All are rows of the inbox: durable when they have been said, in order with what people do.
+
+Signals are what other programs, operators and other chats tell a chat. They go to the same filters and routes
+as events. Unlike these they are never unexpected: one that nobody takes waits for whoever takes it later.
+
+By calls code starts and stops routes, by orders an operator ends what is parked. No filter sees them: the
+routing table takes calls by the route's name, and orders by the conversation's number.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ...wire.rules import check_text
 from ..codec import recordable
+from ..data.slots import register_wire_values
 
 # No header of a request can hold a line feed: nothing from the web passes for a call.
 CALL: Final = "triobot/call\n"
@@ -152,3 +158,68 @@ def asked_of(event: object) -> Call | Halt | Order | None:
 def as_event(asked: Call | Halt | Order) -> Event:
     """Pass a call off as an event, on its way through the chat: the wire's own union stays closed."""
     return cast("Event", asked)
+
+
+# --- signals
+
+# No header of a request can hold a line feed: nothing from the web passes for a signal.
+SIGNAL: Final = "triobot/signal\n"
+SIGNALS: Final = 256
+"""Rows of a chat that may wait when a signal comes: well below what is kept for the platform's events."""
+
+register_wire_values()
+
+
+@final
+@attrs.frozen
+class Signal:
+    """A signal, as filters see it besides the platform's events; a conversation gets its value.
+
+    Attributes:
+        sender: always None: no user sent it.
+    """
+
+    chat_id: ChatId
+    value: object = attrs.field(repr=False)
+    sender: Sender | None = None
+
+
+@final
+@attrs.frozen
+class PaymentArrived:
+    """Money for an aside, as filters see it; the aside gets its `Paid`. It comes from the ledger's rows.
+
+    Attributes:
+        sender: always None: who paid is in the `Paid`.
+    """
+
+    chat_id: ChatId
+    paid: object = attrs.field(repr=False)
+    sender: Sender | None = None
+
+
+def is_signal(event: object) -> bool:
+    """Return whether this is a signal, or what code asks for, and no event of the platform."""
+    return isinstance(event, Signal | Call | Halt | Order | PaymentArrived)
+
+
+def signal_arrival(chat_id: ChatId, value: object, key: str | None, now: int) -> Arrival:
+    """Return a signal as a row for the inbox.
+
+    Raises:
+        LocalProtocolError: there is no value.
+        UnrecordableError: the value can't be recorded.
+    """
+    if value is None:
+        raise LocalProtocolError("value", "must be a value: None is what a filter doesn't take")
+    whole = None if key is None else f"signal:{chat_id}:{key}"
+    return Arrival(chat_id, None, now, SIGNAL, recordable(value).encode(), whole, once=key is not None)
+
+
+def stored_signal(row: InboxRow) -> Event | None:
+    """Decode the signal of a stored row; return None if its class is unknown to this process."""
+    try:
+        # The wire's own union stays closed; only the filters made for signals look at one.
+        return cast("Event", Signal(row.chat_id, decode_value(row.body.decode())))
+    except (RecordError, UnicodeDecodeError):
+        return None

@@ -32,6 +32,7 @@ from ..routes.declarations import Table
 from ..services import Services
 from .calls import (
     CALL,
+    SIGNALS,
     Call,
     Halt,
     Order,
@@ -39,9 +40,9 @@ from .calls import (
     asked_of,
     call_arrival,
     order_arrival,
+    signal_arrival,
     stored_call,
 )
-from .signals import SIGNALS, signal_arrival
 
 _QUOTA: Final = Quota(events_per_chat=SIGNALS)
 RETRY_STORE: Final = 5.0

@@ -15,8 +15,7 @@ from ...errors import RecordError, UnreadableRecordError
 from ...seams import Alarm, InboxRow
 from ...values import decode_value
 from ...wire.events import Event
-from ..doors.calls import CALL, Call, Halt
-from ..doors.signals import SIGNAL
+from ..doors.calls import CALL, SIGNAL, Call, Halt
 from ..life import ChatLife
 from ..revival.reviving import revive
 from ..routes.declarations import Table

@@ -27,8 +27,7 @@ from ...seams import Accept, Alarm, InboxRow, PutData, RaiseAlarm, Store, Write
 from ...wire.decode import decode_event
 from ...wire.events import Event
 from ...wire.ids import ChatId
-from ..doors.calls import CALL, stored_call
-from ..doors.signals import SIGNAL, stored_signal
+from ..doors.calls import CALL, SIGNAL, stored_call, stored_signal
 
 log: Final = logging.getLogger("triobot.conversations")
 

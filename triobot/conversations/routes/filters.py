@@ -24,7 +24,7 @@ from ...values import expect, register
 from ...wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
 from ...wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender
 from ...wire.ids import ChatId
-from ..doors.signals import Signal, is_signal
+from ..doors.calls import Signal, is_signal
 from ..questions.keys import LASTING, check_kind, decode_key
 
 E_co = TypeVar("E_co", covariant=True, default=Event)

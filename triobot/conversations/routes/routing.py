@@ -27,8 +27,7 @@ import attrs
 
 from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
-from ..doors.calls import Call, Halt, Order, Place, asked_of
-from ..doors.signals import is_signal
+from ..doors.calls import Call, Halt, Order, Place, asked_of, is_signal
 from ..running.waits import Otherwise, PrivateHint, Wait, Watch
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting, is_payment
