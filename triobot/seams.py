@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias, final
+from typing import Final, Literal, Protocol, TypeAlias, final, runtime_checkable
 
 import attrs
 import trio
@@ -45,6 +45,7 @@ WORK_SLOTS: Final = 64
 """How many numbers a store can note of what is at work."""
 
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 def check_key(key: object) -> str:
@@ -326,6 +327,55 @@ class Platform(Protocol):
             DeliveryUnknownError: it may have taken effect.
 
         Cancellation: *ambiguous* once the request is being written.
+        """
+        ...
+
+
+class Begun(Protocol[R_co]):
+    """A request that is written out, and carried by whichever task awaits its result.
+
+    Attributes:
+        within: seconds that the platform's client gives it; `expire` is up to whoever began it.
+    """
+
+    @property
+    def within(self) -> float:
+        """See the class."""
+        ...
+
+    @property
+    def may_have_left(self) -> bool:
+        """Return whether a byte of it may have left this machine."""
+        ...
+
+    async def result(self) -> R_co:
+        """Send it, the first time, and wait for its result.
+
+        Raises: as `Platform.perform`.
+
+        Cancellation: nothing is lost: the request goes on, and another task may await this. Only one that
+        had not left yet, or not to its end, is over.
+        """
+        ...
+
+    def expire(self, seconds: float) -> None:
+        """End it, since so many seconds have brought no answer; the task that waits is told. Instant."""
+        ...
+
+    def close(self) -> None:
+        """End it, if no task waits for its result; nothing is left of it. Instant."""
+        ...
+
+
+@runtime_checkable
+class BeginsRequests(Protocol):
+    """A platform whose requests need no task and no scope of their own."""
+
+    def begin(self, operation: Operation[R], /) -> Begun[R] | None:
+        """Write a request out; None if only `Platform.perform` can carry it. Nothing leaves before `result`.
+
+        Raises:
+            LocalProtocolError: the operation can't be sent.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from functools import partial
 
 import pytest
@@ -11,6 +12,7 @@ from loopback_http import Peer, answer_all, serving
 from tests.loopback import PATIENCE
 from tests.steps import cancelled_at
 from triobot.client import PlatformClient
+from triobot.client.exchange import PostedForm
 from triobot.errors import DeliveryUnknownError, NotDeliveredError
 from triobot.http import TrioTransport
 from triobot.wire.content import Blob, Image
@@ -25,7 +27,7 @@ FILE = Upload.of(Image(Blob(b"x" * 200_000, "x.jpg")))
 @pytest.mark.parametrize("operation", [HELLO, FILE], ids=["form", "upload"])
 async def test_a_cancellation_at_any_step_leaves_every_place_free(operation: SendMessage | Upload) -> None:
     transport = TrioTransport(connections=1)
-    pool = transport._connections.pool
+    pool = transport.connections.pool
 
     async def answer(peer: Peer) -> None:
         while (request := await peer.read_request()) is not None:
@@ -84,3 +86,78 @@ async def test_an_idle_connection_that_the_platform_closed_costs_nothing() -> No
         for _ in range(5):
             assert await platform.perform(HELLO) == Sent(7, 7)
             await trio.testing.wait_all_tasks_blocked(0.005)
+
+
+@pytest.mark.parametrize("idle", [1, 3])
+async def test_a_write_that_fails_before_a_byte_left_is_repeated_elsewhere(idle: int) -> None:
+    """Only such a one: nobody can tell whether the platform has acted on the others."""
+    transport = TrioTransport(connections=idle)
+    async with (
+        serving(answer_all) as server,
+        PlatformClient(server.url, TOKEN, transport=transport, connections=idle) as platform,
+    ):
+        async with trio.open_nursery() as nursery:
+            for _ in range(idle):
+                nursery.start_soon(platform.perform, HELLO)
+        for connection in transport.connections.pool._idle:
+            made = connection._link
+            # As if the other side had closed it between the look at it and the write.
+            made.is_quiet = lambda: True  # type: ignore[method-assign]
+            made._sock.shutdown(socket.SHUT_WR)  # type: ignore[attr-defined]
+        before = len(server.received)
+        assert await platform.perform(HELLO) == Sent(7, 7)
+        assert len(server.received) == before + 1
+        assert transport.connections.pool.taken == 1
+
+
+async def test_a_begun_request_is_carried_by_one_task_after_another() -> None:
+    """What is cancelled before anything left is over; later, another task gets its result, once."""
+
+    async def slow(peer: Peer) -> None:
+        while await peer.read_request() is not None:
+            await trio.lowlevel.checkpoint()
+            await peer.answer()
+
+    async with serving(slow) as server, PlatformClient(server.url, TOKEN, connections=1) as platform:
+        results: list[Sent] = []
+        for step in range(1, 60):
+            request = platform.begin(HELLO)
+            assert request is not None
+
+            async def carry(posted: PostedForm[Sent] = request) -> None:
+                results.append(await posted.result())
+
+            await cancelled_at(step, carry)
+            if request.may_have_left:
+                await carry()
+            request.close()
+        assert len(results) > 50
+        assert len(server.received) == len(results)
+
+
+async def test_a_begun_request_can_be_expired() -> None:
+    """The task that waits is told at once, and whether anything had left; the connection is free."""
+
+    async def silent(peer: Peer) -> None:
+        await peer.read_request()
+        await trio.sleep_forever()
+
+    transport = TrioTransport(connections=1)
+    async with (
+        serving(silent) as server,
+        PlatformClient(server.url, TOKEN, transport=transport, connections=1) as platform,
+    ):
+        for wait, error in ((0, NotDeliveredError), (1, DeliveryUnknownError)):
+            request = platform.begin(HELLO)
+            assert request is not None
+            async with trio.open_nursery() as nursery:
+
+                @nursery.start_soon
+                async def expire(posted: PostedForm[Sent] = request, wait: int = wait) -> None:
+                    while wait and not posted.may_have_left:
+                        await trio.lowlevel.checkpoint()
+                    posted.expire(3)
+
+                with pytest.raises(error, match="no answer within 3 seconds"):
+                    await request.result()
+            assert transport.connections.pool.taken == 0

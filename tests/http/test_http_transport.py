@@ -13,7 +13,7 @@ from http_rig import OK, Peer, answering, make_certificates
 
 from tests.loopback import PATIENCE
 from tests.steps import cancelled_at
-from triobot.http import Attempt, Origin, TrioTransport
+from triobot.http import ClientConnection, Origin, TrioTransport
 
 
 def origin_of(port: int) -> Origin:
@@ -40,19 +40,75 @@ async def test_one_request_after_another_on_one_connection() -> None:
     assert b"Host: 127.0.0.1:%d\r\n" % server.port in server.requests[0]
 
 
+async def post(transport: TrioTransport, port: int, message: bytes = MESSAGE) -> ClientConnection:
+    """Take a connection for a request that is written out already; `answered` sends it."""
+    connection, _ = await transport.connections.get(origin_of(port), {}, None)
+    connection.post(message)
+    return connection
+
+
+async def answered(transport: TrioTransport, connection: ClientConnection, most: int = 10) -> bytes:
+    try:
+        body = await connection.answer(most)
+    except Exception:
+        transport.connections.discard(connection)
+        raise
+    transport.connections.settle(connection)
+    return body
+
+
 async def test_the_short_way() -> None:
     transport = TrioTransport()
     async with answering() as server, transport:
         for _ in range(3):
-            attempt = Attempt()
-            reply = await transport.ask(origin_of(server.port), MESSAGE, attempt, most=10)
-            assert (reply.status, reply.body, reply.whole) == (200, b"ok", True)
-            assert (attempt.may_have_left, attempt.status) == (True, 200)
-        cut = await transport.ask(origin_of(server.port), MESSAGE, Attempt(), most=1)
-        assert (cut.body, cut.whole) == (b"o", False)
+            connection = await post(transport, server.port)
+            assert not connection.may_have_left
+            assert await answered(transport, connection) == b"ok"
+            assert (connection.may_have_left, connection.reader.status) == (True, 200)
+        assert len(await answered(transport, await post(transport, server.port), most=1)) > 1
 
     assert server.requests == [MESSAGE] * 4
     assert server.peers == 1
+
+
+async def test_another_task_goes_on_with_what_one_was_cancelled_over() -> None:
+    """At any step, with an answer that comes byte by byte: it is sent once, and read whole."""
+
+    async def answer(peer: Peer, _: bytes) -> None:
+        for byte in OK:
+            await peer.stream.send_all(bytes([byte]))
+            await trio.lowlevel.checkpoint()
+
+    transport = TrioTransport()
+    async with answering(answer) as server, transport:
+        for steps in range(1, 12):
+            connection = await post(transport, server.port)
+            for _ in range(20):
+                await cancelled_at(steps, partial(connection.answer, 10))
+            assert await answered(transport, connection) == b"ok"
+
+    assert server.requests == [MESSAGE] * 11
+    assert server.peers == 1
+
+
+async def test_a_request_that_is_cut_in_its_middle_ends_its_connection() -> None:
+    """Nobody can go on with it; and it may have left."""
+
+    async def never(peer: Peer, _: bytes) -> None:
+        await trio.sleep_forever()
+
+    transport = TrioTransport()
+    async with answering(never) as server, transport:
+        # The server reads a request whole, and no other behind it.
+        long = MESSAGE + b"x" * 50_000_000
+        connection = await post(transport, server.port, long)
+        with trio.move_on_after(0.05) as scope:
+            await connection.answer(10)
+        assert scope.cancelled_caught
+        assert connection.may_have_left
+        with pytest.raises(httpx.ReadError):
+            await answered(transport, connection)
+        assert transport.connections.pool.taken == 0
 
 
 class Pieces:
@@ -110,7 +166,7 @@ async def test_a_body_must_be_as_long_as_it_says(content: list[bytes], length: s
     async with answering() as server, client(transport) as http:
         with pytest.raises(httpx.LocalProtocolError):
             await http.post(server.url, content=Pieces(*content), headers={"content-length": length})
-        assert transport._connections.pool.taken == 0
+        assert transport.connections.pool.taken == 0
     assert server.requests == []
 
 
@@ -180,32 +236,13 @@ async def test_a_connection_that_spoke_unasked_is_not_used() -> None:
     assert server.peers == 3
 
 
-async def test_a_write_that_fails_before_a_byte_left_is_repeated_elsewhere() -> None:
-    """And only such a one: nobody can tell whether the platform has acted on the others."""
-
-    transport = TrioTransport()
-    async with answering() as server, transport:
-        where = origin_of(server.port)
-        await transport.ask(where, MESSAGE, Attempt(), most=10)
-        (idle,) = transport._connections.pool._idle
-        made = idle._link._sock  # type: ignore[attr-defined]
-        # As if the other side had closed it between the look at it and the write.
-        idle._link.is_quiet = lambda: True  # type: ignore[method-assign]
-        made.shutdown(socket.SHUT_WR)
-        reply = await transport.ask(where, MESSAGE, Attempt(), most=10)
-        assert reply.status == 200
-        assert transport._connections.pool.taken == 1
-
-    assert server.requests == [MESSAGE] * 2
-
-
-async def test_a_connection_that_ends_unanswered_is_not_repeated() -> None:
+async def test_a_connection_that_ends_unanswered_is_an_error() -> None:
     async with answering(b"") as server, TrioTransport() as transport:
-        attempt = Attempt()
+        connection = await post(transport, server.port)
         with pytest.raises(httpx.RemoteProtocolError):
-            await transport.ask(origin_of(server.port), MESSAGE, attempt, most=10)
+            await answered(transport, connection)
 
-    assert attempt.may_have_left
+    assert connection.may_have_left
     assert server.requests == [MESSAGE]
 
 
@@ -281,7 +318,7 @@ class TestTimeouts:
         async with answering(silent) as server, httpx.AsyncClient(transport=transport, timeout=QUICK) as http:
             with pytest.raises(httpx.ReadTimeout):
                 await http.get(server.url)
-            assert transport._connections.pool.taken == 0
+            assert transport.connections.pool.taken == 0
 
     async def test_reading_a_body(self) -> None:
         async def half(peer: Peer, _: bytes) -> None:
@@ -292,7 +329,7 @@ class TestTimeouts:
         async with answering(half) as server, httpx.AsyncClient(transport=transport, timeout=QUICK) as http:
             with pytest.raises(httpx.ReadTimeout):
                 await http.get(server.url)
-            assert transport._connections.pool.taken == 0
+            assert transport.connections.pool.taken == 0
 
     async def test_writing(self) -> None:
         listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
@@ -301,7 +338,7 @@ class TestTimeouts:
         async with httpx.AsyncClient(transport=transport, timeout=QUICK) as http:
             with pytest.raises(httpx.WriteTimeout):
                 await http.post(url, content=b"x" * 50_000_000)
-            assert transport._connections.pool.taken == 0
+            assert transport.connections.pool.taken == 0
         await listener.aclose()
 
     async def test_connecting_and_waiting_in_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,7 +354,7 @@ class TestTimeouts:
             await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(httpx.PoolTimeout):
                 await http.get("http://x/", timeout=httpx.Timeout(5, pool=0.02))
-            assert (transport._connections.pool.taken, transport._connections.pool.waiting) == (1, 0)
+            assert (transport.connections.pool.taken, transport.connections.pool.waiting) == (1, 0)
             nursery.cancel_scope.cancel()
 
 
@@ -350,7 +387,7 @@ class TestLimits:
         async with answering() as one, answering() as other, client(transport) as http:
             for server in (one, other, one):
                 await http.get(server.url)
-            assert transport._connections.pool.taken == 1
+            assert transport.connections.pool.taken == 1
 
         assert (one.peers, other.peers) == (2, 1)
 
@@ -430,7 +467,7 @@ class TestCancellation:
         )
         tls = None if certificates is None else certificates.server
         async with answering(_slow, tls=tls) as server, client(transport) as http:
-            pool = transport._connections.pool
+            pool = transport.connections.pool
             for warm in (False, True):
                 for step in range(1, 200):
                     if not warm:
@@ -457,7 +494,7 @@ class TestCancellation:
             await peer.stream.send_all(OK)
 
         transport = TrioTransport(connections=1)
-        pool = transport._connections.pool
+        pool = transport.connections.pool
         async with answering(answer) as server, client(transport) as http:
             for step in range(1, 100):
                 release = trio.Event()
@@ -497,7 +534,7 @@ class TestTls:
         async with answering(tls=certificates.server) as server, client(transport) as http:
             with pytest.raises(httpx.ConnectError, match=r"(?i)hostname mismatch"):
                 await http.get(server.url)
-            assert transport._connections.pool.taken == 0
+            assert transport.connections.pool.taken == 0
             named = {"sni_hostname": "other.test"}
             assert (await http.get(server.url, extensions=named)).text == "ok"
 
@@ -545,11 +582,11 @@ class TestTls:
 async def test_a_closed_transport_refuses() -> None:
     transport = TrioTransport()
     async with answering() as server, transport:
-        await transport.ask(origin_of(server.port), MESSAGE, Attempt(), most=10)
+        await answered(transport, await post(transport, server.port))
         await transport.aclose()
-        assert transport._connections.pool.taken == 0
+        assert transport.connections.pool.taken == 0
         with pytest.raises(trio.ClosedResourceError):
-            await transport.ask(origin_of(server.port), MESSAGE, Attempt(), most=10)
+            await post(transport, server.port)
 
 
 async def test_nobody_listens() -> None:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import outcome
 import trio
 
 from triobot.errors import (
@@ -17,7 +18,7 @@ from triobot.errors import (
     RemoteProtocolError,
 )
 from triobot.seams import Alarm
-from triobot.wire.content import Descriptor
+from triobot.wire.content import Descriptor, Media
 from triobot.wire.operations import InquirePayment, Operation, SendMessage, Upload, VerifyPayment
 from triobot.wire.results import PaymentState, Sent
 
@@ -27,8 +28,11 @@ Script = Callable[[Operation[Any]], Awaitable[None]]
 class ScriptedPlatform:
     """Every request takes `delay` seconds; `script` may raise, sleep longer, or never return.
 
+    `begins` says whether a caller's own task may carry a request; else couriers do.
     `seen` holds what arrived, with its time; `took_effect` what the platform did.
     """
+
+    begins = True
 
     def __init__(self, script: Script | None = None, *, delay: float = 0.1) -> None:
         self.script = script
@@ -64,6 +68,13 @@ class ScriptedPlatform:
             case _:
                 return None
 
+    def begin(self, operation: Operation[Any], /) -> ScriptedRequest | None:
+        """Write out what has no file, as the platform's client does."""
+        assert not isinstance(operation, Upload)
+        content = getattr(operation, "content", None)
+        assert not isinstance(content, Media) or isinstance(content.source, Descriptor)
+        return ScriptedRequest(self, operation) if self.begins else None
+
     def texts(self, chat: int | None = None) -> list[Any]:
         """The contents that took effect, in order."""
         return [
@@ -75,6 +86,44 @@ class ScriptedPlatform:
     def count(self, kind: type) -> int:
         """How many requests of this class arrived."""
         return sum(isinstance(operation, kind) for _, operation in self.seen)
+
+
+class ScriptedRequest:
+    """A request that goes on by itself, so that any task may wait for its result."""
+
+    within = 60.0
+
+    def __init__(self, platform: ScriptedPlatform, operation: Operation[Any]) -> None:
+        self._platform = platform
+        self._operation = operation
+        self._scope = trio.CancelScope()
+        self._ended = trio.Event()
+        self._outcome: outcome.Outcome[Any] | None = None
+        self._seconds = 0.0
+        self.may_have_left = False
+
+    async def result(self) -> Any:
+        if not self.may_have_left:
+            self.may_have_left = True
+            trio.lowlevel.spawn_system_task(self._perform)
+        await self._ended.wait()
+        assert self._outcome is not None
+        return self._outcome.unwrap()
+
+    async def _perform(self) -> None:
+        with self._scope:
+            self._outcome = await outcome.acapture(self._platform.perform, self._operation)
+        if self._scope.cancelled_caught or isinstance(getattr(self._outcome, "error", None), trio.Cancelled):
+            what = f"no answer within {self._seconds:g} seconds"
+            self._outcome = outcome.Error(DeliveryUnknownError(self._operation.path, what))
+        self._ended.set()
+
+    def expire(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._scope.cancel()
+
+    def close(self) -> None:
+        self._scope.cancel()
 
 
 class Alarms(list[Alarm]):

@@ -15,6 +15,12 @@ from triobot.wire.content import Image
 from triobot.wire.operations import SendMessage, Upload
 
 
+@pytest.fixture(autouse=True, params=[True, False], ids=["caller", "courier"])
+def carried_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let callers carry their requests, or couriers all of them."""
+    monkeypatch.setattr(ScriptedPlatform, "begins", request.param)
+
+
 def opened(platform: ScriptedPlatform) -> Any:
     return open_outbox(platform, raise_alarm=Alarms(), random=random.Random(7).random)
 

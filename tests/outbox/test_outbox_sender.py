@@ -38,6 +38,12 @@ from triobot.wire.ids import GroupName, PhoneNumber
 from triobot.wire.operations import CreateInvoice, EditMessage, SendMessage, Upload, VerifyPayment
 
 
+@pytest.fixture(autouse=True, params=[True, False], ids=["caller", "courier"])
+def carried_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let callers carry their requests, or couriers all of them."""
+    monkeypatch.setattr(ScriptedPlatform, "begins", request.param)
+
+
 def opened(platform: ScriptedPlatform, alarms: Alarms | None = None, rules: OutboxRules | None = None) -> Any:
     return open_outbox(
         platform,

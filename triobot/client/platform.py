@@ -17,7 +17,7 @@ import trio
 from typing_extensions import TypeVar
 
 from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError, RemoteProtocolError
-from ..http import Origin, TrioTransport
+from ..http import Connections, Origin, TrioTransport
 from ..http.outgoing import encode_head
 from ..secrets import Secret
 from ..wire.content import Media
@@ -26,7 +26,7 @@ from ..wire.encode import FilePart, Request, encode_form, encode_operation
 from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
 from .address import BaseUrl, allowed_domains, parse_base_url
-from .exchange import LARGEST_ANSWER, Answer, Patience, WholeBody, exchange, exchange_short
+from .exchange import LARGEST_ANSWER, Answer, Patience, PostedForm, WholeBody, exchange
 from .media import DownloadProgress, MediaFetcher
 from .upload import UploadBody, Uploaded, UploadProgress, frame, open_source
 
@@ -103,8 +103,11 @@ class PlatformClient:
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
-        # The line of our own transport is never used, since `_slots` is as long.
         self._transport = transport or TrioTransport(connections=connections)
+        # Those of our own transport, which needs neither httpx's requests nor its responses.
+        self._connections: Connections | None = None
+        if isinstance(self._transport, TrioTransport):
+            self._connections = self._transport.connections
         self._heads = FormHeads(self._base, self._token, self._headers)
         self._slots = trio.Semaphore(connections)
         self._media = MediaFetcher(
@@ -167,11 +170,42 @@ class PlatformClient:
 
         Cancellation: *ambiguous* once the request is being written; before that, *atomic*.
         """
+        posted = self.begin(operation)
+        if posted is not None:
+            async with self._slots:
+                try:
+                    with trio.CancelScope(deadline=trio.current_time() + self._patience):
+                        return await posted.result()
+                    posted.expire(self._patience)
+                    return await posted.result()
+                finally:
+                    posted.close()
         request = encode_operation(operation)
-        if request.file is None:
-            return self._result(operation, await self._post_form(request))
-        answer, _ = await self._post_file(request, request.file, None)
+        if request.file is not None:
+            answer, _ = await self._post_file(request, request.file, None)
+        else:
+            body, patience = WholeBody(encode_form(request.fields)), Patience(self._patience)
+            answer = await self._post(request.path, FORM, body, patience)
         return self._result(operation, answer)
+
+    def begin(self, operation: Operation[R], /) -> PostedForm[R] | None:
+        """Write an operation out for whichever task awaits its result; None if only `perform` can carry it.
+
+        That is so for what has a file, and for a transport that isn't ours. Its time is up to the caller:
+        nothing ends it but `seams.Begun.expire`. At most as many as there are connections should be on their
+        way at once: the line for one is in their time.
+
+        Raises:
+            LocalProtocolError: as `perform`.
+        """
+        if self._connections is None or isinstance(operation, Upload):
+            return None
+        self._check_open()
+        request = encode_operation(operation)
+        message = self._heads.message(request.path, encode_form(request.fields))
+        return PostedForm(
+            operation, message, self._heads.origin, self._connections, self._patience, self._result
+        )
 
     async def upload(self, operation: Upload, on_progress: UploadProgress | None = None) -> Uploaded:
         """Perform an upload and learn what was sent, for those who keep descriptors.
@@ -228,28 +262,6 @@ class PlatformClient:
         """
         self._check_open()
         return await self._media.fetch(source, to, limit=limit, on_progress=on_progress)
-
-    async def _post_form(self, request: Request) -> Answer:
-        body = encode_form(request.fields)
-        if not isinstance(self._transport, TrioTransport):
-            return await self._post(request.path, FORM, WholeBody(body), Patience(self._patience))
-        self._check_open()
-        message = self._heads.message(request.path, body)
-        try:
-            # A place that is free is taken without a pass of the scheduler: the request itself waits.
-            self._slots.acquire_nowait()
-        except trio.WouldBlock:
-            await self._slots.acquire()
-        try:
-            return await exchange_short(
-                self._transport,
-                self._heads.origin,
-                message,
-                operation=request.path,
-                seconds=self._patience,
-            )
-        finally:
-            self._slots.release()
 
     async def _post_file(
         self, request: Request, file: FilePart, on_progress: UploadProgress | None

@@ -16,9 +16,10 @@ from .binding import TcpBind as TcpBind
 from .binding import UnixBind as UnixBind
 from .binding import parse_bind as parse_bind
 from .binding import server_context as server_context
+from .connections import ClientConnection as ClientConnection
+from .connections import Connections as Connections
+from .connections import NothingSentError as NothingSentError
 from .forwarded import Proxies as Proxies
 from .pool import Origin as Origin
 from .server_connection import ServingLimits as ServingLimits
-from .transport import Attempt as Attempt
-from .transport import Reply as Reply
 from .transport import TrioTransport as TrioTransport

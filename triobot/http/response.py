@@ -32,6 +32,7 @@ class ResponseReader:
         version: ``1.1`` or ``1.0``.
         headers: names as they came.
         pieces: of the body, not taken yet; a reader that takes them empties the list.
+        size: of the body so far.
         continued: the other side has asked for the body with a 100.
         head_done: the head is complete.
         done: the response is complete.
@@ -49,6 +50,7 @@ class ResponseReader:
         self.version = "1.1"
         self.headers: list[tuple[bytes, bytes]] = []
         self.pieces: list[bytes] = []
+        self.size = 0
         self.continued = False
         self.head_done = False
         self.done = False
@@ -77,7 +79,7 @@ class ResponseReader:
             self.reusable = False
         except httptools.HttpParserUpgrade:
             raise MalformedError(_CHANGED) from None
-        if self._framing > LARGEST_HEAD and not self.done:
+        if self._framing - self.size > LARGEST_HEAD and not self.done:
             raise MalformedError(f"more than {LARGEST_HEAD} bytes that are no body")
 
     def feed_eof(self) -> None:
@@ -145,7 +147,7 @@ class ResponseReader:
     def on_body(self, piece: bytes) -> None:
         """Add a piece of the body."""
         if not self.done:
-            self._framing -= len(piece)
+            self.size += len(piece)
             self.pieces.append(piece)
 
     def on_chunk_header(self) -> None:

@@ -10,7 +10,6 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, cast, final
 
-import attrs
 import httpx
 import trio
 
@@ -22,7 +21,6 @@ _CLOSING_SECONDS: Final = 2
 _TOO_LONG: Final = "the body is longer than its headers say"
 _TOO_SHORT: Final = "the body is shorter than its headers say"
 _PORTS: Final = {"http": 80, "https": 443}
-_NO_TIMEOUTS: Final[Mapping[str, float | None]] = {}
 
 
 async def body_of(request: httpx.Request, framing: Framing) -> bytes | None:
@@ -111,38 +109,6 @@ async def _close_pieces(pieces: AsyncIterator[bytes]) -> None:
 
 
 @final
-@attrs.frozen
-class Reply:
-    """A response, whole.
-
-    Attributes:
-        status: the HTTP status.
-        headers: names as they came.
-        body: as it came: nothing is decompressed.
-        whole: False if the body was longer than `most`; then it is cut.
-    """
-
-    status: int
-    headers: tuple[tuple[bytes, bytes], ...] = attrs.field(repr=False)
-    body: bytes = attrs.field(repr=False)
-    whole: bool = True
-
-
-@final
-@attrs.define
-class Attempt:
-    """How far a request has got, for a caller that stops waiting for it.
-
-    Attributes:
-        may_have_left: a byte of it may have left this machine.
-        status: of its response, once it was read, even if its head breaks off behind it; else 0.
-    """
-
-    may_have_left: bool = False
-    status: int = 0
-
-
-@final
 class TrioTransport(httpx.AsyncBaseTransport):
     """Carry httpx's requests over HTTP/1.1 on Trio, through a pool of connections.
 
@@ -153,6 +119,9 @@ class TrioTransport(httpx.AsyncBaseTransport):
 
     Proxies are not supported, neither as an argument nor from the environment; a `httpx.AsyncHTTPTransport`
     knows them. HTTP/2 is not either. Must be used on Trio.
+
+    Attributes:
+        connections: for many small requests that are written out already: see `ClientConnection.answer`.
 
     Args:
         ssl_context: for TLS; None: certificates and names are verified, by httpx's own list.
@@ -185,7 +154,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
     ) -> None:
         if connections < 1:
             raise ValueError("a transport needs at least one connection")
-        self._connections = Connections(
+        self.connections = Connections(
             most=connections,
             most_idle=connections if idle is None else idle,
             keep_seconds=idle_seconds,
@@ -200,7 +169,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
         report = None if trace is None else _reporter(cast("_Trace", trace), request)
         whole = await body_of(request, framing)
         while True:
-            connection, fresh = await self._connections.get(origin, timeouts, report)
+            connection, fresh = await self.connections.get(origin, timeouts, report)
             try:
                 connection.begin(request.method.encode("ascii"))
                 if report is not None:
@@ -211,68 +180,25 @@ class TrioTransport(httpx.AsyncBaseTransport):
                     with within(timeouts.get("read"), httpx.ReadTimeout):
                         await connection.receive()
             except NothingSentError as error:
-                self._connections.discard(connection)
+                self.connections.discard(connection)
                 if fresh:
                     raise _never_sent(error) from error.__cause__
             except BaseException:
-                self._connections.discard(connection)
+                self.connections.discard(connection)
                 raise
             else:
                 break
         reader = connection.reader
-        body = ResponseBody(connection, self._connections.settle, timeouts.get("read"))
+        body = ResponseBody(connection, self.connections.settle, timeouts.get("read"))
         extensions = {"http_version": b"HTTP/" + reader.version.encode(), "reason_phrase": reader.reason}
         return httpx.Response(reader.status, headers=reader.headers, stream=body, extensions=extensions)
-
-    async def ask(self, origin: Origin, message: bytes, attempt: Attempt, *, most: int) -> Reply:
-        """Send a request that is written out already, and read its whole response: the short way.
-
-        For many small requests: it costs half of what httpx's request and response do.
-
-        Args:
-            origin: where it goes.
-            message: head and body; no HEAD request, and nothing in it is checked.
-            attempt: kept up to date.
-            most: the longest body that is read; behind it the connection is closed.
-
-        Raises: as the class says.
-        """
-        while True:
-            connection, fresh = await self._connections.get(origin, _NO_TIMEOUTS, None)
-            try:
-                connection.begin(b"POST")
-                attempt.may_have_left = True
-                await connection.send(message)
-                reader = connection.reader
-                size = 0
-                while not reader.done and size <= most:
-                    try:
-                        await connection.receive()
-                    finally:
-                        # The head may have come together with what breaks the body.
-                        attempt.status = reader.status
-                    size = sum(map(len, reader.pieces))
-            except NothingSentError as error:
-                self._connections.discard(connection)
-                attempt.may_have_left = False
-                if fresh:
-                    raise _never_sent(error) from error.__cause__
-            except BaseException:
-                self._connections.discard(connection)
-                raise
-            else:
-                reply = Reply(
-                    reader.status, tuple(reader.headers), b"".join(reader.pieces)[:most], size <= most
-                )
-                self._connections.settle(connection)
-                return reply
 
     async def aclose(self) -> None:
         """Close idle connections at once, and each other one after its request.
 
         Cancellation: *forceful*.
         """
-        self._connections.close()
+        self.connections.close()
         await trio.lowlevel.checkpoint()
 
 

@@ -92,6 +92,11 @@ class Breaker:
         self._denied: bool | None = None
         self.held: Held | None = None
 
+    @property
+    def untroubled(self) -> bool:
+        """Return whether nothing is held, and nobody suspected."""
+        return self.held is None and not self._suspicions
+
     def succeeded(self, chat: Hashable, began: float, now: float) -> tuple[Hashable, ...]:
         """Record that a request to `chat`, begun at `began`, did what it should.
 

@@ -17,7 +17,7 @@ from typing import cast, final
 import attrs
 import trio
 
-from ..seams import OnUnknown
+from ..seams import Begun, OnUnknown
 from ..wire.content import Content, Media
 from ..wire.ids import GroupName, Recipient
 from ..wire.operations import (
@@ -123,9 +123,13 @@ def address_of(operation: Operation[object]) -> Address:
 @final
 @attrs.define(eq=False)
 class Call:
-    """One caller's operation. `task` is None for an operation that no task waits for.
+    """One caller's operation.
 
     Attributes:
+        task: of the caller, while it is parked until there is a result, or until it is its `turn`.
+        own: the caller's task can carry it; False for one that no task waits for.
+        turn: the place which the caller's task is to carry now.
+        error: what it has failed with while its caller was not parked.
         doubted: called when it is sent again although it may have arrived.
         noted: set once what came of it is durable.
         delivery: what it is a part of, once it is queued.
@@ -134,6 +138,9 @@ class Call:
     operation: Operation[object]
     on_unknown: OnUnknown = OnUnknown.RESEND
     task: trio.lowlevel.Task | None = None
+    own: bool = False
+    turn: Place[Delivery] | None = None
+    error: Exception | None = None
     wanted: bool = True
     doubted: Callable[[], None] | None = None
     noted: trio.Event | None = None
@@ -152,6 +159,7 @@ class Delivery:
             that what came of the operation before this one is durable.
         followers: the later edits that wait for the end of this one's attempt, which `landed` tells.
         since: when its place was taken, in the loop's seconds; later by what uploads before it took.
+        began: when the request of the present attempt began, or its upload.
         attempts: how many were begun.
         doubtful: an attempt of what must not repeat may have taken effect, unseen.
         refusal: the 401 or 403 that the breaker hasn't judged yet.
@@ -162,6 +170,7 @@ class Delivery:
         refreshed: a forgotten descriptor was replaced once.
         dropped: the chat was left while this was in flight.
         probe: this attempt tests whether the token works again.
+        begun: its request, which a caller's task began.
     """
 
     address: Address
@@ -171,6 +180,7 @@ class Delivery:
     followers: list[Delivery] = attrs.field(factory=list["Delivery"])
     landed: trio.Event | None = None
     since: float = 0.0
+    began: float = 0.0
     attempts: int = 0
     doubtful: bool = False
     refusal: Exception | None = None
@@ -181,6 +191,7 @@ class Delivery:
     refreshed: bool = False
     dropped: bool = False
     probe: bool = False
+    begun: Begun[object] | None = None
 
     @property
     def call(self) -> Call:

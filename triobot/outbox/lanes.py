@@ -74,6 +74,7 @@ def connection_caps(connections: int) -> dict[Urgency, int]:
 
 # Going through an enum itself costs a generator each time, several times for each operation.
 _URGENCIES: Final = tuple(Urgency)
+_CLASSES: Final = len(_URGENCIES)
 _PATIENCE: Final = [PATIENCE[urgency] for urgency in Urgency]
 
 
@@ -120,7 +121,7 @@ class _Lane(Generic[W]):
     pause: float = 0.0
     failing_since: float | None = None
     strikes: int = 0
-    counts: list[int] = attrs.field(factory=lambda: [0] * len(Urgency))
+    counts: list[int] = attrs.field(factory=lambda: [0] * _CLASSES)
     listed: dict[_Lane[W], None] | None = None
     wakes_at: float = NEVER
 
@@ -246,6 +247,24 @@ class Lanes(Generic[W]):
         lane = self._next(chosen)
         assert lane is not None
         return self._take(lane, now)
+
+    def start_at_once(self, key: Hashable, work: W, urgency: Urgency, now: float) -> Place[W] | None:
+        """Take a place and start it, if nothing is before it anywhere and it may start now; else None."""
+        if (
+            self.queued
+            or self.held
+            or key in self._lanes
+            or self.in_flight >= self._connection_caps[urgency]
+            or len(self._holding) >= self.parallel
+            or self._held_by[urgency] >= self._caps[urgency]
+            or self.pace.ready_at(now) > now
+        ):
+            return None
+        lane = self._lanes[key] = _Lane(key)
+        lane.head = Place(key, work, urgency)
+        lane.counts[urgency] = 1
+        self._passed[urgency] = 0
+        return self._fly(lane, lane.head, urgency, now)
 
     def start_probe(self, now: float, *, untried_only: bool) -> Place[W] | None:
         """Take one operation in spite of `held`: of a lane that isn't suspended, else of one that is.
@@ -380,6 +399,11 @@ class Lanes(Generic[W]):
             yield from lane.queue
 
     @property
+    def quiet(self) -> bool:
+        """Return whether nothing waits for its turn, and no lane for the end of its pause."""
+        return not self.queued and not self._resting
+
+    @property
     def known(self) -> int:
         """Return how many lanes are remembered."""
         return len(self._lanes)
@@ -423,11 +447,14 @@ class Lanes(Generic[W]):
         return urgency is Urgency.MONEY or (self._stuck_holding < places and self._stuck_flying < connections)
 
     def _take(self, lane: _Lane[W], now: float) -> Place[W]:
-        urgency = lane.urgency
         self._unlist(lane)
         if lane.head is None:
             lane.head = next(iter(lane.queue))
             del lane.queue[lane.head]
+        self.queued -= 1
+        return self._fly(lane, lane.head, lane.urgency, now)
+
+    def _fly(self, lane: _Lane[W], place: Place[W], urgency: Urgency, now: float) -> Place[W]:
         if not self.in_flight:
             self._heard_at = now
         lane.in_flight, lane.began, lane.began_stuck = True, now, lane.stuck
@@ -441,9 +468,8 @@ class Lanes(Generic[W]):
         elif self._stuck_ready[urgency]:
             self._stuck_passed += 1
         self.in_flight += 1
-        self.queued -= 1
         self.pace.started(now)
-        return lane.head
+        return place
 
     def _landed(self, place: Place[W]) -> _Lane[W]:
         lane = self._lanes[place.key]

@@ -1,8 +1,9 @@
 """The outbox that the rest of the runtime talks to, and the nursery that its tasks live in.
 
-One task keeps the time; one task a request in flight, at most `OutboxRules.parallel` of them; a few more for
-answers to presses. All live in one nursery inside `open_outbox`. That nursery is shielded, because a request
-that has been written can't be taken back: when the outbox closes it gets `OutboxRules.grace` to be answered.
+Callers carry their operations themselves (`sender`). One task keeps the time; one task for each request that
+its caller doesn't carry, and a few more for answers to presses. These live in one nursery inside
+`open_outbox`. It is shielded, because a request that has been written can't be taken back: when the outbox
+closes it gets `OutboxRules.grace` to be answered.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .delivery import Call, Delivery, address_of, chat_of, lane_of
 from .lanes import NEVER, Place
 from .retry import Random
 from .rules import LaneReport, OutboxRules, OutboxStatistics
-from .sender import Sender
+from .sender import AGAIN, Sender
 from .typing import Typists
 
 R = TypeVar("R")
@@ -83,6 +84,7 @@ class LaneOutbox:
             start=self._start,
             changed=self._stir,
             landed=self._go_on,
+            due=self._mind,
         )
         self._answers = Answers(self._perform_answer, self._start, rules.answers)
         self._typists = Typists(rules.typing_every)
@@ -135,18 +137,29 @@ class LaneOutbox:
         if self._closing.is_set() or self._nursery is None:
             await trio.lowlevel.checkpoint()
             raise NotDeliveredError(operation.path, "the outbox is closed")
-        call = Call(operation, on_unknown, trio.lowlevel.current_task(), doubted=doubted, noted=noted)
+        call = Call(operation, on_unknown, own=True, doubted=doubted, noted=noted)
         address = address_of(operation)
-        if address.speaks and urgency is not Urgency.BESIDE:
+        if self._typing and address.speaks and urgency is not Urgency.BESIDE:
             self._hide_typing(address.chat)
-        self._sender.queue(call, address, urgency)
-        self._go_on()
+        self._sender.enter(call, address, urgency)
+        if call.turn is None:
+            self._go_on()
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._sender.abandon(call)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        return cast("R", await trio.lowlevel.wait_task_rescheduled(abort))
+        while True:
+            if call.turn is None:
+                if call.error is not None:
+                    raise call.error
+                call.task = trio.lowlevel.current_task()
+                result = await trio.lowlevel.wait_task_rescheduled(abort)
+                if call.turn is None:
+                    return cast("R", result)
+            result = await self._sender.carry(call)
+            if result is not AGAIN:
+                return cast("R", result)
 
     @asynccontextmanager
     async def typing(self, chat: Recipient) -> AsyncGenerator[None, None]:
@@ -169,7 +182,7 @@ class LaneOutbox:
     def press_taken(self, press: Press[object]) -> None:
         """Answer this press within a second, unless the author does: a conversation took it."""
         self._answers.take(press.chat_id, press.callback_id, trio.current_time())
-        self._mind_the_time()
+        self._mind(self._look_again())
 
     def press_due(self, press: Press[object]) -> None:
         """Answer this press now, without a word, unless it has been answered."""
@@ -259,6 +272,8 @@ class LaneOutbox:
                     with self._patience:
                         while self._sender.lanes.in_flight or not self._answers.idle:
                             await self._idle.park()
+                    # Before the nursery ends: a caller that is cancelled later hands nothing over to it.
+                    self._sender.refuse_the_rest()
                     nursery.cancel_scope.cancel()
             finally:
                 self.close()
@@ -285,34 +300,34 @@ class LaneOutbox:
 
     def _look_again(self) -> float:
         if self._closing.is_set():
-            return NEVER
+            return self._sender.expires_at
         return min(self._sender.look_again(), self._typists.look_again(), self._answers.look_again())
-
-    def _mind_the_time(self) -> None:
-        if self._look_again() < self._wakes_at:
-            self._wake.set()
 
     def _stir(self) -> None:
         # Called from abort functions too, where only what is instant and can't fail may run.
         self._wake.set()
 
+    def _mind(self, at: float) -> None:
+        if at < self._wakes_at:
+            self._wake.set()
+
     def _pump(self) -> None:
-        """Start whatever may start now."""
+        """End what is late, and start whatever may start now."""
+        self._sender.expire(trio.current_time())
         if not self._closing.is_set():
             now = trio.current_time()
             self._answers.answer_due(now)
             for chat in self._typists.due(now):
                 self._show_typing(chat)
         self._go_on()
-        self._mind_the_time()
+        self._mind(self._look_again())
 
     def _go_on(self) -> None:
         """Start what the lanes have: typing and answers start by the time, and when there is one more."""
-        if not self._closing.is_set():
+        if not self._sender.at_rest and not self._closing.is_set():
             self._sender.pump()
-            if self._sender.look_again() < self._wakes_at:
-                self._wake.set()
-        if self._is_idle() or self._closing.is_set():
+            self._mind(self._sender.look_again())
+        if self._idle and (self._is_idle() or self._closing.is_set()):
             self._idle.unpark_all()
 
     def _start(self, task: Callable[[], Awaitable[None]]) -> None:

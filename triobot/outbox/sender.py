@@ -1,12 +1,14 @@
 """Carries operations from their lanes to the platform, as the pure files decide.
 
-Each started operation is carried by a task: upload if there is a file, one attempt, then whatever `retry` and
-`breaker` make of its end. The task never raises on the platform's account.
+Where the platform's client can begin a request without a task of its own (`seams.BeginsRequests`), the
+caller's task carries its operation when it is its turn. It has no scope for that: whoever keeps the outbox's
+time closes what is late (`expire`). A caller that is cancelled hands a request that may have left over to a
+courier, so that the lane goes on with the next operation only when the platform has answered.
 
-A courier is such a task: it goes on with the next operation, so that few are started. Starting one costs
-several times what waking one does, and so does a cancel scope beside moving the deadline of one; together
-they were a tenth of what an operation takes. So a courier has one scope for its life. Its deadline is that of
-the operation in hand; behind it, it is what ends a courier that nothing was given to since.
+A courier is a task of the outbox's own, for one attempt. It carries what callers can't: files, what has to
+wait in its place, probes, what no task waits for, and everything over another transport.
+
+What an attempt's end means, `retry` and `breaker` say. No courier raises on the platform's account.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Final, final
 from weakref import WeakValueDictionary
 
-import attrs
 import outcome
 import trio
 from typing_extensions import TypeVar
@@ -29,7 +30,7 @@ from ..errors import (
     RefusedError,
     TriobotError,
 )
-from ..seams import Alarm, Platform, RaiseAlarm, Urgency
+from ..seams import Alarm, BeginsRequests, Begun, Platform, RaiseAlarm, Urgency
 from ..wire.content import Descriptor, File, Media
 from ..wire.operations import AnswerCallback, EditMessage, Operation, SendAction, Upload, repeatable
 from .breaker import Breaker, Held
@@ -66,81 +67,8 @@ _DOUBT_TEXT: Final = (
 R = TypeVar("R")
 
 
-@final
-@attrs.define(eq=False)
-class _Courier:
-    """One task; `place` is what it carries, `task` is set while it rests."""
-
-    place: Place[Delivery] | None
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    task: trio.lowlevel.Task | None = None
-
-
-@final
-class Couriers:
-    """All couriers of an outbox, those that carry an operation and those that rest.
-
-    Args:
-        carry: makes one attempt, and deals with its end.
-        late: deals with an attempt that has been cancelled, because its time was over.
-        start: starts a task in the outbox's nursery.
-        landed: called behind each attempt: something may start that could not before.
-    """
-
-    def __init__(
-        self,
-        carry: Callable[[Place[Delivery]], Awaitable[None]],
-        late: Callable[[Place[Delivery]], None],
-        *,
-        start: Callable[[Callable[[], Awaitable[None]]], None],
-        landed: Callable[[], None],
-    ) -> None:
-        self._carry: Final = carry
-        self._late: Final = late
-        self._start: Final = start
-        self._landed: Final = landed
-        self._resting: dict[_Courier, None] = {}
-
-    def send(self, place: Place[Delivery], deadline: float) -> None:
-        """Have an attempt made, and cut off at `deadline`. Instant."""
-        if not self._resting:
-            courier = _Courier(place)
-            courier.scope.deadline = deadline
-            self._start(lambda: self._serve(courier))
-            return
-        courier, _ = self._resting.popitem()
-        courier.place = place
-        courier.scope.deadline = deadline
-        if courier.task is not None:
-            trio.lowlevel.reschedule(courier.task, outcome.Value(None))
-            courier.task = None
-
-    async def _serve(self, courier: _Courier) -> None:
-        with courier.scope:
-            while courier.place is not None:
-                await self._carry(courier.place)
-                courier.place = None
-                if courier.scope.cancel_called:
-                    # The answer came in the very moment: it counts, but nothing can be carried in this scope.
-                    break
-                self._resting[courier] = None
-                self._landed()
-                if courier.place is None:
-                    await self._rest(courier)
-        if courier.scope.cancelled_caught and courier.place is not None:
-            self._late(courier.place)
-        self._landed()
-
-    async def _rest(self, courier: _Courier) -> None:
-        courier.task = trio.lowlevel.current_task()
-
-        def abort(_: object) -> trio.lowlevel.Abort:
-            courier.task = None
-            del self._resting[courier]
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
-
+AGAIN: Final = object()
+"""In place of a result: there is none yet."""
 
 _log = logging.getLogger("triobot.outbox")
 
@@ -157,6 +85,7 @@ class Sender:
         start: starts a task in the outbox's nursery.
         changed: called when something may start that could not before; must be instant.
         landed: the same, behind an attempt: it may start it.
+        due: called with the time at which `expire` has to be called.
     """
 
     def __init__(
@@ -169,6 +98,7 @@ class Sender:
         start: Callable[[Callable[[], Awaitable[None]]], None],
         changed: Callable[[], None],
         landed: Callable[[], None],
+        due: Callable[[float], None],
     ) -> None:
         self.lanes: Lanes[Delivery] = Lanes(
             rules.parallel, rules.connections - rules.answers.parallel, Pace(rules.pace)
@@ -178,7 +108,12 @@ class Sender:
         self._random = random
         self._raise_alarm = raise_alarm
         self._changed = changed
-        self._couriers = Couriers(self._carry, self._late, start=start, landed=landed)
+        self._landed = landed
+        self._due = due
+        self._begin = platform.begin if isinstance(platform, BeginsRequests) else None
+        # What callers carry, and until when: the first one's time is over first.
+        self._carried: dict[Place[Delivery], float] = {}
+        self._ended = False
         self._breaker = Breaker(rules.breaker)
         self._told: Held | None = None
         self._start = start
@@ -191,6 +126,30 @@ class Sender:
         self._typing_sent = self._typing_failed = 0
 
     # --- into the lanes, and out of them
+
+    def enter(self, call: Call, address: Address, urgency: Urgency) -> None:
+        """Take a place for a caller's own operation; it is its turn at once if nothing stands before it."""
+        operation, noted = call.operation, call.noted
+        earlier = None if noted is None else self._unnoted.get(address.lane)
+        if (
+            self._begin is None
+            or isinstance(operation, EditMessage)
+            or _has_file(operation)
+            or not self._breaker.untroubled
+            or (earlier is not None and not earlier.is_set())
+        ):
+            self.queue(call, address, urgency)
+            return
+        now = trio.current_time()
+        delivery = Delivery(address, [call], since=now)
+        call.delivery = delivery
+        place = delivery.place = self.lanes.start_at_once(address.lane, delivery, urgency, now)
+        if place is None:
+            delivery.place = self.lanes.queue(address.lane, delivery, urgency, now)
+            return
+        if noted is not None:
+            self._unnoted[address.lane] = noted
+        call.turn = place
 
     def queue(self, call: Call, address: Address, urgency: Urgency) -> Place[Delivery]:
         """Take a place for a call, or the place of the edit that it replaces. `pump` starts it."""
@@ -284,14 +243,36 @@ class Sender:
                 flying.work.dropped = True
         self._heed_breaker()
 
+    def expire(self, now: float) -> None:
+        """End the requests in callers' tasks whose time is over."""
+        while self.expires_at <= now:
+            place = next(iter(self._carried))
+            del self._carried[place]
+            self._expire(place)
+
+    @property
+    def expires_at(self) -> float:
+        """Return when `expire` has something to end."""
+        return next(iter(self._carried.values()), NEVER)
+
+    def _expire(self, place: Place[Delivery]) -> None:
+        assert place.work.begun is not None
+        place.work.begun.expire(self._patience_with(place.work.begun))
+
     def refuse_the_rest(self) -> None:
-        """Fail each call that still waits, once the outbox has ended, with what is known of it."""
+        """Fail each call that still waits, since the outbox ends, with what is known of it."""
+        self._ended = True
         for place in list(self.lanes.places()):
-            path = place.work.call.operation.path
-            if place.work.written or place.work.doubtful:
-                self._reject(place.work, DeliveryUnknownError(path, "the outbox was closed meanwhile"))
-            else:
-                self._reject(place.work, NotDeliveredError(path, "the outbox was closed before it was sent"))
+            self._refuse(place)
+            if self._carried.pop(place, None) is not None:
+                self._expire(place)
+
+    def _refuse(self, place: Place[Delivery]) -> None:
+        path = place.work.call.operation.path
+        if place.work.written or place.work.doubtful:
+            self._reject(place.work, DeliveryUnknownError(path, "the outbox was closed meanwhile"))
+        else:
+            self._reject(place.work, NotDeliveredError(path, "the outbox was closed before it was sent"))
 
     # --- what may start
 
@@ -306,7 +287,25 @@ class Sender:
         self._heed_breaker()
         while (place := self._take(now)) is not None:
             self._heed_unnoted(place)
-            self._couriers.send(place, now + self._within(place.work))
+            self._launch(place)
+
+    def _launch(self, place: Place[Delivery]) -> None:
+        delivery = place.work
+        call = delivery.call
+        if (
+            call.own
+            and len(delivery.calls) == 1
+            and self._begin is not None
+            and delivery.after is None
+            and not delivery.probe
+            and not _has_file(call.operation)
+        ):
+            call.turn = place
+            if call.task is not None:
+                trio.lowlevel.reschedule(call.task)
+                call.task = None
+        else:
+            self._send_courier(place)
 
     def look_again(self) -> float:
         """Return when `pump` may start something, if nothing else happens."""
@@ -315,7 +314,12 @@ class Sender:
         if self._breaker.held is not None and breaker_at <= now:
             # A probe may go and nothing can be one: news helps, or the end of some lane's pause.
             breaker_at = NEVER
-        return min(self.lanes.look_again(now), breaker_at)
+        return min(self.lanes.look_again(now), breaker_at, self.expires_at)
+
+    @property
+    def at_rest(self) -> bool:
+        """Return whether `pump` would find nothing to start, and nothing to judge."""
+        return self.lanes.quiet and self._breaker.untroubled
 
     def _take(self, now: float) -> Place[Delivery] | None:
         if self._breaker.held is None:
@@ -342,32 +346,92 @@ class Sender:
 
     # --- one attempt
 
-    def _within(self, delivery: Delivery) -> float:
-        operation = delivery.call.operation
-        if _to_upload(operation) is not None or delivery.after is not None:
-            return NEVER  # its requests have their own time, each
-        return self._rules.upload_within if isinstance(operation, Upload) else self._rules.answer_within
+    async def carry(self, call: Call) -> object:
+        """Make the attempt whose turn it is, in the caller's task; return its result.
 
-    async def _carry(self, place: Place[Delivery]) -> None:
+        Returns:
+            `AGAIN` if it is to be tried once more, or if a courier has it now.
+
+        Cancellation: *atomic* as long as nothing has left; then a courier goes on with the request.
+        """
+        place, call.turn = call.turn, None
+        assert place is not None and self._begin is not None
+        delivery, began = place.work, trio.current_time()
+        self._cleared(place)
+        try:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if self._ended:
+                self._refuse(place)
+            if call.error is not None:
+                raise call.error
+            delivery.sending = delivery.written = True
+            request = delivery.begun = self._begin(call.operation)
+            if request is None:
+                delivery.sending = delivery.written = False
+                self._send_courier(place)
+                return AGAIN
+            delivery.attempts += 1
+            self._retries += delivery.attempts > 1
+            delivery.began = began
+            self._carried[place] = deadline = began + self._patience_with(request)
+            self._due(deadline)
+            result = await request.result()
+        except Exception as error:
+            self._carried.pop(place, None)
+            if call.error is None:
+                self._ended_badly(place, call.operation, error)
+        except BaseException:
+            call.wanted, request = False, delivery.begun
+            if request is not None and request.may_have_left and place in self._carried:
+                self._send_courier(place)
+                raise
+            self._carried.pop(place, None)
+            if request is not None:
+                request.close()
+            if call.error is None:
+                self._land(place)
+                self._landed()
+            raise
+        else:
+            del self._carried[place]
+            self._ended_well(place, call.operation, result, began)
+            self._landed()
+            return result
+        self._landed()
+        if call.error is not None:
+            raise call.error
+        return AGAIN
+
+    def _patience_with(self, request: Begun[object]) -> float:
+        return min(request.within, self._rules.answer_within)
+
+    def _send_courier(self, place: Place[Delivery]) -> None:
+        async def serve() -> None:
+            if place.work.begun is not None or await self._is_ready(place):
+                await self._carry(place)
+            self._landed()
+
+        self._start(serve)
+
+    async def _is_ready(self, place: Place[Delivery]) -> bool:
+        """Wait for what has to come first; False if the operation isn't wanted any more: nothing has left."""
         delivery = place.work
         self._cleared(place)
-        if not delivery.wanted:
-            # Cancelled between its start and this task's first step: nothing has left.
-            self._land(place)
-            return
-        waited = delivery.after is not None
-        if delivery.after is not None:
+        if delivery.wanted and delivery.after is not None:
             await delivery.after.wait()
             delivery.after = None
-            if not delivery.wanted:
-                self._land(place)
-                return
             self.lanes.began(place, trio.current_time())
+        if not delivery.wanted:
+            self._land(place)
+            return False
         delivery.attempts += 1
         self._retries += delivery.attempts > 1
-        delivery.sending = True
-        operation = delivery.call.operation
-        began = trio.current_time()
+        delivery.sending, delivery.began = True, trio.current_time()
+        return True
+
+    async def _carry(self, place: Place[Delivery]) -> None:
+        """Make an attempt, or see one through whose caller was cancelled."""
+        delivery, operation = place.work, place.work.call.operation
         try:
             media = _to_upload(operation)
             if media is not None:
@@ -379,25 +443,22 @@ class Sender:
                     return
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
-                self._spare(place.key, trio.current_time() - began)
-                began = trio.current_time()
-                self.lanes.began(place, began)
-                delivery.written = True
-                result = await self._request(operation, self._rules.answer_within)
+                self._spare(place.key, trio.current_time() - delivery.began)
+                delivery.began = trio.current_time()
+                self.lanes.began(place, delivery.began)
+            delivery.written = True
+            if delivery.begun is not None:
+                result = await delivery.begun.result()
             else:
-                delivery.written = True
-                if waited:
-                    result = await self._request(operation, self._rules.answer_within)
-                else:
-                    result = await self._platform.perform(operation)
+                upload, rules = isinstance(operation, Upload), self._rules
+                within = rules.upload_within if upload else rules.answer_within
+                result = await self._request(operation, within)
         except Exception as error:
+            self._carried.pop(place, None)
             self._ended_badly(place, operation, error)
         else:
-            self._ended_well(place, operation, result, began)
-
-    def _late(self, place: Place[Delivery]) -> None:
-        operation = place.work.call.operation
-        self._ended_badly(place, operation, _unanswered(operation, self._within(place.work)))
+            self._carried.pop(place, None)
+            self._ended_well(place, operation, result, delivery.began)
 
     async def perform_aside(self, operation: AnswerCallback) -> None:
         """Make one attempt outside the lanes; its success is good news for the breaker."""
@@ -456,6 +517,7 @@ class Sender:
 
     def _landing(self, place: Place[Delivery]) -> None:
         place.work.sending = place.work.written = False
+        place.work.begun = None
         if place.work.landed is not None:
             place.work.landed.set()
             place.work.landed = None
@@ -559,10 +621,14 @@ class Sender:
         own = error
         for call in delivery.calls:
             if call.task is not None:
-                self._failed += 1
                 trio.lowlevel.reschedule(call.task, outcome.Error(own))
                 call.task = None
-                own = copy_for(error)
+            elif call.own and call.wanted and call.error is None:
+                call.error = own
+            else:
+                continue
+            self._failed += 1
+            own = copy_for(error)
 
     # --- the breaker's word
 
@@ -659,6 +725,10 @@ class Sender:
 def _to_upload(operation: Operation[object]) -> Media | None:
     media = media_of(operation)
     return None if media is None or isinstance(media.source, Descriptor) else media
+
+
+def _has_file(operation: Operation[object]) -> bool:
+    return isinstance(operation, Upload) or _to_upload(operation) is not None
 
 
 def _unanswered(operation: Operation[object], within: float) -> DeliveryUnknownError:
