@@ -151,7 +151,7 @@ class _Capture:
 
 
 @attrs.define(eq=False)
-class _Run:
+class _RunningBroadcast:
     """A broadcast's task: its course, how to wake it, and how to give up those on their way.
 
     Who is forgotten has no row any more, but may have been read before.
@@ -231,7 +231,7 @@ class Broadcasts:
         self._grace = grace
         self._rules = rules
         self._capturing: dict[str, _Capture] = {}
-        self._running: dict[str, _Run] = {}
+        self._running: dict[str, _RunningBroadcast] = {}
         # Keys to be looked at, in the order in which they were started.
         self._due: dict[str, None] = {}
         self._wake = trio.Event()
@@ -397,7 +397,7 @@ class Broadcasts:
         # What is being stopped has only to say so.
         return job.status.state == "stopping" or len(self._running) < AT_ONCE
 
-    async def _resumed(self, job: BroadcastJob) -> _Run | None:
+    async def _resumed(self, job: BroadcastJob) -> _RunningBroadcast | None:
         stopping = job.status.state == "stopping"
         try:
             # Nobody is told what is being stopped: whether it can be read makes no difference.
@@ -411,11 +411,11 @@ class Broadcasts:
         if doubtful:
             _log.warning("broadcast %r: %d receivers were on their way at a crash", job.key, len(doubtful))
         doubt = Outcome.AGAIN if announcement.on_unknown == "resend" else Outcome.UNKNOWN
-        return _Run(Course(job, doubtful, self._rules, doubt=doubt), announcement)
+        return _RunningBroadcast(Course(job, doubtful, self._rules, doubt=doubt), announcement)
 
     # --- one broadcast
 
-    async def _carry(self, run: _Run) -> None:
+    async def _carry(self, run: _RunningBroadcast) -> None:
         course = run.course
         try:
             async with trio.open_nursery() as nursery:
@@ -439,7 +439,7 @@ class Broadcasts:
             self._look_at(course.key)
             self._idle.unpark_all()
 
-    async def _wait(self, run: _Run) -> None:
+    async def _wait(self, run: _RunningBroadcast) -> None:
         now = trio.current_time()
         until = run.course.look_again(now)
         if run.course.stopped:
@@ -453,7 +453,7 @@ class Broadcasts:
         with trio.move_on_at(until):
             await run.news.wait()
 
-    async def _tell(self, run: _Run, receiver: Receiver) -> None:
+    async def _tell(self, run: _RunningBroadcast, receiver: Receiver) -> None:
         outcome = Outcome.UNKNOWN
         with trio.CancelScope() as scope:
             run.telling[scope] = receiver.chat_id

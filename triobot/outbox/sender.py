@@ -51,7 +51,7 @@ from .retry import (
     took_no_effect,
 )
 from .rules import OutboxRules, OutboxStatistics
-from .uploads import Uploaded, Uploads
+from .uploads import UploadedMedia, Uploads
 
 # Addressed to nobody, and seen by nobody: only the token decides whether it is refused (gap 37).
 _QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
@@ -488,7 +488,7 @@ class Sender:
         self._heed_breaker()
         self._changed()
 
-    async def _resolve(self, delivery: Delivery, media: Media) -> Uploaded | None:
+    async def _resolve(self, delivery: Delivery, media: Media) -> UploadedMedia | None:
         with trio.CancelScope() as delivery.uploading:
             try:
                 return await self._uploads.resolve(media)

@@ -42,7 +42,7 @@ class UploadKey:
 
 @final
 @attrs.frozen
-class Uploaded:
+class UploadedMedia:
     """A media value with its descriptor.
 
     Attributes:
@@ -72,7 +72,7 @@ class Uploads:
         self._under_way: dict[UploadKey, _UnderWay] = {}
         self._threads = trio.CapacityLimiter(4)
 
-    async def resolve(self, media: Media) -> Uploaded:
+    async def resolve(self, media: Media) -> UploadedMedia:
         """Give a media value its descriptor, uploading it unless the platform has it.
 
         Raises:
@@ -83,14 +83,14 @@ class Uploads:
         """
         source = media.source
         if isinstance(source, Descriptor):
-            return Uploaded(media, None)
+            return UploadedMedia(media, None)
         before = await self._look(source)
         key = UploadKey(media.kind, source.filename, await self._digest(source, before))
         while True:
             known = self._descriptors.get(key)
             if known is not None:
                 self._descriptors.move_to_end(key)
-                return Uploaded(attrs.evolve(media, source=known), key)
+                return UploadedMedia(attrs.evolve(media, source=known), key)
             other = self._under_way.get(key)
             if other is None:
                 break
@@ -108,7 +108,7 @@ class Uploads:
             mine.done.set()
         if await self._look(source) == before:
             _remember(self._descriptors, key, descriptor, self._remembered)
-        return Uploaded(attrs.evolve(media, source=descriptor), None)
+        return UploadedMedia(attrs.evolve(media, source=descriptor), None)
 
     def forget(self, key: UploadKey) -> None:
         """Remove a descriptor that the platform doesn't know any more."""

@@ -515,7 +515,7 @@ __all__ = [
 
 @final
 @attrs.define
-class _Sender:
+class _Counted:
     left: float
     at: int
     seq: int
@@ -527,7 +527,7 @@ class Flood:
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
-        self._senders: OrderedDict[Hashable, _Sender] = OrderedDict()
+        self._senders: OrderedDict[Hashable, _Counted] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._senders)
@@ -542,7 +542,7 @@ class Flood:
         """
         sender = self._senders.get(key)
         if sender is None:
-            sender = self._senders[key] = _Sender(self._per_minute, at, -1)
+            sender = self._senders[key] = _Counted(self._per_minute, at, -1)
             if len(self._senders) > REMEMBERED:
                 self._senders.popitem(last=False)
         elif seq <= sender.seq:
