@@ -26,7 +26,7 @@ from .delivery import Call, Delivery, address_of, chat_of, lane_of
 from .lanes import NEVER, Place
 from .retry import Random
 from .rules import LaneReport, OutboxRules, OutboxStatistics
-from .sender import AGAIN, Sender
+from .sender import AGAIN, LaneSender
 from .typing import Typists
 
 R = TypeVar("R")
@@ -76,7 +76,7 @@ class LaneOutbox:
         self, platform: Platform, raise_alarm: RaiseAlarm, rules: OutboxRules, random: Random
     ) -> None:
         self._rules = rules
-        self._sender = Sender(
+        self._sender = LaneSender(
             platform,
             rules,
             random=random,

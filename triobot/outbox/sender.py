@@ -74,7 +74,7 @@ _log = logging.getLogger("triobot.outbox")
 
 
 @final
-class Sender:
+class LaneSender:
     """The lanes, the breaker and the uploads, and the tasks that serve them.
 
     Args:
