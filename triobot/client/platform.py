@@ -200,7 +200,8 @@ class PlatformClient:
         """
         if self._connections is None or isinstance(operation, Upload):
             return None
-        self._check_open()
+        if self._open is None:
+            self._check_open()
         request = encode_operation(operation)
         message = self._heads.message(request.path, encode_form(request.fields))
         return PostedForm(

@@ -92,7 +92,8 @@ class ClientConnection:
 
     def post(self, message: bytes) -> None:
         """Prepare for a request that is written out already, of which nothing is checked: see `answer`."""
-        self.begin(b"POST")
+        self._link.wrote = False
+        self.reader.begin(without_body=False)
         self._message = message
         self.may_have_left = False
 

@@ -79,6 +79,8 @@ class PlainLink:
         self._sock = sock
         self._sock.setblocking(False)
         self._fd = self._sock.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN | _GONE)
         self.wrote = False
         self.stalled_since = math.inf
 
@@ -133,11 +135,14 @@ class PlainLink:
 
     def is_quiet(self) -> bool:
         """See `ByteLink`."""
-        return _is_quiet(self._sock)
+        return self._fd != -1 and not self._poll.poll(0)
 
     def has_left(self) -> bool:
         """See `ByteLink`."""
-        return _has_left(self._sock)
+        if self._fd == -1:
+            return True
+        told = self._poll.poll(0)
+        return bool(told) and told[0][1] & ~select.POLLIN != 0
 
     def close(self) -> None:
         """See `ByteLink`."""

@@ -93,7 +93,8 @@ def address_of(operation: Operation[object]) -> Address:
     """
     match operation:
         case SendMessage(chat):  # nearly all are: asked first
-            return Address(lane_of(chat), chat_of(chat))
+            chat = chat_of(chat)
+            return Address(("chat", chat), chat)
         case VerifyInvoice(chat, number) | InquireInvoice(chat, number):
             return Address(("invoice", number), chat_of(chat))
         case VerifyPayment(chat, ref_id) | InquirePayment(chat, ref_id):

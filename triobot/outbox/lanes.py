@@ -311,7 +311,10 @@ class Lanes(Generic[W]):
         """Remove a place in flight; its lane goes on with the next one."""
         lane = self._landed(place)
         lane.head = None
-        self._gone(lane, place, now)
+        if not lane.queue and lane.not_before <= now:
+            del self._lanes[lane.key]
+        else:
+            self._gone(lane, place, now)
 
     def postpone(self, place: Place[W], until: float, now: float) -> None:
         """Put it back at the head of its lane, to start again at `until`."""

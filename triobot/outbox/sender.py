@@ -32,7 +32,15 @@ from ..errors import (
 )
 from ..seams import Alarm, BeginsRequests, Begun, Platform, RaiseAlarm, Urgency
 from ..wire.content import Descriptor, File, Media
-from ..wire.operations import AnswerCallback, EditMessage, Operation, SendAction, Upload, repeatable
+from ..wire.operations import (
+    AnswerCallback,
+    EditMessage,
+    Operation,
+    SendAction,
+    SendMessage,
+    Upload,
+    repeatable,
+)
 from .breaker import Breaker, Held
 from .delivery import Address, Call, Delivery, chat_of, media_of, with_media
 from .lanes import NEVER, Lanes, Place
@@ -141,7 +149,7 @@ class LaneSender:
             self.queue(call, address, urgency)
             return
         now = trio.current_time()
-        delivery = Delivery(address, [call], since=now)
+        delivery = Delivery(address, [call], since=now, began=now)
         call.delivery = delivery
         place = delivery.place = self.lanes.start_at_once(address.lane, delivery, urgency, now)
         if place is None:
@@ -287,9 +295,9 @@ class LaneSender:
         self._heed_breaker()
         while (place := self._take(now)) is not None:
             self._heed_unnoted(place)
-            self._launch(place)
+            self._launch(place, now)
 
-    def _launch(self, place: Place[Delivery]) -> None:
+    def _launch(self, place: Place[Delivery], now: float) -> None:
         delivery = place.work
         call = delivery.call
         if (
@@ -300,7 +308,7 @@ class LaneSender:
             and not delivery.probe
             and not _has_file(call.operation)
         ):
-            call.turn = place
+            call.turn, delivery.began = place, now
             if call.task is not None:
                 trio.lowlevel.reschedule(call.task)
                 call.task = None
@@ -356,8 +364,10 @@ class LaneSender:
         """
         place, call.turn = call.turn, None
         assert place is not None and self._begin is not None
-        delivery, began = place.work, trio.current_time()
-        self._cleared(place)
+        delivery = place.work
+        began = delivery.began
+        if self._refused:
+            self._cleared(place)
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
             if self._ended:
@@ -372,7 +382,6 @@ class LaneSender:
                 return AGAIN
             delivery.attempts += 1
             self._retries += delivery.attempts > 1
-            delivery.began = began
             self._carried[place] = deadline = began + self._patience_with(request)
             self._due(deadline)
             result = await request.result()
@@ -389,7 +398,7 @@ class LaneSender:
             if request is not None:
                 request.close()
             if call.error is None:
-                self._land(place)
+                self._land(place, trio.current_time())
                 self._landed()
             raise
         else:
@@ -422,7 +431,7 @@ class LaneSender:
             delivery.after = None
             self.lanes.began(place, trio.current_time())
         if not delivery.wanted:
-            self._land(place)
+            self._land(place, trio.current_time())
             return False
         delivery.attempts += 1
         self._retries += delivery.attempts > 1
@@ -439,7 +448,7 @@ class LaneSender:
                 operation = Upload.of(media)
                 uploaded = await self._resolve(delivery, media)
                 if uploaded is None or not delivery.wanted:
-                    self._land(place)
+                    self._land(place, trio.current_time())
                     return
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
@@ -464,7 +473,7 @@ class LaneSender:
         """Make one attempt outside the lanes; its success is good news for the breaker."""
         began = trio.current_time()
         await self._request(operation, min(self._rules.answers.within, self._rules.answer_within))
-        self._worked(chat_of(operation.chat_id), began)
+        self._worked(chat_of(operation.chat_id), began, trio.current_time())
 
     def works(self) -> bool:
         """Return whether the platform takes requests; if that isn't known, ask it for the next time."""
@@ -484,7 +493,8 @@ class LaneSender:
         finally:
             self._breaker.ask_ended(denied=denied)
         if good:
-            self._accepted(self._breaker.accepted(began, trio.current_time()))
+            now = trio.current_time()
+            self._accepted(self._breaker.accepted(began, now), now)
         self._heed_breaker()
         self._changed()
 
@@ -511,9 +521,9 @@ class LaneSender:
             return await self._platform.perform(operation)
         raise _unanswered(operation, within)
 
-    def _land(self, place: Place[Delivery]) -> None:
+    def _land(self, place: Place[Delivery], now: float) -> None:
         self._landing(place)
-        self.lanes.finish(place, trio.current_time())
+        self.lanes.finish(place, now)
 
     def _landing(self, place: Place[Delivery]) -> None:
         place.work.sending = place.work.written = False
@@ -530,10 +540,10 @@ class LaneSender:
     def _ended_well(
         self, place: Place[Delivery], operation: Operation[object], result: object, began: float
     ) -> None:
-        delivery = place.work
+        delivery, now = place.work, trio.current_time()
         self._possible_repeats += delivery.doubtful
-        self.lanes.answered(place, trio.current_time())
-        self._land(place)
+        self.lanes.answered(place, now)
+        self._land(place, now)
         if isinstance(operation, SendAction):
             self._typing_sent += 1
         self._done += 1
@@ -541,7 +551,7 @@ class LaneSender:
             if call.task is not None:
                 trio.lowlevel.reschedule(call.task, outcome.Value(result))
                 call.task = None
-        self._worked(delivery.address.chat, began)
+        self._worked(delivery.address.chat, began, now)
 
     def _ended_badly(self, place: Place[Delivery], operation: Operation[object], error: Exception) -> None:
         delivery = place.work
@@ -632,11 +642,14 @@ class LaneSender:
 
     # --- the breaker's word
 
-    def _worked(self, chat: Hashable, began: float) -> None:
-        self._accepted(self._breaker.succeeded(chat, began, trio.current_time()))
+    def _worked(self, chat: Hashable, began: float, now: float) -> None:
+        troubled = not self._breaker.untroubled
+        waiting = self._breaker.succeeded(chat, began, now)
+        if troubled:
+            self._accepted(waiting, now)
 
-    def _accepted(self, waiting: Iterable[Hashable]) -> None:
-        self._try_again(waiting, trio.current_time())
+    def _accepted(self, waiting: Iterable[Hashable], now: float) -> None:
+        self._try_again(waiting, now)
         self._heed_breaker()
 
     def _try_again(self, chats: Iterable[Hashable], now: float) -> None:
@@ -728,6 +741,8 @@ def _to_upload(operation: Operation[object]) -> Media | None:
 
 
 def _has_file(operation: Operation[object]) -> bool:
+    if type(operation) is SendMessage and type(operation.content) is str:
+        return False
     return isinstance(operation, Upload) or _to_upload(operation) is not None
 
 

@@ -328,7 +328,9 @@ class SqliteStore:
         self._lease = Lease(0, opening.boot)
         self._writer = writer
         self._notes = notes
-        self._at_work = at_work
+        # These are called several times an event.
+        self.note_answered = notes.add
+        self.note_at_work = at_work.note
         self._clock = clock
         self._back_up = back_up
         self.payments = ReadPayments(self._ask_money)
@@ -348,7 +350,7 @@ class SqliteStore:
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         admit_arrival(arrival)
-        writes = admit_writes(also)
+        writes = admit_writes(also) if also else ()
         now = self._clock.now()
 
         def work(tables: Tables) -> Acceptance:
@@ -356,12 +358,14 @@ class SqliteStore:
 
         def announce(acceptance: Acceptance) -> None:
             if isinstance(acceptance, Accepted):
-                tell_moved(writes)
+                if writes:
+                    tell_moved(writes)
                 if on_commit is not None:
                     on_commit(acceptance.row)
 
-        size = len(arrival.body) + size_of(writes)
-        return await self._writer.ask(work, writes=True, size=size, announce=announce)
+        return await self._writer.ask(
+            work, writes=True, size=lambda: len(arrival.body) + size_of(writes), announce=announce
+        )
 
     async def commit(self, *writes: Write) -> None:
         admitted = admit_writes(writes)
@@ -384,10 +388,9 @@ class SqliteStore:
                     self._notes.drop(write.keys)
 
         announces = announce if told else None
-        await self._writer.ask(work, writes=True, size=size_of(admitted), lazy=lazy, announce=announces)
-
-    def note_answered(self, key: str) -> None:
-        self._notes.add(key)
+        await self._writer.ask(
+            work, writes=True, size=lambda: size_of(admitted), lazy=lazy, announce=announces
+        )
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)
@@ -484,6 +487,3 @@ class SqliteStore:
 
     def statistics(self) -> StoreStatistics:
         return self._writer.statistics
-
-    def note_at_work(self, slot: int, number: int) -> None:
-        self._at_work.note(slot, number)

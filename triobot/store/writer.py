@@ -71,7 +71,7 @@ class Job(Generic[R]):
     Args:
         run: to be done in a transaction; it may be run twice, and only the last run counts.
         writes: whether it changes anything.
-        size: roughly how many bytes it brings.
+        size: tells in the writer's thread roughly how many bytes it brings; None: hardly any.
         announce: gets the answer once it is durable.
         lazy: it can wait a moment for company.
     """
@@ -84,7 +84,7 @@ class Job(Generic[R]):
         self,
         run: Callable[[Tables], R],
         writes: bool,
-        size: int = 0,
+        size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
         lazy: bool = False,
         task: trio.lowlevel.Task | None = None,
@@ -303,7 +303,7 @@ class Writer:
         work: Callable[[Tables], R],
         *,
         writes: bool,
-        size: int = 0,
+        size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
         lazy: bool = False,
     ) -> R:
@@ -431,13 +431,15 @@ class Writer:
                     self._crashed(error)
         for job in work:
             job.wake()
-        self._in_log += sum([job.size + _ROW_OVERHEAD for job in work if job.writes])
         if self._in_log >= _CHECKPOINT_AT and self._transactions.broken is None:
             self._in_log = 0
             await self._hop.run(self._checkpoint)
         self._stop_if_broken()
 
     def _commit(self, work: Sequence[Job[Any]]) -> list[Exception | None]:
+        for job in work:
+            if job.writes:
+                self._in_log += _ROW_OVERHEAD + (0 if job.size is None else job.size())
         with self._file.turn:
             return self._transactions.run(work)
 
@@ -503,7 +505,7 @@ class InlineWriter:
         work: Callable[[Tables], R],
         *,
         writes: bool,
-        size: int = 0,
+        size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
         lazy: bool = False,
     ) -> R:
