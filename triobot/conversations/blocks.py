@@ -23,6 +23,7 @@ from .inspection.fingerprint import fingerprint_of_call
 from .questions.arguments import check_raises
 from .routes.filters import Filter, check_filter
 from .running.branches import OperationKind, branch_of, enter_branch, leave_branch
+from .running.failures import happened
 from .running.leash import held
 from .running.waits import Watch
 
@@ -220,9 +221,9 @@ async def run_step(
     try:
         done: T = await there.run.effect("step", body, print=fingerprint_of_call(fn, args), raises=own)
     except Exception as failed:
-        # What is raised has been read from its record, and knows no line of the step.
+        # What is raised has been read from its record, live as on replay; only a report looks at the rest.
         if live:
-            raise failed from live.pop()
+            happened(failed, live.pop())
         raise
     return done
 

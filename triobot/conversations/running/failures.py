@@ -34,6 +34,7 @@ from .lines import failing_line
 
 log: Final = logging.getLogger("triobot.conversations")
 CRASHED: Final = "crashed"
+_LIVE: Final = "_triobot_happened"
 GONE: Final = "gone"
 HANDED_OVER: Final = "handed_over"
 _UNPAID: Final = {
@@ -85,6 +86,20 @@ def verdict(errors: Sequence[Exception], texts: Texts) -> tuple[str, str]:
     return CRASHED, texts.apology
 
 
+def happened(failed: Exception, live: Exception) -> None:
+    """Remember of an error that a step raised what happened in the step, for a report."""
+    vars(failed)[_LIVE] = live
+
+
+def _with_causes(error: BaseException | None) -> None:
+    """Let an error of a step that nothing handled have what happened there as its cause."""
+    while error is not None:
+        live = vars(error).pop(_LIVE, None)
+        if live is not None and error.__cause__ is None:
+            error.__cause__ = live
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
 def report(
     failure: Exception,
     name: str,
@@ -106,6 +121,7 @@ def report(
     if gives:
         then = "what was paid for is given again, by the same code, with the same key"
     for error in errors:
+        _with_causes(error)
         line = failing_line(error.__traceback__)
         # Some of our errors name the line themselves.
         told = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
