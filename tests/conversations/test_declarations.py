@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from triobot.conversations.charges.paid import paid
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.declarations import Per
 from triobot.conversations.routes.filters import (
@@ -104,6 +105,25 @@ def test_a_filter_behind_an_equal_one(first: str, second: str, same: Callable[[]
     said = refusal(declare)
     assert "can never start" in said
     assert "change its filter" in said
+
+
+@pytest.mark.parametrize("kind", ["conversation", "interrupt"])
+def test_what_was_paid_for_is_given_by_asides(kind: str) -> None:
+    """Nothing else ever gets the money."""
+    said = refusal(lambda router: getattr(router, kind)(paid(int))(route("gives")))
+    assert "can never start" in said
+    assert "@bot.aside" in said
+
+
+def test_what_was_paid_for_is_given_by_one_aside() -> None:
+    """The second would never give; one for another item is no mistake."""
+
+    def declare(router: Router) -> None:
+        router.aside(paid(int))(route("first"))
+        router.aside(paid(str))(route("other"))
+        router.aside(paid(bool))(route("second"))
+
+    assert "second (" in refusal(declare)
 
 
 def test_filters_that_differ_are_no_mistake() -> None:

@@ -32,7 +32,7 @@ from ...wire.ids import ChatId
 from ...wire.markup import Currency as WireCurrency
 from ..doors.calls import PaymentArrived
 from ..routes.declarations import Route, Table
-from ..routes.filters import Filter, Setting
+from ..routes.filters import Filter, Same, Setting
 from ..running.lines import calling_line
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def paid(kind: type[T]) -> Filter[Paid[T]]:
         money = cast("Paid[object]", found.paid)
         return cast("Paid[T]", money) if isinstance(money.item, kind) else None
 
-    return Filter(see, f"paid({kind.__name__})", signals=True)
+    return Filter(see, f"paid({kind.__name__})", True, Same("paid", frozenset({kind})))
 
 
 def aside_for(table: Table, chat_id: ChatId, money: Paid[object]) -> tuple[Route, object] | None:

@@ -291,6 +291,11 @@ def _check_reachable(table: Table) -> None:
     ]
     for route in table.routes:
         same, named = route.filter.same, f"@{route.kind.value} {route.name} ({route.line})"
+        paid = same is not None and same.word == "paid"
+        if paid and route.kind is not RouteKind.ASIDE:
+            raise ConfigError(
+                f"{named} can never start: what was paid for is given by asides; declare it with @bot.aside"
+            )
         takers = [_taker(part, before) for part in _parts(same)]
         if same is not None and None not in takers:
             names = " and ".join(dict.fromkeys(taker for taker in takers if taker))

@@ -194,7 +194,7 @@ def _covers_alone(first: Same, second: Same) -> bool:
             return every or (bool(second.of) and second.of <= first.of)
         case ("by", "by") | ("in_chat", "in_chat"):
             return second.of <= first.of
-        case "signal", "signal":
+        case ("signal", "signal") | ("paid", "paid"):
             return all(_is_kind(narrow, first.of) for narrow in second.of)
         case _:
             return False
