@@ -12,7 +12,7 @@ from loopback_http import Peer, answer_all, serving
 from tests.loopback import PATIENCE
 from tests.steps import cancelled_at
 from triobot.client import PlatformClient
-from triobot.client.exchange import PostedForm
+from triobot.client.platform import PostedForm
 from triobot.errors import DeliveryUnknownError, NotDeliveredError
 from triobot.http import TrioTransport
 from triobot.wire.content import Blob, Image

@@ -30,10 +30,9 @@ from triobot.seams import (
     Write,
 )
 from triobot.store import MemoryRows
-from triobot.store.journal_tables import JournalTables
 from triobot.store.payment_rows import MoneyTables
 from triobot.store.sqlite import ReadAlarms, ReadPayments
-from triobot.store.statements import Tables
+from triobot.store.statements import JournalTables, Tables
 from triobot.wire.events import Press
 from triobot.wire.ids import ChatId, InvoiceId
 from triobot.wire.operations import (

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.samples import examples
-from triobot.http.pool import Origin, Pool, Waiter
+from triobot.http.connections import Origin, Pool, Waiter
 
 ORIGINS = [Origin("http", "a", 1), Origin("http", "b", 1), Origin("https", "a", 1, "name")]
 MOST, MOST_IDLE, KEEP = 4, 3, 10.0

@@ -7,22 +7,18 @@ environment, no second opinion on the headers.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Generic, final
+from typing import Final, final
 
 import attrs
 import httpx
 import trio
-from typing_extensions import TypeVar
 
 from ..errors import DeliveryUnknownError, NotDeliveredError
-from ..http import ClientConnection, Connections, NothingSentError, Origin, TrioTransport
+from ..http import TrioTransport
 from ..wire.decode import is_taken
-from ..wire.operations import Operation
 from .delivery import Delivery
-
-R = TypeVar("R")
 
 LARGEST_ANSWER: Final = 1024 * 1024
 
@@ -120,131 +116,14 @@ async def exchange(
             head = await send(transport, request, delivery)
             return Answer(head.status_code, await _body(head))
     except FAILURES as error:
-        return _broken_off(operation, head.status_code if head else 0, delivery, patience.seconds, error)
+        return broken_off(operation, head.status_code if head else 0, delivery, patience.seconds, error)
     except _TooLargeError:
         assert head is not None
         return Answer(head.status_code, b"", too_large=True)
-    return _broken_off(operation, head.status_code if head else 0, delivery, patience.seconds, None)
+    return broken_off(operation, head.status_code if head else 0, delivery, patience.seconds, None)
 
 
-@final
-class PostedForm(Generic[R]):
-    """An operation on its way as a form, over a connection of our own transport: `seams.Begun`.
-
-    Args:
-        operation: what is asked.
-        message: the whole request, written out.
-        origin: where it goes.
-        connections: it takes one of them, and gives it back.
-        within: seconds that it is to be given.
-        read: makes the result of the answer.
-    """
-
-    __slots__ = (
-        "_connection",
-        "_connections",
-        "_dialing",
-        "_message",
-        "_operation",
-        "_origin",
-        "_read",
-        "_stalled",
-        "within",
-    )
-
-    def __init__(
-        self,
-        operation: Operation[R],
-        message: bytes,
-        origin: Origin,
-        connections: Connections,
-        within: float,
-        read: Callable[[Operation[R], Answer], R],
-    ) -> None:
-        self.within: Final = within
-        self._operation: Final = operation
-        self._message: Final = message
-        self._origin: Final = origin
-        self._connections: Final = connections
-        self._read: Final = read
-        self._connection: ClientConnection | None = None
-        self._dialing: trio.CancelScope | None = None
-        self._stalled = 0.0
-
-    @property
-    def may_have_left(self) -> bool:
-        """See `seams.Begun`."""
-        return self._connection is not None and self._connection.may_have_left
-
-    async def result(self) -> R:
-        """See `seams.Begun`."""
-        connection, fresh = self._connection, False
-        try:
-            while True:
-                if connection is None:
-                    if self._stalled:
-                        raise httpx.ConnectTimeout("its time was over before it had a connection")
-                    connection = self._connections.idle(self._origin)
-                    if connection is None:
-                        connection, fresh = await self._connect()
-                    self._connection = connection
-                    connection.post(self._message)
-                try:
-                    body = await connection.answer(LARGEST_ANSWER)
-                    break
-                except NothingSentError as error:
-                    self._drop()
-                    if fresh:
-                        raise httpx.ConnectError(f"it ended at once: {error.__cause__}") from error
-                    # It had ended unseen while it was idle.
-                    connection = None
-        except FAILURES as error:
-            self._drop()
-            return self._read(self._operation, self._broken_off(connection, error))
-        except Exception:
-            self._drop()
-            raise
-        self._connection = None
-        self._connections.settle(connection)
-        if len(body) > LARGEST_ANSWER:
-            return self._read(self._operation, Answer(connection.reader.status, b"", too_large=True))
-        return self._read(self._operation, Answer(connection.reader.status, body))
-
-    def expire(self, seconds: float) -> None:
-        """See `seams.Begun`."""
-        self._stalled = seconds
-        if self._dialing is not None:
-            self._dialing.cancel()
-        if self._connection is not None:
-            self._connection.cut()
-
-    def close(self) -> None:
-        """See `seams.Begun`."""
-        self._drop()
-
-    async def _connect(self) -> tuple[ClientConnection, bool]:
-        with trio.CancelScope(deadline=trio.current_time() + self.within) as self._dialing:
-            try:
-                return await self._connections.get(self._origin, {}, None)
-            finally:
-                self._dialing = None
-        self._stalled = self._stalled or self.within
-        raise httpx.ConnectTimeout("its time was over before it had a connection")
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._connections.discard(connection)
-
-    def _broken_off(self, connection: ClientConnection | None, error: Exception) -> Answer:
-        delivery = Delivery(connection is not None and connection.may_have_left)
-        status = 0 if connection is None else connection.reader.status
-        patience = self._stalled or self.within
-        cause = None if self._stalled else error
-        return _broken_off(self._operation.path, status, delivery, patience, cause)
-
-
-def _broken_off(
+def broken_off(
     operation: str, status: int, delivery: Delivery, seconds: float, error: Exception | None
 ) -> Answer:
     """Say what is known of a request that has failed, or stood still if there is no error.

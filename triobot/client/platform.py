@@ -10,14 +10,14 @@ from contextlib import AsyncExitStack
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, final
+from typing import Final, Generic, Self, final
 
 import httpx
 import trio
 from typing_extensions import TypeVar
 
 from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError, RemoteProtocolError
-from ..http import Connections, Origin, TrioTransport
+from ..http import ClientConnection, Connections, NothingSentError, Origin, TrioTransport
 from ..http.outgoing import encode_head
 from ..secrets import Secret
 from ..wire.content import Media
@@ -26,7 +26,8 @@ from ..wire.encode import FilePart, Request, encode_form, encode_operation
 from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
 from .address import BaseUrl, allowed_domains, parse_base_url
-from .exchange import LARGEST_ANSWER, Answer, Patience, PostedForm, WholeBody, exchange
+from .delivery import Delivery
+from .exchange import FAILURES, LARGEST_ANSWER, Answer, Patience, WholeBody, broken_off, exchange
 from .media import DownloadProgress, MediaFetcher
 from .upload import UploadBody, Uploaded, UploadProgress, frame, open_source
 
@@ -331,6 +332,123 @@ class PlatformClient:
     def _check_open(self) -> None:
         if self._open is None:
             raise trio.ClosedResourceError("use a PlatformClient inside its `async with`")
+
+
+@final
+class PostedForm(Generic[R]):
+    """An operation on its way as a form, over a connection of our own transport: `seams.Begun`.
+
+    Args:
+        operation: what is asked.
+        message: the whole request, written out.
+        origin: where it goes.
+        connections: it takes one of them, and gives it back.
+        within: seconds that it is to be given.
+        read: makes the result of the answer.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_connections",
+        "_dialing",
+        "_message",
+        "_operation",
+        "_origin",
+        "_read",
+        "_stalled",
+        "within",
+    )
+
+    def __init__(
+        self,
+        operation: Operation[R],
+        message: bytes,
+        origin: Origin,
+        connections: Connections,
+        within: float,
+        read: Callable[[Operation[R], Answer], R],
+    ) -> None:
+        self.within: Final = within
+        self._operation: Final = operation
+        self._message: Final = message
+        self._origin: Final = origin
+        self._connections: Final = connections
+        self._read: Final = read
+        self._connection: ClientConnection | None = None
+        self._dialing: trio.CancelScope | None = None
+        self._stalled = 0.0
+
+    @property
+    def may_have_left(self) -> bool:
+        """See `seams.Begun`."""
+        return self._connection is not None and self._connection.may_have_left
+
+    async def result(self) -> R:
+        """See `seams.Begun`."""
+        connection, fresh = self._connection, False
+        try:
+            while True:
+                if connection is None:
+                    if self._stalled:
+                        raise httpx.ConnectTimeout("its time was over before it had a connection")
+                    connection = self._connections.idle(self._origin)
+                    if connection is None:
+                        connection, fresh = await self._connect()
+                    self._connection = connection
+                    connection.post(self._message)
+                try:
+                    body = await connection.answer(LARGEST_ANSWER)
+                    break
+                except NothingSentError as error:
+                    self._drop()
+                    if fresh:
+                        raise httpx.ConnectError(f"it ended at once: {error.__cause__}") from error
+                    # It had ended unseen while it was idle.
+                    connection = None
+        except FAILURES as error:
+            self._drop()
+            return self._read(self._operation, self._broken_off(connection, error))
+        except Exception:
+            self._drop()
+            raise
+        self._connection = None
+        self._connections.settle(connection)
+        if len(body) > LARGEST_ANSWER:
+            return self._read(self._operation, Answer(connection.reader.status, b"", too_large=True))
+        return self._read(self._operation, Answer(connection.reader.status, body))
+
+    def expire(self, seconds: float) -> None:
+        """See `seams.Begun`."""
+        self._stalled = seconds
+        if self._dialing is not None:
+            self._dialing.cancel()
+        if self._connection is not None:
+            self._connection.cut()
+
+    def close(self) -> None:
+        """See `seams.Begun`."""
+        self._drop()
+
+    async def _connect(self) -> tuple[ClientConnection, bool]:
+        with trio.CancelScope(deadline=trio.current_time() + self.within) as self._dialing:
+            try:
+                return await self._connections.get(self._origin, {}, None)
+            finally:
+                self._dialing = None
+        self._stalled = self._stalled or self.within
+        raise httpx.ConnectTimeout("its time was over before it had a connection")
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._connections.discard(connection)
+
+    def _broken_off(self, connection: ClientConnection | None, error: Exception) -> Answer:
+        delivery = Delivery(connection is not None and connection.may_have_left)
+        status = 0 if connection is None else connection.reader.status
+        patience = self._stalled or self.within
+        cause = None if self._stalled else error
+        return broken_off(self._operation.path, status, delivery, patience, cause)
 
 
 def _check_token(token: str | Secret) -> Secret:

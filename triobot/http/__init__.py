@@ -1,7 +1,7 @@
 """HTTP/1.1 on Trio, client and server; nothing in it knows of bots.
 
 Read it in this order. Shared: `links` (bytes over a connection). The client's side: `outgoing` and `response`
-(pure), `pool` (pure), `connections`, `transport`. The server's side: `request` (pure), `talk` (one request),
+(pure), `connections`, `transport`. The server's side: `request` (pure), `talk` (one request),
 `server_connection`, `binding`, `listener`; and for applications `forwarded` (pure) and `asgi`.
 """
 
@@ -19,7 +19,7 @@ from .binding import server_context as server_context
 from .connections import ClientConnection as ClientConnection
 from .connections import Connections as Connections
 from .connections import NothingSentError as NothingSentError
+from .connections import Origin as Origin
 from .forwarded import Proxies as Proxies
-from .pool import Origin as Origin
 from .server_connection import ServingLimits as ServingLimits
 from .transport import TrioTransport as TrioTransport

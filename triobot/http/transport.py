@@ -13,9 +13,8 @@ from typing import Final, cast, final
 import httpx
 import trio
 
-from .connections import ClientConnection, Connections, NothingSentError, Report, within
+from .connections import ClientConnection, Connections, NothingSentError, Origin, Report, within
 from .outgoing import LAST_CHUNK, Framing, UnsendableError, encode_chunk, encode_head, framing_of
-from .pool import Origin
 
 _CLOSING_SECONDS: Final = 2
 _TOO_LONG: Final = "the body is longer than its headers say"

@@ -460,7 +460,7 @@ class Lanes(Generic[W]):
     def _fly(self, lane: _Lane[W], place: Place[W], urgency: Urgency, now: float) -> Place[W]:
         if not self.in_flight:
             self._heard_at = now
-        lane.in_flight, lane.began, lane.began_stuck = True, now, lane.stuck
+        lane.in_flight, lane.began, lane.began_stuck = True, now, lane.strikes >= _STRIKES
         lane.holds = urgency
         self._holding[lane] = None
         self._held_by[urgency] += 1

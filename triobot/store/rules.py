@@ -1,13 +1,10 @@
-"""What a store decides: what is a redelivery, what there is room for, and what is kept for how long. Pure.
+"""What a store decides: what is a redelivery, and what is kept for how long. Pure.
 
 Redelivery is the rule of `triobot.seams.Arrival`. The platform repeats a request whose 200 it did not get,
 and its events carry no id. A callback's id is unique in itself, so a second one is dropped for a week.
 Anything else may honestly be said twice ("yes", "yes"): an equal event is a redelivery only within a minute
 of one whose 200 was not fully written. Only accepted deliveries count; a dropped one does not prolong the
 minute, because losing a message is worse than hearing it twice.
-
-`Tally` counts what waits in memory, so that quota and statistics cost no query. Transactions fail, and counts
-must fail with them: every change is noted until `settle`, and `undo` takes back what came after a mark.
 
 A request that could not be read is kept so that an operator sees what the platform sent. Whoever knows the
 webhook's address can fill that ring, so it is small, its rows are cut, and the oldest go first.
@@ -17,12 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias, final
+from typing import Final, final
 
 import attrs
 
 from ..money import MovePayment
-from ..seams import Arrival, KeepRaw, OverQuota, Quota, StoreStatistics, Write
+from ..seams import Arrival, KeepRaw, Write
 from ..wire.ids import ChatId
 
 ONCE_FOR: Final = 7 * 24 * 60 * 60 * 1000
@@ -82,88 +79,6 @@ class Cutoff:
 def cutoff(now: int) -> Cutoff:
     """Return the instants before which deliveries may be forgotten at `now`."""
     return Cutoff(once=now - ONCE_FOR, repeatable=now - REPEATED_WITHIN)
-
-
-Total: TypeAlias = Literal["inbox", "inbox_bytes", "raw", "raw_bytes", "conversations", "parked"]
-
-
-@final
-class Tally:
-    """Counts that can be taken back."""
-
-    def __init__(self) -> None:
-        self._totals: dict[Total, int] = {
-            "inbox": 0,
-            "inbox_bytes": 0,
-            "raw": 0,
-            "raw_bytes": 0,
-            "conversations": 0,
-            "parked": 0,
-        }
-        self._chats: dict[ChatId, int] = {}
-        self._changes: list[tuple[Total | ChatId, int]] = []
-
-    def __getitem__(self, total: Total) -> int:
-        return self._totals[total]
-
-    def waiting(self, chat_id: ChatId) -> int:
-        """Return how many events of this chat wait."""
-        return self._chats.get(chat_id, 0)
-
-    def count_event(self, chat_id: ChatId, size: int, *, sign: Literal[1, -1]) -> None:
-        """Count one event of `size` bytes more, or with a `sign` of -1 one less."""
-        self.add("inbox", sign)
-        self.add("inbox_bytes", sign * size)
-        self._change(chat_id, sign)
-
-    def add(self, total: Total, amount: int) -> None:
-        """Change a total."""
-        self._change(total, amount)
-
-    def refusal(self, chat_id: ChatId, size: int, quota: Quota) -> OverQuota | None:
-        """Return why an event of `size` bytes can't be taken now, or None."""
-        if self["inbox_bytes"] + size > quota.bytes_in_all:
-            return OverQuota(whole=True)
-        if self.waiting(chat_id) >= quota.events_per_chat:
-            return OverQuota(whole=False)
-        return None
-
-    def mark(self) -> int:
-        """Return a point to which `undo` can come back; 0 is the last `settle`."""
-        return len(self._changes)
-
-    def undo(self, mark: int = 0) -> None:
-        """Take back every change since `mark`."""
-        undone = self._changes[mark:]
-        for key, amount in reversed(undone):
-            self._change(key, -amount)
-        del self._changes[mark:]
-
-    def settle(self) -> None:
-        """Settle every change so far: it is durable and can't be taken back."""
-        self._changes.clear()
-
-    def statistics(self) -> StoreStatistics:
-        """Return the totals as the store's statistics."""
-        return StoreStatistics(
-            inbox=self["inbox"],
-            inbox_bytes=self["inbox_bytes"],
-            raw=self["raw"],
-            conversations=self["conversations"],
-            parked=self["parked"],
-        )
-
-    def _change(self, key: Total | ChatId, amount: int) -> None:
-        self._changes.append((key, amount))
-        if isinstance(key, str):
-            self._totals[key] += amount
-            return
-        left = self._chats.get(key, 0) + amount
-        if left:
-            self._chats[key] = left
-        else:
-            # A chat without events leaves no trace: there may be millions of them.
-            self._chats.pop(key, None)
 
 
 def as_kept(write: KeepRaw) -> KeepRaw:
