@@ -46,7 +46,6 @@ from .ids import (
     CallbackId,
     ChatId,
     MessageId,
-    SenderId,
     as_callback_id,
     as_chat_id,
     as_invoice_id,
@@ -334,7 +333,7 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
     if type(name) is not str or type(user) is not str:
         return None
     # Without a backslash in its JSON, and decoded as strictly, no part can hold a lone surrogate.
-    return known_text(cast("ChatId", int(chat)), text, cast("SenderId", id), name, user)
+    return known_text(ChatId(int(chat)), text, sender["id"], name, user)
 
 
 def _read_event(envelope: Envelope, sender: Sender | None) -> Event | None:

@@ -50,7 +50,7 @@ class Sender:
     username: str = attrs.field(default="", validator=is_text(empty=True), repr=False)
 
 
-_new: Final = object.__new__
+_new: Final[Any] = cast("Any", object.__new__)
 _set: Final = object.__setattr__
 _is_sender: Final = is_optional(is_a(Sender))
 
@@ -103,7 +103,8 @@ class Message(Generic[C_co]):
 
 def known_text(chat_id: ChatId, text: str, sender_id: SenderId, name: str, username: str) -> Message[str]:
     """Return what somebody wrote, of parts that are known to pass the checks above: nothing looks again."""
-    sender, message = _new(Sender), cast("Message[str]", _new(Message))
+    sender: Sender = _new(Sender)
+    message: Message[str] = _new(Message)
     _set(sender, "id", sender_id)
     _set(sender, "name", name)
     _set(sender, "username", username)

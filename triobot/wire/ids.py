@@ -45,7 +45,7 @@ def as_chat_id(value: int | str) -> ChatId:
     Raises:
         LocalProtocolError: it is neither.
     """
-    if type(value) is int and abs(value) < 10**18:
+    if type(value) is int and -(10**18) < value < 10**18:
         return ChatId(value)
     if isinstance(value, str) and _CHAT.fullmatch(value):
         return ChatId(int(value))
@@ -58,7 +58,7 @@ def as_recipient(value: int | str) -> Recipient:
     Raises:
         LocalProtocolError: it is none of these.
     """
-    if isinstance(value, str):
+    if type(value) is not int and isinstance(value, str):
         if _PHONE.fullmatch(value):
             return PhoneNumber(value)
         if _GROUP.fullmatch(value):

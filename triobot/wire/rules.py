@@ -32,7 +32,7 @@ def is_digits(text: str) -> bool:
 
 def check_text(field: str, value: object, *, empty: bool = False) -> str:
     """Refuse what is not text, is empty, or holds a lone surrogate, which UTF-8 can't carry."""
-    if not isinstance(value, str):
+    if type(value) is not str and not isinstance(value, str):
         raise LocalProtocolError(field, "must be text")
     if not value and not empty:
         raise LocalProtocolError(field, "must not be empty")
