@@ -281,3 +281,32 @@ async def test_half_an_hour_without_the_bot_has_one_alarm(autojump_clock: object
         await world.waits(seconds=90)
         assert [alarm.kind for alarm in world.alarms] == ["unwatched"]
         world.alarms.clear()
+
+
+async def test_what_goes_on_behind_the_goods_fails_as_any_conversation(autojump_clock: object) -> None:
+    """The payment was settled by `continue_as`: nobody is told that it is given again."""
+    bot = Bot()
+
+    @bot.conversation(command("buy"))
+    async def buy(chat: Chat) -> None:
+        await chat.charge(1000, "a month", item=Month())
+
+    @bot.aside
+    async def address(chat: Chat) -> None:
+        raise RuntimeError
+
+    @bot.aside(paid(Month))
+    async def deliver(chat: Chat[Paid[Month]]) -> None:
+        await chat.continue_as(address)
+
+    async with drive(bot) as world:
+        ali = world.user("Ali", wallet=9000)
+        await ali.joins()
+        await ali.says("/buy")
+        await world.waits(seconds=1)
+        await ali.pays()
+        await ali.sees("Something went wrong here. Please start again.")
+        await world.waits(days=2)
+        told = world.takes_alarm("conversation_crashed").text
+        assert "users are told to start again" in told
+        assert "given again" not in told

@@ -349,7 +349,7 @@ class Conversation:
         if self.ending is Ending.LEFT or refused:
             return GONE, ""
         what, words = verdict(errors, self.texts)
-        if self.giving.paid is not None and what in (CRASHED, HANDED_OVER):
+        if self.giving.owes and what in (CRASHED, HANDED_OVER):
             # There is nothing to start again: it is given again.
             words = self.texts.handed_over if self.giving.alone else ""
         return what, words
@@ -370,7 +370,7 @@ class Conversation:
                 self.services.raise_alarm,
                 self.services.on_failure,
                 tracebacks=self.services.tracebacks,
-                gives=self.giving.paid is not None,
+                gives=self.giving.owes,
             )
         return words
 

@@ -121,7 +121,9 @@ class Places:
     def waiting_for(self, aside: Conversation) -> Conversation | None:
         """Return the conversation whose charge waits for the goods that this aside gives, if it is one."""
         paid = aside.giving.paid
-        return None if paid is None else next((one for one in self.all() if paid.id in one.awaited), None)
+        if paid is None or not aside.giving.owes:
+            return None
+        return next((one for one in self.all() if paid.id in one.awaited), None)
 
     def was_live(self, delivery: Delivery) -> bool:
         """Return whether there is a live conversation for an event that had begun when it came."""

@@ -141,7 +141,8 @@ def refuse_without_aside(table: Table, chat_id: ChatId, item: object) -> None:
         kind = type(item).__name__
         raise ConfigError(
             f"{calling_line()}: no aside gives what is bought here: declare @bot.aside(paid({kind})), which "
-            "begins when the money is there; charge() and invoice() return when it has ended"
+            "begins when the money is there; charge() and invoice() return when it has ended. It takes all "
+            "of its class: what hangs on an amount or a sender is asked in the aside, not in its filter"
         )
 
 
@@ -251,6 +252,11 @@ class Giving:
         self._keyed = False
         self._line = ""
 
+    @property
+    def owes(self) -> bool:
+        """Tell whether the payment is open until this has ended; behind `continue_as` it is settled."""
+        return self.paid is not None and self._conversation.run_number == 1
+
     def begin(self, captured: Captured) -> Paid[Any]:
         """Note for what this conversation gives the goods, and return it as its code sees it.
 
@@ -285,14 +291,12 @@ class Giving:
     def conclude(self, *, well: bool) -> None:
         """Settle the payment with the end of the conversation, or have it given again."""
         paid = self.paid
-        if paid is None or self._conversation.dead:
+        if paid is None or not self.owes or self._conversation.dead:
             return
         self.ending = "given" if well else "handed_over"
         places, advice = self._conversation.life.places, self._conversation.services.advice
         self.alone = not (well or paid.redelivered or places.waiting_for(self._conversation))
-        # Behind `continue_as` the goods are given.
-        keyless = well and self._line and not self._keyed and self._conversation.run_number == 1
-        if advice is not None and keyless:
+        if advice is not None and well and self._line and not self._keyed:
             advice.keyless(self._line)
         end: PaymentEnd = "settled" if well else "failed"
         ends = moves(self._conversation, lambda ledger: [ledger.ended(paid.id, end)])
