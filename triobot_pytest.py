@@ -79,8 +79,10 @@ def pytest_exception_interact(call: pytest.CallInfo[None]) -> None:
     if call.excinfo is None or (driving := sys.modules.get(_DRIVING)) is None:
         return
     innermost = _alone(call.excinfo.value)
-    while innermost.__cause__ is not None and any(innermost.__cause__ is one for one in driving.crashes):
-        innermost = innermost.__cause__
+    # Those of a failure stand there from the outermost to the innermost; an error may be its own cause.
+    for crash in driving.crashes:
+        if innermost.__cause__ is crash:
+            innermost = crash
     if innermost is not call.excinfo.value:
         call.excinfo = pytest.ExceptionInfo[BaseException].from_exception(innermost)
 

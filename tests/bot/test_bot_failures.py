@@ -133,6 +133,26 @@ async def test_what_fails_last_is_told_before_the_bot_stops(autojump_clock: Mock
     assert trio.current_time() - began <= HOOK_SECONDS + PATIENCE
 
 
+async def test_an_error_that_is_its_own_cause_is_told() -> None:
+    chats, told = Chats(), list[Failure]()
+    bot = make_bot(chats)
+
+    @bot.conversation
+    async def order(chat: Chat[Message]) -> None:
+        error = ValueError()
+        raise error from error
+
+    @bot.on_error
+    async def track(failure: Failure) -> None:
+        told.append(failure)
+
+    async with bot.running() as intake:
+        await say(intake, 7, "hi")
+        await chats.wait_for(7, "Something went wrong here. Please start again.")
+        await trio.testing.wait_all_tasks_blocked()
+    assert len(told) == 1
+
+
 async def test_someone_who_leaves_is_no_failure() -> None:
     chats, told = Chats(), list[Failure]()
     bot = make_bot(chats)

@@ -291,7 +291,7 @@ def _to_be_shown(failures: Sequence[Exception]) -> BaseException | None:
     if not failures:
         return None
     cause: BaseException | None = failures[0]
-    while cause is not None:
+    while cause is not None and not any(cause is one for one in crashes):
         cause.with_traceback(authors_traceback(cause.__traceback__))
         crashes.append(cause)
         cause = cause.__cause__

@@ -93,7 +93,9 @@ def happened(failed: Exception, live: Exception) -> None:
 
 def _with_causes(error: BaseException | None) -> None:
     """Let an error of a step that nothing handled have what happened there as its cause."""
-    while error is not None:
+    seen = set[int]()
+    while error is not None and id(error) not in seen:  # an error may be its own cause
+        seen.add(id(error))
         live = vars(error).pop(_LIVE, None)
         if live is not None and error.__cause__ is None:
             error.__cause__ = live
