@@ -80,7 +80,8 @@ def pytest_exception_interact(call: pytest.CallInfo[None]) -> None:
         return
     innermost = _alone(call.excinfo.value)
     # Those of a failure stand there from the outermost to the innermost; an error may be its own cause.
-    for crash in driving.crashes:
+    crashes: list[BaseException] = driving.crashes
+    for crash in crashes:
         if innermost.__cause__ is crash:
             innermost = crash
     if innermost is not call.excinfo.value:

@@ -17,10 +17,11 @@ MOST: Final = {
     "classes that an answer enters": 65,
     "modules that an answer after a restart enters, up to a charge": 95,
     "classes that an answer after a restart enters, up to a charge": 89,
-    # In the loop's thread, Trio's and C's included. They vary by less than one in a hundred, and connections
-    # that are opened add nine where a thousand events are counted, as the test does. See `calls`.
-    "calls of an echo": 960,
-    "calls of a turn of `ask`": 970,
+    # In the loop's thread, Trio's and C's included. An idle machine makes a tenth more than a busy one, whose
+    # commits take more events in; and connections that are opened add nine where a thousand
+    # events are counted, as the test does. See `calls`.
+    "calls of an echo": 1_050,
+    "calls of a turn of `ask`": 1_060,
     # Files that reach one another by imports, those under TYPE_CHECKING included.
     "files in import circles": 5,
     # Names that mean several classes; a leading underscore makes no other name.
