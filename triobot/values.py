@@ -333,11 +333,6 @@ def _attrs_node(value: object, kind: type, depth: int) -> Node:
     return {"class": [_name_of(kind), done]}
 
 
-def with_member(text: str, member: str) -> str:
-    """Add a member to a recorded tuple, both as texts: the member's class need not be known here."""
-    return f"{text[:-3]},{member[len(f'[{_VERSION},') : -1]}]}}]"
-
-
 class _UnfitValueError(Exception):
     """A value can't be recorded; where it is becomes known on the way out."""
 

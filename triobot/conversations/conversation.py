@@ -91,7 +91,7 @@ class Carried:
     Attributes:
         run: counts the runs of the conversation.
         position: of the next record.
-        written: of the unit that stores it, see `House.wait_written`.
+        written: of the unit that stores it, see `Workload.wait_written`.
     """
 
     first: Record = attrs.field(repr=False)

@@ -440,7 +440,7 @@ class JournalWriter(Host):
     # --- what others write for it
 
     def write(self, writes: Sequence[Write]) -> int:
-        """Make this durable behind what was appended, and before what will be; see `House.write`."""
+        """Make this durable behind what was appended, and before what will be; see `Workload.write`."""
         self.flush(begin=True)
         self._written = self._commits.add(writes, self)
         return self._written
@@ -464,10 +464,6 @@ class JournalWriter(Host):
         """Let this write the first record, together with whatever else."""
         self._written = write(self._begin())
         return self._written
-
-    def write_beginning(self) -> None:
-        """Write that it began, before anything runs."""
-        self.flush()
 
     def end_with(self) -> Sequence[Write]:
         """Return what ends it in a transaction of something else; nothing more is written for it then."""

@@ -26,7 +26,7 @@ class Services:
     """What conversations use of the world around them.
 
     Attributes:
-        texts: the runtime's own words; `ChatLife.texts` are those for one chat.
+        texts: the runtime's own words; `Kept.texts` are those for one chat.
         charge_hosts: where links to top up a wallet may lead.
         payments: the ledger; None where no money can be asked for.
         max_amount: above this nothing is charged.

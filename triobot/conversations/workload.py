@@ -50,7 +50,7 @@ class Workload:
         return self.nursery is not None and not self.cut
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run this as a task of nobody's, if that is possible still; it must not raise."""
+        """Run this in a task that is no conversation's, if that is possible still; it must not raise."""
         if self.nursery is None or self.cut:
             return
 

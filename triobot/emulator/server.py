@@ -83,7 +83,7 @@ class Emulator:
 
     Attributes:
         base_url: what the bot's client is given.
-        control_url: what `Person.connect` is given, with `control_token`.
+        control_url: what `triobot.emulator.person.connect` is given, with `control_token`.
         page_url: where the page is, without the token that it asks for.
         exchange: everything, for code in the same process; through it, the `world`.
     """

@@ -97,7 +97,6 @@ _STOP_PATIENCE: Final = 2.0
 _FLUSH_DEADLINE: Final = 5.0
 _FULL_PAUSE: Final = 1.0
 _TOO_MANY: Final = 429
-BROADCAST_QUESTIONS: Final = frozenset({"broadcast.list", "broadcast.status", "broadcast.stop"})
 
 
 def _register() -> None:

@@ -87,12 +87,12 @@ def verdict(errors: Sequence[Exception], texts: Texts) -> tuple[str, str]:
 
 
 def happened(failed: Exception, live: Exception) -> None:
-    """Remember of an error that a step raised what happened in the step, for a report."""
+    """Remember what happened in a step, for a report of the error that the step raised."""
     vars(failed)[_LIVE] = live
 
 
 def _with_causes(error: BaseException | None) -> None:
-    """Let an error of a step that nothing handled have what happened there as its cause."""
+    """Give an unhandled error of a step what happened there as its cause."""
     seen = set[int]()
     while error is not None and id(error) not in seen:  # an error may be its own cause
         seen.add(id(error))
