@@ -402,7 +402,7 @@ class LaneSender:
                 self._landed()
             raise
         else:
-            del self._carried[place]
+            self._carried.pop(place, None)  # it may be over: an answer whose body did not end counts
             self._ended_well(place, call.operation, result, began)
             self._landed()
             return result
