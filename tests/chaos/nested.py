@@ -12,6 +12,10 @@ time, timers end in between, and work that a step waits for goes on whether the 
 is said at once the bot may have answered one before the next one comes, or not, and a stop or a kill changes
 which. So what a disturbed run says must be what *some* undisturbed run says in which people or the platform
 are a little slower.
+
+And of what two conversations of the chat were about to say when the process died, either may be said first
+afterwards: they come back one after the other. So may be the answers, and whoever heard its own last has the
+newer wait. What undisturbed runs may do of that kind is said in `_in_turn`, and it is no more.
 """
 
 from __future__ import annotations
@@ -36,9 +40,11 @@ from triobot.emulator.faults import Fault
 from triobot.emulator.person import Person
 from triobot.engine import machine
 from triobot.filters import command, message, text, when
+from triobot.outbox.outbox import LaneOutbox
 from triobot.testing import drive, run
 from triobot.testing.driving import DrivenWorld
 from triobot.testing.simulating import seeded
+from triobot.wire.operations import Operation, SendMessage
 
 from .fuzz import Act, Deaths, Kill, _do, _said
 from .talks import Body, Node, begins_with
@@ -47,6 +53,8 @@ SLOWER: Final = 60
 """Runs at other paces that are looked at before a difference counts."""
 ROUND: Final = 1_000
 """Seconds between two things that people do."""
+TURN: Final = 0.2
+"""Seconds for which a conversation waits for its turn to speak."""
 LEAVES: Final = (
     *("send", "send", "ask", "ask", "receive", "receive", "choose", "sleep", "sleep", "step", "work", "work"),
     *("cancel", "set", "set and cancel", "await", "put", "get", "put and cancel", "send"),
@@ -339,19 +347,21 @@ class Pace:
         pauses: seconds before each thing that people do; without them no two come in one millisecond.
         latency: seconds that the platform takes to answer.
         refused: it fails once, after so many requests.
+        said: what was said in another run; conversations say it in that order, if they can.
     """
 
     came: Sequence[float] = ()
     pauses: Sequence[float] = ()
     latency: float = 0.005
     refused: int | None = None
+    said: Sequence[str] = ()
 
 
 async def live(program: Program, kills: Sequence[Kill], pace: Pace = Pace()) -> Seen:
     """One run."""
     start, late, pauses = trio.current_time(), list(pace.came), list(pace.pauses)
     bot, deaths, problems = make_bot(program), Deaths(kills), list[str]()
-    with deaths.watching(), _hurried():
+    with deaths.watching(), _hurried(), _in_turn(pace.said):
         async with drive(bot, attempts=100, replay_check=False) as world, trio.open_nursery() as nursery:
             if pace.refused is not None:
                 world.faults.add(Fault(latency=pace.latency, times=pace.refused))
@@ -390,6 +400,39 @@ def _hurried() -> Generator[None]:
         vars(machine)["AGAIN"] = usual
 
 
+@contextmanager
+def _in_turn(said: Sequence[str]) -> Generator[None]:
+    """A conversation that would speak before others did in that run waits for them, for `TURN` at most.
+
+    Only sends wait, and only for other conversations: what its own branches say has the order of its code.
+    """
+    last, usual = {line: place for place, line in enumerate(said)}, LaneOutbox.perform
+    over = set[str]()
+
+    def has_turn(line: str) -> bool:
+        others = (other for other, place in last.items() if place < last[line] and other not in over)
+        return all(_conversation(other) == _conversation(line) for other in others)
+
+    async def perform(outbox: LaneOutbox, operation: Operation[Any], **more: Any) -> object:
+        line = operation.content if isinstance(operation, SendMessage) else None
+        if not isinstance(line, str) or line not in last:
+            return await usual(outbox, operation, **more)
+        with trio.move_on_after(TURN):
+            while not has_turn(line):
+                await trio.sleep(0.001)
+        try:
+            return await usual(outbox, operation, **more)
+        finally:
+            over.add(line)
+
+    if said:
+        setattr(LaneOutbox, "perform", perform)  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(LaneOutbox, "perform", usual)  # noqa: B010
+
+
 async def _look(world: DrivenWorld, person: Person) -> None:
     """An interrupt ends what goes on, and is the live conversation then."""
     await person.says("/clear")
@@ -408,6 +451,10 @@ async def _waiting(bot: Bot) -> Sequence[str]:
     assert bot._work is not None
     rows = await bot._work.dispatcher._services.store.backlog(after=0, limit=100)
     return [str(row.body) for row in rows]
+
+
+def _conversation(line: str) -> str:
+    return line.partition("#")[0].partition("/")[0]
 
 
 def _branches(said: Sequence[str]) -> dict[str, list[str]]:
@@ -452,12 +499,13 @@ def kills_of(seed: int, number: int, writes: int) -> Sequence[Kill]:
 
 def _paces(seed: int, program: Program, shaken: Seen) -> Iterator[Pace]:
     """How a run may have gone that nothing disturbed, but that was a little slower."""
+    yield Pace(said=shaken.said)
     acts = sum(map(len, program.acts))
     presses = sum(act == PRESS for together in program.acts for act in together)
     if len(shaken.came) == acts - presses + 1:
         # Of what is said at once a part may have been refused, and come later; or waited for a start.
-        yield Pace(shaken.came)
-        yield Pace(shaken.given_out)
+        for came in (shaken.came, shaken.given_out):
+            yield from (Pace(came), Pace(came, said=shaken.said))
     r = random.Random(f"paces {seed}")
     for number in range(SLOWER):
         share = r.random()

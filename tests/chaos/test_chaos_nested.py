@@ -26,6 +26,12 @@ def test_what_waited_is_there_for_a_turn_that_runs_once_more(seed: int, number: 
     assert check(seed, runs=[number]) is None
 
 
+@pytest.mark.parametrize(("seed", "number"), [(310046, 2), (320186, 3)])
+def test_who_speaks_first_after_a_death_may_be_another_conversation(seed: int, number: int) -> None:
+    """It has the older wait then; an undisturbed run in which it speaks first says the same."""
+    assert check(seed, runs=[number]) is None
+
+
 def test_a_store_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fuzz can fail: a journal that is read without its end makes people hear it again."""
 

@@ -13,6 +13,7 @@ from crash_scenes import Killer
 
 from tests.samples import EVERY
 from triobot import Bot, Chat, Key
+from triobot.emulator.faults import Fault
 from triobot.filters import command
 from triobot.seams import Write
 from triobot.testing import DrivenWorld, Person, drive
@@ -241,3 +242,54 @@ async def test_what_is_written_while_nobody_is_there_is_seen(autojump_clock: obj
         await sara.says("two")
         await ali.sees("It is 41.")
         await sara.sees("It is 42.")
+
+
+@pytest.mark.parametrize("restart", ["crashes", "restarts"])
+async def test_what_was_not_sent_keeps_its_order(autojump_clock: object, restart: str) -> None:
+    """That of each conversation's branches; which of the conversations comes first, nothing says."""
+    bot = Bot()
+
+    async def say(chat: Chat, *words: str) -> None:
+        async def later(seconds: int, word: str) -> None:
+            await chat.sleep(seconds)
+            await chat.send(f"{word} {seconds}")
+
+        async with chat.open_nursery() as nursery:
+            for seconds, word in zip((20, 10, 15), words, strict=True):
+                nursery.start_soon(later, seconds, word)
+
+    @bot.conversation
+    async def talk(chat: Chat) -> None:
+        await chat.send("Hello.")
+        await say(chat, "third", "first", "second")
+        await chat.ask("And now?")
+
+    @bot.aside(command("beside"))
+    async def beside(chat: Chat) -> None:
+        await say(chat, "beside, third", "beside, first", "beside, second")
+
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.sees("Hello.")
+        await ali.says("/beside")
+        world.faults.add(Fault(status=503, times=None))
+        await world.waits(seconds=40)
+        world.faults.clear()
+        await getattr(world, restart)()
+        await ali.sees("And now?")
+        await world.waits(minutes=1)
+        said = [entry.content for entry in world.exchange.world.chat(ali.chat_id).entries.values()]
+        world.alarms.clear()
+    assert [word for word in said if "beside" not in str(word)] == [
+        "Hello.",
+        "first 10",
+        "second 15",
+        "third 20",
+        "And now?",
+    ]
+    assert [word for word in said if "beside" in str(word)][1:] == [
+        "beside, first 10",
+        "beside, second 15",
+        "beside, third 20",
+    ]

@@ -173,8 +173,9 @@ class Chat(Generic[E_co]):
         An answer of 200 says that it has, whatever else is in it; the message has no `Sent.id` then if none
         can be read.
 
-        Sends of a chat arrive in the order in which they were awaited. A send whose answer was lost is
-        repeated, unless `on_unknown` is ``"raise"``.
+        Sends of a chat arrive in the order in which they were awaited; of what two of its conversations had
+        not sent before a restart, either may come first. A send whose answer was lost is repeated, unless
+        `on_unknown` is ``"raise"``.
 
         Args:
             content: what to send; received content may be sent as it is, local files are uploaded first.
