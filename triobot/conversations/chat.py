@@ -468,7 +468,8 @@ class Chat(Generic[E_co]):
             AmountMismatchError: another amount was captured; nothing may be granted, and an operator is told.
             PaymentHandedOverError: it is paid, and the aside has failed, and gets it again later; or an
                 operator has it.
-            LocalProtocolError: the amount is no whole number from 1 up, or above the bot's `max_amount`.
+            LocalProtocolError: the amount is no whole number from 1 up, or above the bot's `max_amount`; or
+                the text, or the item, is too large to be kept.
             ConfigError: there is no aside for such an item.
             PaymentExpiredError: the button's life of 24 hours is over; also a `trio.TooSlowError`.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeAlias, cast
 
 import trio
@@ -118,11 +119,12 @@ class Codec:
     # --- errors
 
     def node_of_error(self, error: Exception, raises: Raises = ()) -> Node:
-        """Return the node to record for an error."""
-        try:
-            return self._error_node(error, tuple(raises))
-        except UnrecordableError:
-            return _text_of(error)
+        """Return the node to record for an error: that of its text, if it takes too much room as a whole."""
+        with suppress(UnrecordableError):
+            node = self._error_node(error, tuple(raises))
+            if len(encode(node)) <= self._largest:
+                return node
+        return _text_of(error)
 
     def _error_node(self, error: Exception, raises: tuple[type[Exception], ...]) -> Node:
         cls = type(error)

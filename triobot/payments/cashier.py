@@ -20,6 +20,7 @@ from ..errors import LocalProtocolError, StoreFullError, UnreadableRecordError
 from ..money import Charge, Deliver, MovePayment, PaymentEnd, RaiseAlarm
 from ..seams import LARGEST_VALUE, Alarm, Outbox, PutSetting, Store, Write
 from ..seams import RaiseAlarm as Ring
+from ..values import encode_value
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
 from . import asking
@@ -43,7 +44,8 @@ _LOOK: Final = 60.0
 _PAGE: Final = 64
 _PARALLEL: Final = 16
 LARGEST_ITEM: Final = LARGEST_VALUE // 2
-"""Characters of the record of what is bought; the rest of a payment needs far less."""
+LARGEST_TEXT: Final = LARGEST_VALUE // 4
+"""Characters of what is bought, and of what is said of it, in a payment's row; the rest needs far less."""
 _RETRY_STORE: Final = 5.0
 _ENDS: Final[dict[PaymentEnd, tuple[Taker, tuple[Plain, ...]]]] = {
     "settled": ("handler", (Plain("settled"),)),
@@ -143,10 +145,11 @@ class Cashier:
         """Find a number that no payment has; nothing is stored.
 
         Raises:
-            LocalProtocolError: what is bought is too large to be stored.
+            LocalProtocolError: what is bought, or what is said of it, is too large to be stored.
         """
-        if len(charge.item) > LARGEST_ITEM:
-            raise LocalProtocolError("item", f"must be at most {LARGEST_ITEM} characters as a record")
+        for name, part, most in (("item", charge.item, LARGEST_ITEM), ("text", charge.text, LARGEST_TEXT)):
+            if len(encode_value(part)) > most:
+                raise LocalProtocolError(name, f"must be at most {most} characters as it is stored")
         number = new_ref_id()
         while await self.books.read(number) is not None:
             number = new_ref_id()

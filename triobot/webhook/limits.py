@@ -38,7 +38,7 @@ class Limits:
         send_seconds: how long a write may wait for a sender that doesn't read its answers.
         send_bytes: about how many bytes of answers the kernel holds for such a sender, or None.
         connections, connections_per_address, shared_addresses, spare_descriptors: how many connections are
-            open at once, and which give way to new ones; see `triobot.http.limits.ServingLimits`. A bot's
+            open at once, and which give way to new ones; see `triobot.http.ServingLimits`. A bot's
             requests to the platform have descriptors besides the spare ones.
         backlog: the kernel's queue of connections that are not accepted yet.
         settle_seconds: at a stop, how long connections that are open may still bring a request.
