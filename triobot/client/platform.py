@@ -22,7 +22,7 @@ from ..http.outgoing import encode_head
 from ..secrets import Secret
 from ..wire.content import Media
 from ..wire.decode import decode_result, is_taken, shape_of, take_unread
-from ..wire.encode import FilePart, Request, encode_form, encode_operation
+from ..wire.encode import FilePart, Request, encode_operation, encode_operation_form
 from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
 from .address import BaseUrl, allowed_domains, parse_base_url
@@ -91,7 +91,7 @@ class PlatformClient:
         on_unreadable: Callable[[str, str], None] | None = None,
     ) -> None:
         self._base = parse_base_url(base_url, allow_insecure=allow_insecure)
-        self._token = _check_token(token)
+        checked = _check_token(token)
         if not patience > 0 or math.isnan(patience):
             raise ConfigError("patience must be more than 0 seconds")
         if connections < 1:
@@ -109,7 +109,7 @@ class PlatformClient:
         self._connections: Connections | None = None
         if isinstance(self._transport, TrioTransport):
             self._connections = self._transport.connections
-        self._heads = FormHeads(self._base, self._token, self._headers)
+        self._heads = FormHeads(self._base, checked, self._headers)
         self._slots = trio.Semaphore(connections)
         self._media = MediaFetcher(
             domains=allowed_domains(self._base, media_hosts),
@@ -185,7 +185,7 @@ class PlatformClient:
         if request.file is not None:
             answer, _ = await self._post_file(request, request.file, None)
         else:
-            body, patience = WholeBody(encode_form(request.fields)), Patience(self._patience)
+            body, patience = WholeBody(encode_operation_form(operation)), Patience(self._patience)
             answer = await self._post(request.path, FORM, body, patience)
         return self._result(operation, answer)
 
@@ -203,8 +203,8 @@ class PlatformClient:
             return None
         if self._open is None:
             self._check_open()
-        request = encode_operation(operation)
-        message = self._heads.message(request.path, encode_form(request.fields))
+        form = encode_operation_form(operation)
+        message = self._heads.message(operation.path, form)
         return PostedForm(
             operation, message, self._heads.origin, self._connections, self._patience, self._result
         )
@@ -300,10 +300,7 @@ class PlatformClient:
             return await exchange(self._transport, request, operation=path, patience=patience)
 
     def _result(self, operation: Operation[R], answer: Answer) -> R:
-        # An error page may show the request, and its words go into our errors. A token shorter than this is
-        # somebody's test, and could stand in any word.
-        token = self._token.reveal().encode("ascii")
-        body = answer.body.replace(token, b"***") if len(token) >= _SHORTEST_TOKEN else answer.body
+        body = self._heads.without_token(answer.body)
         try:
             if (answer.too_large or answer.broken is not None) and is_taken(answer.status):
                 result = take_unread(operation)
@@ -487,6 +484,7 @@ class FormHeads:
         self.origin: Final = Origin(root.scheme, root.raw_host.decode("ascii"), port)
         self._base = base
         self._token = token
+        self._token_bytes = token.reveal().encode("ascii")
         self._further = dict(further)
         self._written: dict[str, bytes] = {}
 
@@ -499,6 +497,17 @@ class FormHeads:
             "Content-Type": content_type,
             "Content-Length": str(length),
         }
+
+    def without_token(self, body: bytes) -> bytes:
+        """Return an answer's body without the token, since what it says goes into our errors.
+
+        An error page may show the request. A token that is shorter than usual is some test's, and could stand
+        in any word.
+        """
+        token = self._token_bytes
+        if token not in body or len(token) < _SHORTEST_TOKEN:
+            return body
+        return body.replace(token, b"***")
 
     def message(self, path: str, form: bytes) -> bytes:
         """Return a whole request that posts this form to an operation's path."""

@@ -46,6 +46,7 @@ from .ids import (
     CallbackId,
     ChatId,
     MessageId,
+    SenderId,
     as_callback_id,
     as_chat_id,
     as_invoice_id,
@@ -71,8 +72,9 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # would see two different events.
 RawFields: TypeAlias = dict[str, JsonValue]
 
-# An escape that isn't one, or a NUL: those are for whoever looks at each field by itself.
-_NOT_USUAL: Final = re.compile(b"%(?![0-9A-Fa-f]{2})|%00|\0")
+# An escape that isn't one, or is of a separator below: those are for whoever looks at each field by itself.
+_NOT_USUAL: Final = re.compile(b"%(?![1-9A-Fa-f][0-9A-Fa-f]|0[2-9A-Fa-f])")
+_SEPARATED: Final = bytes.maketrans(b"&=+%", b"\0\1 =")
 _USUAL_CHAT: Final = re.compile("-?[0-9]{1,18}", re.ASCII)
 _BEYOND: Final = 10**18
 _scan_plain: Final[Callable[[str, int], tuple[Any, int]]] = cast("Any", json.JSONDecoder()).scan_once
@@ -314,18 +316,20 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
     What it reads, the way for all the others would read as the same: whatever is in the least unusual is
     theirs. Here one pass undoes all escapes, and each check is made once.
     """
-    if content_type != "application/x-www-form-urlencoded" or not body.isascii() or _NOT_USUAL.search(body):
+    if content_type != "application/x-www-form-urlencoded" or not body.isascii():
         return None
-    # As in `_unquoted`; a NUL, of which there is no other, keeps the fields apart.
-    quoted = body.replace(b"+", b" ").replace(b"=", b"=3D").replace(b"%", b"=").replace(b"&", b"\0")
+    if b"\0" in body or b"\1" in body or _NOT_USUAL.search(body):
+        return None
+    # As in `_unquoted`; signs that occur nowhere else keep the fields, and names and values, apart.
+    quoted = body.translate(_SEPARATED)
     try:
-        pairs = [field.partition("=") for field in a2b_qp(quoted).decode().split("\0")]
-        fields = {name: value for name, _, value in pairs}
-        chat, told = fields["chat_id"], fields["from"]
+        pairs = [field.split("\1") for field in a2b_qp(quoted).decode().split("\0")]
+        fields = dict(pairs)
+        chat, data, told = fields["chat_id"], fields["data"], fields["from"]
         if len(pairs) != 4 or fields["type"] != "text" or "\\" in told or not _USUAL_CHAT.fullmatch(chat):
             return None
         sender, end = _scan_plain(told, 0)
-        text, id, name, user = fields["data"], sender["id"], sender["name"], sender["user"]
+        id, name, user = sender["id"], sender["name"], sender["user"]
     except (ValueError, LookupError, TypeError, StopIteration, RecursionError):
         return None
     if end != len(told) or type(id) is not int or not -_BEYOND < id < _BEYOND:
@@ -333,7 +337,7 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
     if type(name) is not str or type(user) is not str:
         return None
     # Without a backslash in its JSON, and decoded as strictly, no part can hold a lone surrogate.
-    return known_text(ChatId(int(chat)), text, sender["id"], name, user)
+    return known_text(ChatId(int(chat)), data, SenderId(id), name, user)
 
 
 def _read_event(envelope: Envelope, sender: Sender | None) -> Event | None:

@@ -126,6 +126,27 @@ def encode_form(fields: Iterable[tuple[str, str]]) -> bytes:
     return "&".join(pairs).encode("ascii")
 
 
+def encode_operation_form(operation: Operation[object]) -> bytes:
+    """Return the form of an operation without a file: that of the fields of `encode_operation`.
+
+    Raises:
+        LocalProtocolError: as these two.
+    """
+    if (
+        type(operation) is SendMessage
+        and type(operation.content) is str
+        and operation.reply_keyboard is None
+        and operation.inline_keyboard is None
+        and operation.form is None
+    ):
+        # Nearly every request of all: neither its field names nor its type need to be looked at.
+        chat = (
+            _quoted("chat_id", operation.chat_id) if isinstance(operation.chat_id, str) else operation.chat_id
+        )
+        return f"chat_id={chat}&type=text&data={_quoted('data', operation.content)}".encode("ascii")
+    return encode_form(_operation_fields(operation))
+
+
 def _quoted(name: str, text: str) -> str:
     # As `urllib.parse.quote_plus`, in a tenth of its time: each byte of UTF-8 as the character of its number.
     if text.isascii():

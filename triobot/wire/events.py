@@ -24,6 +24,7 @@ from .ids import (
     as_chat_id,
     as_invoice_id,
     as_message_id,
+    as_optional_message_id,
     as_ref_id,
     as_sender_id,
 )
@@ -53,10 +54,6 @@ class Sender:
 _new: Final[Any] = cast("Any", object.__new__)
 _set: Final = object.__setattr__
 _is_sender: Final = is_optional(is_a(Sender))
-
-
-def _as_optional_message_id(value: int | str | None) -> MessageId | None:
-    return None if value is None else as_message_id(value)
 
 
 def _as_optional_callback_id(value: str | None) -> CallbackId | None:
@@ -202,7 +199,7 @@ class PayCallback:
 
     chat_id: ChatId = attrs.field(converter=as_chat_id)
     ref_id: RefId = attrs.field(converter=as_ref_id)
-    message_id: MessageId | None = attrs.field(default=None, converter=_as_optional_message_id)
+    message_id: MessageId | None = attrs.field(default=None, converter=as_optional_message_id)
     status: str = attrs.field(default="", validator=is_text(empty=True))
     code: int | None = attrs.field(default=None, validator=_is_code)
     charge_url: str | None = attrs.field(default=None, validator=is_optional(is_text(empty=True)), repr=False)

@@ -58,7 +58,9 @@ def as_recipient(value: int | str) -> Recipient:
     Raises:
         LocalProtocolError: it is none of these.
     """
-    if type(value) is not int and isinstance(value, str):
+    if type(value) is int and -(10**18) < value < 10**18:
+        return ChatId(value)
+    if isinstance(value, str):
         if _PHONE.fullmatch(value):
             return PhoneNumber(value)
         if _GROUP.fullmatch(value):
@@ -80,9 +82,16 @@ def as_sender_id(value: int | str) -> SenderId:
 
 def as_message_id(value: int | str) -> MessageId:
     """Check a message's id: a non-negative integer, or that in ASCII digits."""
+    if type(value) is int and 0 <= value < 10**18:
+        return MessageId(value)
     number = int(value) if isinstance(value, str) and _CHAT.fullmatch(value) else value
     check_integer("message_id", number, least=0, most=10**18 - 1)
     return MessageId(int(number))
+
+
+def as_optional_message_id(value: int | str | None) -> MessageId | None:
+    """Check a message's id, which may be absent."""
+    return None if value is None else as_message_id(value)
 
 
 def as_callback_id(value: str) -> CallbackId:

@@ -48,10 +48,10 @@ class Operation(Generic[R_co]):
 
 def check_content(field: str, value: object) -> None:
     """Refuse what is no content, and text that is empty."""
-    if not isinstance(value, CONTENT_CLASSES):
-        raise LocalProtocolError(field, "must be text, a media value, a Contact or a Location")
     if isinstance(value, str):
         check_text(field, value)
+    elif not isinstance(value, CONTENT_CLASSES):
+        raise LocalProtocolError(field, "must be text, a media value, a Contact or a Location")
 
 
 def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -37,7 +37,6 @@ from .undocumented import (
 
 V = TypeVar("V")
 
-Period: TypeAlias = Literal["all", "month", "week", "day"]
 # Seconds in either; older clients use the second name.
 _EXPIRY: Final = ("expire_time", "expire_date")
 _Reader: TypeAlias = "Callable[[_RequestFields, str], Operation[object]]"
@@ -201,8 +200,9 @@ def _send_game_event(form: _RequestFields, edited_type: str) -> Operation[object
 
 def _get_leader_board(form: _RequestFields, edited_type: str) -> Operation[object]:
     # Its field has either name in public clients (gap 14).
-    period = form.optional("type") if form.optional("time") is None else form.optional("time")
-    return GetLeaderBoard(form.text("chat_id"), cast("Period", period or form.text("time")))
+    either = form.optional("type") if form.optional("time") is None else form.optional("time")
+    period: Any = either or form.text("time")
+    return GetLeaderBoard(form.text("chat_id"), period)
 
 
 _READERS: Final[Mapping[str, _Reader]] = {

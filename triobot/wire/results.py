@@ -7,7 +7,7 @@ from typing import final
 import attrs
 
 from ..errors import RemoteProtocolError
-from .ids import InvoiceId, MessageId, Recipient, as_invoice_id, as_message_id, as_recipient
+from .ids import InvoiceId, MessageId, Recipient, as_invoice_id, as_optional_message_id, as_recipient
 from .rules import JsonValue, check_integer, is_a
 
 
@@ -21,7 +21,7 @@ class Sent:
     """
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
-    id: MessageId | None = attrs.field(default=None, converter=attrs.converters.optional(as_message_id))
+    id: MessageId | None = attrs.field(default=None, converter=as_optional_message_id)
 
     @property
     def message_id(self) -> MessageId:
