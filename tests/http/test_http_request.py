@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triobot.http.request import Incoming, MalformedError, RequestReader
+from triobot.http.request import (
+    LONGEST_KNOWN,
+    MOST_KNOWN,
+    Incoming,
+    KnownHeads,
+    MalformedError,
+    RequestReader,
+)
 
 HEAD_BYTES = 4096
 
@@ -29,21 +36,24 @@ Request = tuple[str, str, bytes]
 
 
 def read(
-    data: bytes, cuts: list[int], found: list[Request] | None = None
+    data: bytes, cuts: list[int], found: list[Request] | None = None, known: KnownHeads | None = None
 ) -> tuple[list[Request], RequestReader]:
     """Feed it piece by piece, and take requests and their bodies as they come."""
-    reader = RequestReader(head_bytes=HEAD_BYTES)
+    reader = RequestReader(head_bytes=HEAD_BYTES, known=known)
     found = [] if found is None else found
     current: Incoming | None = None
     body = b""
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     for start, end in pairwise(edges):
-        reader.feed(data[start:end])
+        if current is None:
+            current, body = reader.read(data[start:end]), b""
+        else:
+            reader.feed(data[start:end])
         while True:
             if current is None:
                 current, body = reader.next(), b""
-                if current is None:
-                    break
+            if current is None:
+                break
             while reader.more(current):
                 pass
             body += b"".join(current.pieces)
@@ -238,3 +248,77 @@ def test_a_long_body_is_read_in_one_go_and_no_further() -> None:
     assert slices <= 2
     following = reader.next()
     assert following is not None and following.target == b"/next"
+
+
+def told(data: bytes, cuts: list[int], known: KnownHeads) -> object:
+    found: list[Request] = []
+    try:
+        _, reader = read(data, cuts, found, known)
+    except MalformedError as error:
+        return found, str(error), error.status
+    return found, reader.begun, reader.unread
+
+
+def all_known() -> KnownHeads:
+    known: KnownHeads = {}
+    for data in ONES:
+        told(data, [], known)
+    return known
+
+
+ONES = [
+    whole("POST", "/x", b"abcde", chunk=None),
+    whole("POST", "/x", b"abcde", chunk=2),
+    whole("POST", "/x", b"abcde", chunk=None, close=True),
+    whole("GET", "/", b"", chunk=None),
+    b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    b"GET /a HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    b"\r\n\r\n" + whole("GET", "/", b"", chunk=None),
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*ONES, b"\r\n\r\n", *(bad for bad, _ in BAD.values())]), min_size=1, max_size=3
+    ),
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 3), st.binary(max_size=6)), max_size=2),
+    st.lists(st.integers(0, 500), max_size=3),
+    st.booleans(),
+)
+def test_known_heads_change_nothing(
+    parts: list[bytes], changes: list[tuple[int, int, bytes]], cuts: list[int], between: bool
+) -> None:
+    data = b"".join(parts)
+    for at, left_out, put_in in changes:
+        at %= len(data) + 1
+        data = data[:at] + put_in + data[at + left_out :]
+    if between:  # each comes by itself, as a rule
+        cuts = [sum(map(len, parts[:count])) for count in range(len(parts))]
+
+    assert told(data, cuts, all_known()) == told(data, cuts, {})
+
+
+def test_a_known_head_is_not_parsed_again() -> None:
+    known = all_known()
+    heads = set(known)
+    reader = RequestReader(head_bytes=HEAD_BYTES, known=known)
+    reader.close()  # there is no parser any more
+
+    for body in (b"vwxyz", b"12345"):
+        request = reader.read(whole("POST", "/x", body, chunk=None))
+        assert request is not None
+        assert (request.complete, request.pieces, request.header(b"host")) == (True, [body], b"bot")
+
+    assert set(known) == heads
+
+
+def test_no_more_than_some_heads_are_remembered() -> None:
+    known: KnownHeads = {}
+    reader = RequestReader(head_bytes=HEAD_BYTES, known=known)
+    for number in range(3 * MOST_KNOWN):
+        assert reader.read(whole("POST", f"/{number}", b"abc", chunk=None)) is not None
+    assert 0 < len(known) <= MOST_KNOWN
+    known.clear()
+    assert reader.read(whole("POST", "/" + "x" * LONGEST_KNOWN, b"abc", chunk=None)) is not None
+    assert not known

@@ -17,7 +17,7 @@ import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar, cast, final
+from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast, final
 
 import attrs
 import httpx
@@ -26,7 +26,7 @@ import trio
 
 from .links import ByteLink, PlainLink, TlsLink, detached
 from .request import MalformedError
-from .response import ResponseReader
+from .response import KnownAnswers, ResponseReader
 
 # curl waits so long for a 100 before it sends the body anyway, since old servers never say it.
 _CONTINUE_SECONDS: Final = 1.0
@@ -38,8 +38,7 @@ class NothingSentError(Exception):
 
 
 @final
-@attrs.frozen(cache_hash=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a connection leads, and what it may be used for.
 
     Attributes:
@@ -98,6 +97,8 @@ class Pool(Generic[C]):
         self._most_idle: Final = most_idle
         self._keep_seconds: Final = keep_seconds
         self._taken = 0
+        # Before this time none of the idle ones is too old.
+        self._look_at = 0.0
         # All idle ones, the oldest first; and the same by origin, where the youngest is used first.
         self._idle: OrderedDict[C, float] = OrderedDict()
         self._by_origin: dict[Origin, OrderedDict[C, None]] = {}
@@ -120,7 +121,8 @@ class Pool(Generic[C]):
 
     def take(self, origin: Origin, now: float) -> C | None:
         """Take the idle connection that was used last; None if there is none."""
-        self._close_expired(now)
+        if now >= self._look_at:
+            self._close_expired(now)
         ours = self._by_origin.get(origin)
         if ours is None:
             return None
@@ -159,7 +161,10 @@ class Pool(Generic[C]):
                 waiter.wake(None)
             return
         self._idle[connection] = now
-        self._by_origin.setdefault(connection.origin, OrderedDict())[connection] = None
+        ours = self._by_origin.get(connection.origin)
+        if ours is None:
+            ours = self._by_origin[connection.origin] = OrderedDict()
+        ours[connection] = None
         if len(self._idle) > self._most_idle:
             self._forget_oldest().close()
             self._taken -= 1
@@ -182,6 +187,7 @@ class Pool(Generic[C]):
         while self._idle and now - next(iter(self._idle.values())) > self._keep_seconds:
             self._forget_oldest().close()
             self._taken -= 1
+        self._look_at = next(iter(self._idle.values()), now) + self._keep_seconds
 
     def _forget_oldest(self) -> C:
         connection, _ = self._idle.popitem(last=False)
@@ -215,9 +221,9 @@ class ClientConnection:
         may_have_left: a byte of what `post` was given may have left this machine.
     """
 
-    def __init__(self, origin: Origin, link: ByteLink) -> None:
+    def __init__(self, origin: Origin, link: ByteLink, known: KnownAnswers) -> None:
         self.origin: Final = origin
-        self.reader: Final = ResponseReader()
+        self.reader: Final = ResponseReader(known)
         self.broken = False
         self.may_have_left = False
         self._link = link
@@ -403,6 +409,7 @@ class Connections:
         self.pool: Final[Pool[ClientConnection]] = Pool(
             most=most, most_idle=most_idle, keep_seconds=keep_seconds
         )
+        self._known: KnownAnswers = {}
         self._given_context = context
         self._closed = False
 
@@ -450,7 +457,7 @@ class Connections:
         except BaseException:
             self.pool.free()
             raise
-        return ClientConnection(origin, link), True
+        return ClientConnection(origin, link, self._known), True
 
     async def _wait_in_line(self, origin: Origin) -> ClientConnection | None:
         """Wait for a connection; return None for a place to open one."""

@@ -26,6 +26,7 @@ import trio
 from .binding import Tls
 from .forwarded import Proxies
 from .links import ByteLink, PlainLink, TlsLink, detached
+from .request import KnownHeads
 from .server_connection import Noted, ServerConnection, ServingLimits
 from .talk import Handler
 
@@ -112,6 +113,7 @@ class _Server:
         self._waiting: dict[str | None, list[tuple[float, ServerConnection]]] = {}
         # How many requests that came behind others, on all connections, may begin between two turns of all.
         self._turnstile = trio.CapacityLimiter(_BEHIND)
+        self._known: KnownHeads = {}
         self._tasks = 0
         self._none_left = trio.Event()
         self._told: dict[str, float] = {}
@@ -209,6 +211,7 @@ class _Server:
                 stopping=lambda: self.stopping,
                 turnstile=self._turnstile,
                 noted=self._noted,
+                known=self._known,
             )
         except BaseException:
             made.close()

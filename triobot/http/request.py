@@ -5,12 +5,15 @@ request without a host, an encoding other than chunked, chunks in HTTP/1.0, othe
 bound is bounded here: the head, and what surrounds the pieces of a chunked body. The parser gets the bytes in
 slices, and only as requests are taken: thousands of requests in one write stay bytes until their turn comes,
 instead of becoming thousands of objects.
+
+A sender's requests have the same few heads again and again. What the parser has read of a head is remembered,
+and the same bytes in the same place are not parsed once more: `KnownHeads`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 import httptools
 
@@ -19,6 +22,12 @@ _SLICE: Final = 2048
 _CHUNK_LINE: Final = 64
 # llhttp leaves them behind a value.
 _BLANKS: Final = b" \t"
+
+HEAD_END: Final = b"\r\n\r\n"
+LONGEST_KNOWN: Final = 1024
+"""No longer head is remembered."""
+MOST_KNOWN: Final = 256
+"""So many heads are remembered at once; then the memory begins anew."""
 
 
 @final
@@ -92,6 +101,23 @@ class Incoming:
         self.pieces: list[bytes] = []
         self.complete = False
 
+    def again(self, body: bytes) -> Incoming:
+        """Return another request with the same head, which has come with its whole body."""
+        other = Incoming(
+            self.method,
+            self.target,
+            self.version,
+            self.headers,
+            length=self.length,
+            expects=self.expects,
+            keep_alive=self.keep_alive,
+            upgrade=self.upgrade,
+        )
+        if body:
+            other.pieces.append(body)
+        other.complete = True
+        return other
+
     def header(self, name: bytes) -> bytes:
         """Return the first header of this name, or nothing."""
         for key, value in self.headers:
@@ -100,19 +126,29 @@ class Incoming:
         return b""
 
 
+KnownHeads: TypeAlias = dict[bytes, Incoming]
+"""Heads that were read, without their last line ends, and the requests that they were read as.
+
+Each stood alone in front of a body as long as it says: the parser was between two requests before it, and
+behind the body. So the same bytes in front of as long a body are the same request.
+"""
+
+
 @final
 class RequestReader:
     """Reads the requests of one connection.
 
     Args:
         head_bytes: the longest request line with its headers, about.
+        known: shared with other connections.
 
     Attributes:
         begun: a request has begun, and its head is not complete.
     """
 
-    def __init__(self, *, head_bytes: int) -> None:
+    def __init__(self, *, head_bytes: int, known: KnownHeads | None = None) -> None:
         self._head_bytes = head_bytes
+        self._known: KnownHeads = {} if known is None else known
         self._unread: memoryview | bytes = b""
         self._requests: deque[Incoming] = deque()
         self._current: Incoming | None = None
@@ -129,12 +165,39 @@ class RequestReader:
         """Take bytes as they came; `next` and `more` read them."""
         self._unread = data if not self._unread else bytes(self._unread) + data
 
+    def read(self, data: bytes) -> Incoming | None:
+        """Take bytes as they came when `next` had returned None, and return what it does now.
+
+        Raises: as `next`.
+        """
+        if self._unread or self.begun or self._current is not None or self._refusal is not None:
+            self.feed(data)
+            return self.next()
+        head, _, body = data.partition(HEAD_END)
+        known = self._known.get(head)
+        if known is not None and known.length == len(body):
+            return known.again(body)
+        self._unread = data
+        request = self.next()
+        if request is not None and request.complete and request.length == len(body):
+            self._remember(head, request)
+        return request
+
+    def _remember(self, head: bytes, request: Incoming) -> None:
+        alone = not self._unread and not self._requests and not self.begun and self._refusal is None
+        if alone and request.keep_alive and len(head) <= LONGEST_KNOWN:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[head] = request.again(b"")
+
     def next(self) -> Incoming | None:
         """Return the next request whose head is complete; None if more bytes are needed.
 
         Raises:
             MalformedError: what follows is no request. Those before it have been handed out.
         """
+        if not self._unread and not self._requests and self._refusal is None:
+            return None
         while not self._requests:
             if not self._read_slice():
                 return None

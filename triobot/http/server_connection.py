@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeAlias, final
 
 import attrs
@@ -12,7 +13,7 @@ import trio
 
 from ..errors import ConfigError
 from .links import ByteLink
-from .request import Incoming, MalformedError, RequestReader
+from .request import Incoming, KnownHeads, MalformedError, RequestReader
 from .talk import Handler, SenderLeftError, Talk
 
 _log: Final = logging.getLogger("triobot.http")
@@ -112,6 +113,7 @@ class ServerConnection:
         stopping: Callable[[], bool],
         turnstile: trio.CapacityLimiter,
         noted: Noted | None,
+        known: KnownHeads,
     ) -> None:
         self.sender = sender
         self._turnstile = turnstile
@@ -123,13 +125,18 @@ class ServerConnection:
         self._link = link
         self._handler = handler
         self._limits = limits
-        self._peer = peer
-        self._server = server
-        self._secured = secured
-        self._stopping = stopping
         self._noted = noted
         self._in_hand: Talk | None = None
-        self._reader = RequestReader(head_bytes=limits.header_bytes)
+        self._reader = RequestReader(head_bytes=limits.header_bytes, known=known)
+        self._talk = partial(
+            Talk,
+            link=link,
+            reader=self._reader,
+            peer=peer,
+            server=server,
+            secured=secured,
+            stopping=stopping,
+        )
 
     @property
     def idle(self) -> bool:
@@ -204,6 +211,7 @@ class ServerConnection:
         try:
             request = reader.next()
             if request is not None:
+                self.waiting_since = math.inf
                 # It came with the one before it, and thousands may have come with that: these take turns.
                 self._queued_since = trio.current_time()
                 with trio.CancelScope() as self._queued:
@@ -220,8 +228,7 @@ class ServerConnection:
                 data = await self._link.receive()
                 if not data:
                     return None
-                reader.feed(data)
-                request = reader.next()
+                request = reader.read(data)
         except MalformedError as error:
             await self._refuse(error)
             return None
@@ -230,7 +237,7 @@ class ServerConnection:
 
     async def _serve(self, request: Incoming) -> bool:
         talk = self._in_hand = self._talk(request)
-        began = 0.0 if self._noted is None else trio.current_time()
+        began = trio.current_time()
         try:
             try:
                 await self._handler(talk)
@@ -250,14 +257,16 @@ class ServerConnection:
                 await talk.answer(500, _TEXT, b"failed\n", close=True)
         finally:
             self._in_hand = None
+            ended = trio.current_time()
             if self._noted is not None:
-                seconds = trio.current_time() - began
-                self._noted(request.method, request.target, talk.status if talk.finished else 0, seconds)
+                status = talk.status if talk.finished else 0
+                self._noted(request.method, request.target, status, ended - began)
         if not talk.finished:
             return False
         if talk.closing:
             await self._linger(complete=request.complete)
             return False
+        self.waiting_since = ended
         return True
 
     async def _refuse(self, error: MalformedError) -> None:
@@ -278,14 +287,3 @@ class ServerConnection:
             await self._link.send_eof()
             while await self._link.receive():
                 pass
-
-    def _talk(self, request: Incoming) -> Talk:
-        return Talk(
-            request,
-            self._link,
-            self._reader,
-            peer=self._peer,
-            server=self._server,
-            secured=self._secured,
-            stopping=self._stopping,
-        )
