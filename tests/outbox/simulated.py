@@ -26,6 +26,14 @@ PATIENCE: Final = 30.0
 
 LATENCY: Final = 0.1
 
+
+@attrs.define(eq=False)
+class Waiting(Place):
+    """A request of a chat, and when it was queued."""
+
+    since: float
+
+
 Platform = Callable[[float, int], tuple[float, int]]
 """Takes a request of a chat at a time; says for how long, and with which status: 0 is no answer."""
 
@@ -128,7 +136,7 @@ def simulate(
     seconds: float,
     chats: int = 500,
     seed: int = 1,
-    lanes: Lanes[float] | None = None,
+    lanes: Lanes[Waiting] | None = None,
     at_first: tuple[int, ...] = (),
     offered_until: float = NEVER,
 ) -> Run:
@@ -141,21 +149,21 @@ def simulate(
     dice, ticks, run = random.Random(seed), itertools.count(), Run()
     lanes = lanes or Lanes()
     rules, operation = RetryRules(), SendMessage(1, "x")
-    due: list[tuple[float, int, Place[float] | None, int]] = [(0.0, next(ticks), None, 0)]
-    attempts: dict[Place[float], int] = {}
+    due: list[tuple[float, int, Waiting | None, int]] = [(0.0, next(ticks), None, 0)]
+    attempts: dict[Waiting, int] = {}
     looking = NEVER
 
     def queue(chat: int, now: float) -> None:
         run.offered += 1
-        lanes.queue(chat, now, Urgency.REPLY, now)
+        lanes.queue(Waiting(chat, Urgency.REPLY, now), now)
 
-    def end(place: Place[float], status: int, now: float) -> None:
+    def end(place: Waiting, status: int, now: float) -> None:
         chat = place.key
         assert isinstance(chat, int)
         if status == 200:
             lanes.answered(place, now)
             lanes.finish(place, now)
-            run.delays.append((chat, now - place.work))
+            run.delays.append((chat, now - place.since))
             return
         error = RefusedError("sendMessage", status) if status else DeliveryUnknownError("sendMessage", "-")
         since = lanes.pushed_back(place, now, limited=is_limit(error))
@@ -200,5 +208,5 @@ def simulate(
     for place in lanes.places():
         chat = place.key
         assert isinstance(chat, int)
-        run.waiting.append((chat, seconds - place.work))
+        run.waiting.append((chat, seconds - place.since))
     return run

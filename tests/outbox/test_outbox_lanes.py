@@ -5,12 +5,27 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triobot.outbox.lanes import NEVER, PATIENCE, Lanes, Place, share_caps
 from triobot.seams import Urgency
+
+
+@attrs.define(eq=False)
+class Waiting(Place):
+    """Something with a place in a lane."""
+
+    work: Any
+
+
+def queue(lanes: Lanes[Waiting], key: object, work: object, urgency: Urgency, now: float) -> Waiting:
+    place = Waiting(key, urgency, work)
+    lanes.queue(place, now)
+    return place
+
 
 ACTIONS = (
     "queue queue queue start start finish postpone limited suspend resume"
@@ -21,7 +36,7 @@ STEPS = st.lists(
 )
 
 
-def check(lanes: Lanes[int], flying: list[Place[int]], connections: int) -> None:
+def check(lanes: Lanes[Waiting], flying: list[Waiting], connections: int) -> None:
     assert lanes.in_flight == len(flying) <= connections + 1  # a probe may be one more
     assert len({place.key for place in flying}) == len(flying), "two of one lane at once"
     places = list(lanes.places())
@@ -33,18 +48,18 @@ def check(lanes: Lanes[int], flying: list[Place[int]], connections: int) -> None
 def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
     steps: list[tuple[str, int, Urgency]], parallel: int, more: int
 ) -> None:
-    lanes: Lanes[int] = Lanes(parallel, parallel + more)
+    lanes: Lanes[Waiting] = Lanes(parallel, parallel + more)
     now = 0.0
-    queued: dict[int, list[Place[int]]] = {key: [] for key in range(4)}
-    gone: set[Place[int]] = set()
-    ended: dict[int, list[Place[int]]] = {key: [] for key in range(4)}
-    flying: list[Place[int]] = []
-    suspended: list[Place[int]] = []
+    queued: dict[int, list[Waiting]] = {key: [] for key in range(4)}
+    gone: set[Waiting] = set()
+    ended: dict[int, list[Waiting]] = {key: [] for key in range(4)}
+    flying: list[Waiting] = []
+    suspended: list[Waiting] = []
 
-    def head_of(key: int) -> Place[int]:
+    def head_of(key: int) -> Waiting:
         return next(place for place in queued[key] if place not in gone and place not in ended[key])
 
-    def began(place: Place[int] | None) -> None:
+    def began(place: Waiting | None) -> None:
         if place is not None:
             assert place is head_of(place.work), "overtaken in its own lane"
             flying.append(place)
@@ -53,7 +68,7 @@ def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
 
     for action, number, urgency in steps:
         if action == "queue":
-            queued[number].append(lanes.queue(number, number, urgency, now))
+            queued[number].append(queue(lanes, number, number, urgency, now))
         elif action == "start":
             began(lanes.start(now))
         elif action == "probe" and len(flying) <= parallel + more:
@@ -118,11 +133,11 @@ def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
     assert (lanes.queued, lanes.in_flight, lanes.known, lanes.suspended) == (0, 0, 0, 0)
     # And every place is free again.
     for number in range(parallel + 1):
-        lanes.queue(("new", number), 0, Urgency.MONEY, now)
+        queue(lanes, ("new", number), 0, Urgency.MONEY, now)
     assert fill(lanes, max(now, lanes.pace.ready_at(now))) == parallel
 
 
-def fill(lanes: Lanes[Any], now: float) -> int:
+def fill(lanes: Lanes[Waiting], now: float) -> int:
     """Start whatever may start now, and say how many those were."""
     started = 0
     while lanes.start(now) is not None:
@@ -130,8 +145,8 @@ def fill(lanes: Lanes[Any], now: float) -> int:
     return started
 
 
-def drain(lanes: Lanes[Any], starts: int) -> list[Place[Any]]:
-    started: list[Place[Any]] = []
+def drain(lanes: Lanes[Waiting], starts: int) -> list[Waiting]:
+    started: list[Waiting] = []
     for _ in range(starts):
         place = lanes.start(0.0)
         if place is None:
@@ -142,38 +157,38 @@ def drain(lanes: Lanes[Any], starts: int) -> list[Place[Any]]:
 
 
 def test_a_more_urgent_lane_goes_first() -> None:
-    lanes: Lanes[None] = Lanes(1)
+    lanes: Lanes[Waiting] = Lanes(1)
     for urgency in reversed(Urgency):
-        lanes.queue(urgency, None, urgency, 0.0)
+        queue(lanes, urgency, None, urgency, 0.0)
 
     assert [place.urgency for place in drain(lanes, len(Urgency))] == list(Urgency)
 
 
 def test_money_pulls_forward_what_stands_before_it_and_does_not_overtake_it() -> None:
-    lanes: Lanes[str] = Lanes(1)
-    lanes.queue("other", "reply", Urgency.REPLY, 0.0)
-    lanes.queue("chat", "first", Urgency.BROADCAST, 0.0)
-    lanes.queue("chat", "money", Urgency.MONEY, 0.0)
+    lanes: Lanes[Waiting] = Lanes(1)
+    queue(lanes, "other", "reply", Urgency.REPLY, 0.0)
+    queue(lanes, "chat", "first", Urgency.BROADCAST, 0.0)
+    queue(lanes, "chat", "money", Urgency.MONEY, 0.0)
 
     assert [place.work for place in drain(lanes, 3)] == ["first", "money", "reply"]
 
 
 def test_lanes_of_one_class_take_turns() -> None:
-    lanes: Lanes[str] = Lanes(1)
+    lanes: Lanes[Waiting] = Lanes(1)
     for text in ("a1", "a2", "a3"):
-        lanes.queue("a", text, Urgency.REPLY, 0.0)
-    lanes.queue("b", "b1", Urgency.REPLY, 0.0)
+        queue(lanes, "a", text, Urgency.REPLY, 0.0)
+    queue(lanes, "b", "b1", Urgency.REPLY, 0.0)
 
     assert [place.work for place in drain(lanes, 4)] == ["a1", "b1", "a2", "a3"]
 
 
 @given(st.lists(st.sampled_from(Urgency), min_size=1, max_size=4, unique=True))
 def test_no_class_starves_however_much_waits_above_it(classes: list[Urgency]) -> None:
-    lanes: Lanes[None] = Lanes(1)
+    lanes: Lanes[Waiting] = Lanes(1)
     starts = 400
     for urgency in classes:
         for number in range(starts):
-            lanes.queue((urgency, number), None, urgency, 0.0)
+            queue(lanes, (urgency, number), None, urgency, 0.0)
 
     started = [place.urgency for place in drain(lanes, starts)]
 
@@ -185,34 +200,34 @@ def test_no_class_starves_however_much_waits_above_it(classes: list[Urgency]) ->
 
 
 def test_slow_broadcasts_leave_room_for_replies_and_replies_for_money() -> None:
-    lanes: Lanes[None] = Lanes(32)
+    lanes: Lanes[Waiting] = Lanes(32)
     for number in range(100):
-        lanes.queue(("broadcast", number), None, Urgency.BROADCAST, 0.0)
+        queue(lanes, ("broadcast", number), None, Urgency.BROADCAST, 0.0)
     while lanes.start(0.0):
         pass
     assert lanes.in_flight == share_caps(32)[Urgency.BROADCAST] == 16
 
     for number in range(100):
-        lanes.queue(("reply", number), None, Urgency.REPLY, 0.0)
+        queue(lanes, ("reply", number), None, Urgency.REPLY, 0.0)
     while lanes.start(0.0):
         pass
     assert lanes.in_flight == 32
 
     lanes = Lanes(32)
     for number in range(100):
-        lanes.queue(("reply", number), None, Urgency.REPLY, 0.0)
+        queue(lanes, ("reply", number), None, Urgency.REPLY, 0.0)
     while lanes.start(0.0):
         pass
-    lanes.queue("money", None, Urgency.MONEY, 0.0)
+    queue(lanes, "money", None, Urgency.MONEY, 0.0)
     place = lanes.start(0.0)
     assert place is not None and place.key == "money"
 
 
 def test_a_limited_lane_pauses_longer_and_longer_and_recovers() -> None:
-    lanes: Lanes[int] = Lanes(4)
+    lanes: Lanes[Waiting] = Lanes(4)
     now = 0.0
     for number in range(60):
-        lanes.queue("chat", number, Urgency.REPLY, now)
+        queue(lanes, "chat", number, Urgency.REPLY, now)
     pauses: list[float] = []
     for _ in range(4):
         place = lanes.start(now)
@@ -236,17 +251,17 @@ def test_a_limited_lane_pauses_longer_and_longer_and_recovers() -> None:
 # --- places that are given up
 
 
-def replies(lanes: Lanes[int], many: int, now: float) -> list[Place[int]]:
-    return [lanes.queue(number, number, Urgency.REPLY, now) for number in range(many)]
+def replies(lanes: Lanes[Waiting], many: int, now: float) -> list[Waiting]:
+    return [queue(lanes, number, number, Urgency.REPLY, now) for number in range(many)]
 
 
-def answer(lanes: Lanes[int], place: Place[int], now: float) -> None:
+def answer(lanes: Lanes[Waiting], place: Waiting, now: float) -> None:
     lanes.answered(place, now)
     lanes.finish(place, now)
 
 
 def test_a_lane_that_others_overtake_gives_its_place_up() -> None:
-    lanes: Lanes[int] = Lanes(8)
+    lanes: Lanes[Waiting] = Lanes(8)
     places = replies(lanes, 30, 0.0)
     assert fill(lanes, 0.0) == 7, "a place is kept for money"
     for number in range(7):
@@ -257,7 +272,7 @@ def test_a_lane_that_others_overtake_gives_its_place_up() -> None:
 
 
 def test_a_slow_platform_that_answers_in_order_gets_no_more_for_it() -> None:
-    lanes: Lanes[int] = Lanes(8)
+    lanes: Lanes[Waiting] = Lanes(8)
     places = replies(lanes, 100, 0.0)
     now = 0.0
     for place in places[:90]:
@@ -268,7 +283,7 @@ def test_a_slow_platform_that_answers_in_order_gets_no_more_for_it() -> None:
 
 
 def test_while_nothing_is_answered_more_and_more_are_let_through() -> None:
-    lanes: Lanes[int] = Lanes(8, 40)
+    lanes: Lanes[Waiting] = Lanes(8, 40)
     replies(lanes, 100, 0.0)
     assert fill(lanes, 0.0) == 7
     assert lanes.look_again(0.0) == 0.5
@@ -278,15 +293,15 @@ def test_while_nothing_is_answered_more_and_more_are_let_through() -> None:
     while (now := lanes.look_again(now)) != NEVER and now < 10:
         fill(lanes, now)
     assert lanes.in_flight == 38, "some connections are kept for money"
-    lanes.queue("money", 0, Urgency.MONEY, 10.0)
+    queue(lanes, "money", 0, Urgency.MONEY, 10.0)
     assert fill(lanes, 10.0) == 1
 
 
 def test_lanes_that_were_not_answered_leave_connections_and_places_to_the_others() -> None:
-    lanes: Lanes[int] = Lanes(8, 40)
+    lanes: Lanes[Waiting] = Lanes(8, 40)
     replies(lanes, 100, 0.0)
     now = 0.0
-    flying: list[Place[int]] = []
+    flying: list[Waiting] = []
     while now < 10:
         while (place := lanes.start(now)) is not None:
             flying.append(place)
@@ -305,9 +320,9 @@ def test_lanes_that_were_not_answered_leave_connections_and_places_to_the_others
 
 
 def test_one_failure_makes_no_lane_stuck_and_money_is_never_held_up() -> None:
-    lanes: Lanes[int] = Lanes(4, 4)
+    lanes: Lanes[Waiting] = Lanes(4, 4)
     places = replies(lanes, 3, 0.0)
-    money = lanes.queue("money", 0, Urgency.MONEY, 0.0)
+    money = queue(lanes, "money", 0, Urgency.MONEY, 0.0)
     for place in (money, *places):
         assert lanes.start(0.0) is not None
         for _ in range(3 if place is not places[0] else 1):
@@ -319,8 +334,8 @@ def test_one_failure_makes_no_lane_stuck_and_money_is_never_held_up() -> None:
 
 
 def test_an_upload_does_not_count_as_waiting_for_the_platform() -> None:
-    lanes: Lanes[int] = Lanes(4)
-    place = lanes.queue("chat", 0, Urgency.REPLY, 0.0)
+    lanes: Lanes[Waiting] = Lanes(4)
+    place = queue(lanes, "chat", 0, Urgency.REPLY, 0.0)
     assert lanes.start(0.0) is place
     lanes.began(place, 100.0)
     answer(lanes, place, 100.1)

@@ -103,12 +103,16 @@ class Breaker:
         Returns:
             The chats whose refused operations are to be tried again now.
         """
-        self._left.pop(chat, None)
+        if self._left:
+            self._left.pop(chat, None)
         self._worked[chat] = now
         self._worked.move_to_end(chat)
         if len(self._worked) > self._rules.remembered:
             self._worked.popitem(last=False)
         if self.held is None:
+            if not self._suspicions:
+                self._anything_worked = True
+                return ()
             own = self._suspicions.get(chat)
             if own is not None and own.cleared_at is not None and began >= own.cleared_at:
                 del self._suspicions[chat]

@@ -45,30 +45,6 @@ from .lanes import Place
 from .uploads import UploadKey
 
 
-@final
-@attrs.frozen
-class Address:
-    """Where an operation queues, and which chat it tells something about.
-
-    Attributes:
-        lane: operations with an equal lane go one after the other.
-        chat: stands for the chat, whichever lane it is.
-    """
-
-    lane: Hashable = attrs.field(repr=False)
-    chat: Hashable = attrs.field(repr=False)
-
-    @property
-    def speaks(self) -> bool:
-        """Return whether this is the lane of what the chat's people see."""
-        return self.lane == ("chat", self.chat)
-
-    @property
-    def beside(self) -> Address:
-        """Return where an edit of the chat queues that no code awaits."""
-        return Address(("beside", self.chat), self.chat)
-
-
 def chat_of(recipient: Recipient) -> Recipient:
     """Return the key of a chat. ``@team`` and ``team@`` are one group.
 
@@ -85,24 +61,30 @@ def lane_of(recipient: Recipient) -> Hashable:
     return ("chat", chat_of(recipient))
 
 
-def address_of(operation: Operation[object]) -> Address:
-    """Say where an operation queues.
+def beside(chat: Hashable) -> Hashable:
+    """Return the lane of the edits of a chat that no code awaits."""
+    return ("beside", chat)
 
-    Verify and inquiry have lanes of their own, one a payment: money must not wait behind a text that can't
-    be delivered. So have actions and answers, which are worth nothing when late.
+
+def way_of(operation: Operation[object]) -> tuple[Hashable, Hashable]:
+    """Return where an operation queues: its lane, and what stands for its chat, whichever lane it is.
+
+    Operations with an equal lane go one after the other. Verify and inquiry have lanes of their own, one a
+    payment: money must not wait behind a text that can't be delivered. So have actions and answers, which
+    are worth nothing when late.
     """
     match operation:
         case SendMessage(chat):  # nearly all are: asked first
             chat = chat_of(chat)
-            return Address(("chat", chat), chat)
+            return ("chat", chat), chat
         case VerifyInvoice(chat, number) | InquireInvoice(chat, number):
-            return Address(("invoice", number), chat_of(chat))
+            return ("invoice", number), chat_of(chat)
         case VerifyPayment(chat, ref_id) | InquirePayment(chat, ref_id):
-            return Address(("payment", ref_id), chat_of(chat))
+            return ("payment", ref_id), chat_of(chat)
         case SendAction(chat):
-            return Address(("action", chat_of(chat)), chat_of(chat))
+            return ("action", chat_of(chat)), chat_of(chat)
         case AnswerCallback(chat, callback_id):
-            return Address(("answer", callback_id), chat_of(chat))
+            return ("answer", callback_id), chat_of(chat)
         case (
             EditMessage(chat)
             | DeleteMessage(chat)
@@ -114,11 +96,11 @@ def address_of(operation: Operation[object]) -> Address:
             | SendGameEvent(chat)
             | GetLeaderBoard(chat)
         ):
-            return Address(lane_of(chat), chat_of(chat))
+            return lane_of(chat), chat_of(chat)
         case _:
             # An upload, or an operation that a later version brings: addressed to nobody, ordered by nobody.
             alone = object()
-            return Address(alone, alone)
+            return alone, alone
 
 
 @final
@@ -129,7 +111,7 @@ class Call:
     Attributes:
         task: of the caller, while it is parked until there is a result, or until it is its `turn`.
         own: the caller's task can carry it; False for one that no task waits for.
-        turn: the place which the caller's task is to carry now.
+        turn: it is its turn: the caller's task is to carry it now.
         error: what it has failed with while its caller was not parked.
         doubted: called when it is sent again although it may have arrived.
         noted: set once what came of it is durable.
@@ -140,7 +122,7 @@ class Call:
     on_unknown: OnUnknown = OnUnknown.RESEND
     task: trio.lowlevel.Task | None = None
     own: bool = False
-    turn: Place[Delivery] | None = None
+    turn: bool = False
     error: Exception | None = None
     wanted: bool = True
     doubted: Callable[[], None] | None = None
@@ -150,12 +132,12 @@ class Call:
 
 @final
 @attrs.define(eq=False)
-class Delivery:
+class Delivery(Place):
     """Everything about one place in a lane.
 
     Attributes:
+        chat: stands for the chat that it tells something about, whichever lane it is in.
         calls: those that want it; the last one's operation is what is sent.
-        place: where it waits.
         after: it is waited for: the end of an attempt at an edit of the same message in the lane beside, or
             that what came of the operation before this one is durable.
         followers: the later edits that wait for the end of this one's attempt, which `landed` tells.
@@ -174,11 +156,10 @@ class Delivery:
         begun: its request, which a caller's task began.
     """
 
-    address: Address
-    calls: list[Call] = attrs.field(factory=list[Call])
-    place: Place[Delivery] | None = None
+    chat: Hashable = attrs.field(repr=False)
+    calls: list[Call]
     after: trio.Event | None = None
-    followers: list[Delivery] = attrs.field(factory=list["Delivery"])
+    followers: tuple[Delivery, ...] = ()
     landed: trio.Event | None = None
     since: float = 0.0
     began: float = 0.0

@@ -27,7 +27,7 @@ from typing_extensions import TypeVar
 from ..seams import Urgency
 from .pacing import Pace
 
-W = TypeVar("W")
+P = TypeVar("P", bound="Place")
 
 NEVER: Final = float("inf")
 
@@ -78,52 +78,81 @@ _CLASSES: Final = len(_URGENCIES)
 _PATIENCE: Final = [PATIENCE[urgency] for urgency in Urgency]
 
 
-@final
 @attrs.define(eq=False)
-class Place(Generic[W]):
-    """A place in a lane, and what waits there."""
+class Place:
+    """What has a place in a lane: the base of whatever is queued there.
+
+    Attributes:
+        key: the lane's.
+    """
 
     key: Hashable = attrs.field(repr=False)
-    work: W
     urgency: Urgency
 
 
 @final
 @attrs.frozen
-class LaneStanding(Generic[W]):
+class LaneStanding(Generic[P]):
     """A snapshot of a lane.
 
     Attributes:
-        work: in the order in which it leaves.
+        places: in the order in which it leaves.
         flying: how much of it, from the front, is in flight.
         suspended: it waits for `Lanes.resume`.
         not_before: until then it rests, by the caller's clock.
     """
 
-    work: tuple[W, ...]
+    places: tuple[P, ...]
     flying: int
     suspended: bool
     not_before: float
 
 
 @final
-@attrs.define(eq=False)
-class _Lane(Generic[W]):
-    key: Hashable = attrs.field(repr=False)
-    head: Place[W] | None = None  # started at least once: in flight, or put back
-    in_flight: bool = False
-    began: float = 0.0
-    holds: Urgency | None = None  # the class whose place it holds
-    began_stuck: bool = False
-    suspended: bool = False
-    queue: dict[Place[W], None] = attrs.field(factory=dict[Place[W], None])
-    not_before: float = 0.0
-    pause: float = 0.0
-    failing_since: float | None = None
-    strikes: int = 0
-    counts: list[int] = attrs.field(factory=lambda: [0] * _CLASSES)
-    listed: dict[_Lane[W], None] | None = None
-    wakes_at: float = NEVER
+class _Lane(Generic[P]):
+    """A lane in which something waits, is in flight, or has to rest.
+
+    Attributes:
+        head: started at least once: in flight, or put back.
+        holds: the class whose place it holds.
+        counts: how many of each class are in it.
+    """
+
+    __slots__ = (
+        "began",
+        "began_stuck",
+        "counts",
+        "failing_since",
+        "head",
+        "holds",
+        "in_flight",
+        "key",
+        "listed",
+        "not_before",
+        "pause",
+        "queue",
+        "strikes",
+        "suspended",
+        "wakes_at",
+    )
+
+    # Written out: one is made for nearly every operation, and a factory is a call for each field.
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.head: P | None = None
+        self.in_flight = False
+        self.began = 0.0
+        self.holds: Urgency | None = None
+        self.began_stuck = False
+        self.suspended = False
+        self.queue: dict[P, None] = {}
+        self.not_before = 0.0
+        self.pause = 0.0
+        self.failing_since: float | None = None
+        self.strikes = 0
+        self.counts = [0] * _CLASSES
+        self.listed: dict[_Lane[P], None] | None = None
+        self.wakes_at = NEVER
 
     @property
     def urgency(self) -> Urgency:
@@ -138,7 +167,7 @@ class _Lane(Generic[W]):
 
 
 @final
-class Lanes(Generic[W]):
+class Lanes(Generic[P]):
     """All lanes. Every method is instant; the caller starts what `start` returns, and reports its end.
 
     Args:
@@ -159,7 +188,7 @@ class Lanes(Generic[W]):
         self._connection_caps = [connection_caps(self.connections)[urgency] for urgency in Urgency]
         self._stuck_caps = (max(1, parallel - parallel // 4), max(1, self.connections // 2))
         # Who holds a place, in the order in which they began.
-        self._holding: dict[_Lane[W], None] = {}
+        self._holding: dict[_Lane[P], None] = {}
         self._held_by = [0 for _ in Urgency]
         # Of stuck lanes: places, and how many are in flight.
         self._stuck_holding = self._stuck_flying = 0
@@ -169,28 +198,26 @@ class Lanes(Generic[W]):
         # The youngest request that has been answered began then.
         self._answered_began = float("-inf")
         self._passed = [0 for _ in Urgency]
-        self._lanes: dict[Hashable, _Lane[W]] = {}
-        self._ready: list[dict[_Lane[W], None]] = [{} for _ in Urgency]
-        self._stuck_ready: list[dict[_Lane[W], None]] = [{} for _ in Urgency]
-        self._suspended: dict[_Lane[W], None] = {}
-        self._resting: list[tuple[float, int, _Lane[W]]] = []
+        self._lanes: dict[Hashable, _Lane[P]] = {}
+        self._ready: list[dict[_Lane[P], None]] = [{} for _ in Urgency]
+        self._stuck_ready: list[dict[_Lane[P], None]] = [{} for _ in Urgency]
+        self._suspended: dict[_Lane[P], None] = {}
+        self._resting: list[tuple[float, int, _Lane[P]]] = []
         self._ticks = count()
 
     # --- taking and leaving a place
 
-    def queue(self, key: Hashable, work: W, urgency: Urgency, now: float) -> Place[W]:
-        """Take the last place of a lane."""
-        lane = self._lanes.get(key)
+    def queue(self, place: P, now: float) -> None:
+        """Put this at the end of its lane."""
+        lane = self._lanes.get(place.key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(key)
-        place = Place(key, work, urgency)
+            lane = self._lanes[place.key] = _Lane(place.key)
         lane.queue[place] = None
-        lane.counts[urgency] += 1
+        lane.counts[place.urgency] += 1
         self.queued += 1
         self._arrange(lane, now)
-        return place
 
-    def hasten(self, place: Place[W], urgency: Urgency, now: float) -> None:
+    def hasten(self, place: P, urgency: Urgency, now: float) -> None:
         """Make a place that is not in flight at least this urgent."""
         lane = self._lanes[place.key]
         if urgency < place.urgency:
@@ -199,7 +226,7 @@ class Lanes(Generic[W]):
             place.urgency = urgency
             self._arrange(lane, now)
 
-    def withdraw(self, place: Place[W], now: float) -> bool:
+    def withdraw(self, place: P, now: float) -> bool:
         """Leave a place; False if it is in flight or gone."""
         lane = self._lanes.get(place.key)
         if lane is None:
@@ -215,7 +242,7 @@ class Lanes(Generic[W]):
         self._gone(lane, place, now)
         return True
 
-    def drop(self, key: Hashable, now: float) -> list[Place[W]]:
+    def drop(self, key: Hashable, now: float) -> list[P]:
         """Empty a lane except for what is in flight; returns what left, in order."""
         lane = self._lanes.get(key)
         if lane is None:
@@ -229,7 +256,7 @@ class Lanes(Generic[W]):
 
     # --- starting
 
-    def start(self, now: float) -> Place[W] | None:
+    def start(self, now: float) -> P | None:
         """Take the next operation that may start, and count it as in flight; None if none may."""
         if self.held or not self.queued or self.in_flight >= self.connections:
             return None
@@ -248,8 +275,9 @@ class Lanes(Generic[W]):
         assert lane is not None
         return self._take(lane, now)
 
-    def start_at_once(self, key: Hashable, work: W, urgency: Urgency, now: float) -> Place[W] | None:
-        """Take a place and start it, if nothing is before it anywhere and it may start now; else None."""
+    def start_at_once(self, place: P, now: float) -> bool:
+        """Start this in place of queueing it, if nothing is before it anywhere and it may start now."""
+        key, urgency = place.key, place.urgency
         if (
             self.queued
             or self.held
@@ -259,14 +287,15 @@ class Lanes(Generic[W]):
             or self._held_by[urgency] >= self._caps[urgency]
             or self.pace.ready_at(now) > now
         ):
-            return None
+            return False
         lane = self._lanes[key] = _Lane(key)
-        lane.head = Place(key, work, urgency)
+        lane.head = place
         lane.counts[urgency] = 1
         self._passed[urgency] = 0
-        return self._fly(lane, lane.head, urgency, now)
+        self._fly(lane, urgency, now)
+        return True
 
-    def start_probe(self, now: float, *, untried_only: bool) -> Place[W] | None:
+    def start_probe(self, now: float, *, untried_only: bool) -> P | None:
         """Take one operation in spite of `held`: of a lane that isn't suspended, else of one that is.
 
         Suspended lanes take turns.
@@ -299,7 +328,7 @@ class Lanes(Generic[W]):
 
     # --- how a started operation ends
 
-    def began(self, place: Place[W], now: float) -> None:
+    def began(self, place: P, now: float) -> None:
         """Restart the time of a place in flight: its request begins now, after a wait or a file's upload."""
         lane = self._lanes[place.key]
         lane.began = now
@@ -307,7 +336,7 @@ class Lanes(Generic[W]):
             del self._holding[lane]
             self._holding[lane] = None
 
-    def finish(self, place: Place[W], now: float) -> None:
+    def finish(self, place: P, now: float) -> None:
         """Remove a place in flight; its lane goes on with the next one."""
         lane = self._landed(place)
         lane.head = None
@@ -316,14 +345,14 @@ class Lanes(Generic[W]):
         else:
             self._gone(lane, place, now)
 
-    def postpone(self, place: Place[W], until: float, now: float) -> None:
+    def postpone(self, place: P, until: float, now: float) -> None:
         """Put it back at the head of its lane, to start again at `until`."""
         lane = self._landed(place)
         lane.not_before = max(lane.not_before, until)
         self.queued += 1
         self._arrange(lane, now)
 
-    def suspend(self, place: Place[W], now: float) -> None:
+    def suspend(self, place: P, now: float) -> None:
         """Put it back at the head of its lane, until `resume` or a probe."""
         lane = self._landed(place)
         lane.suspended = True
@@ -331,14 +360,14 @@ class Lanes(Generic[W]):
         self.queued += 1
         self._arrange(lane, now)
 
-    def resume(self, place: Place[W], now: float) -> None:
+    def resume(self, place: P, now: float) -> None:
         """Let a suspended lane go on with this, its head; nothing if it isn't suspended there."""
         lane = self._lanes.get(place.key)
         if lane is not None and lane.head is place and lane.suspended:
             self._unsuspend(lane)
             self._arrange(lane, now)
 
-    def answered(self, place: Place[W], now: float) -> None:
+    def answered(self, place: P, now: float) -> None:
         """Record that the platform answered this place in flight as it should, or with a plain no."""
         lane = self._lanes[place.key]
         lane.failing_since = None
@@ -349,7 +378,7 @@ class Lanes(Generic[W]):
             lane.not_before = now + lane.pause
         self.pace.went_well(place.key, lane.began, now)
 
-    def pushed_back(self, place: Place[W], now: float, *, limited: bool) -> float:
+    def pushed_back(self, place: P, now: float, *, limited: bool) -> float:
         """Record that the platform failed, didn't answer, or (`limited`) answered this place with 429.
 
         Returns:
@@ -371,7 +400,7 @@ class Lanes(Generic[W]):
 
     # --- looking
 
-    def last(self, key: Hashable) -> Place[W] | None:
+    def last(self, key: Hashable) -> P | None:
         """Return the last place of a lane, if it has never started."""
         lane = self._lanes.get(key)
         return next(reversed(lane.queue), None) if lane is not None else None
@@ -381,20 +410,20 @@ class Lanes(Generic[W]):
         lane = self._lanes.get(key)
         return lane is not None and (lane.head is not None or bool(lane.queue))
 
-    def flying(self, key: Hashable) -> Place[W] | None:
+    def flying(self, key: Hashable) -> P | None:
         """Return what is in flight in a lane, if anything."""
         lane = self._lanes.get(key)
         return lane.head if lane is not None and lane.in_flight else None
 
-    def standing(self, key: Hashable) -> LaneStanding[W]:
+    def standing(self, key: Hashable) -> LaneStanding[P]:
         """Return what is in flight and what waits in a lane."""
         lane = self._lanes.get(key)
         if lane is None:
             return LaneStanding((), 0, False, 0.0)
-        work = tuple(place.work for place in (lane.head, *lane.queue) if place is not None)
-        return LaneStanding(work, int(lane.in_flight), lane.suspended, lane.not_before)
+        places = tuple(place for place in (lane.head, *lane.queue) if place is not None)
+        return LaneStanding(places, int(lane.in_flight), lane.suspended, lane.not_before)
 
-    def places(self) -> Iterator[Place[W]]:
+    def places(self) -> Iterator[P]:
         """Yield every place that is queued or in flight, in the order of each lane."""
         for lane in self._lanes.values():
             if lane.head is not None:
@@ -438,7 +467,7 @@ class Lanes(Generic[W]):
                 return urgency
         return startable[0]
 
-    def _next(self, urgency: Urgency) -> _Lane[W] | None:
+    def _next(self, urgency: Urgency) -> _Lane[P] | None:
         """Return the lane of a class that goes next: a stuck one in its turn, or when no other is ready."""
         ready, stuck = self._ready[urgency], self._stuck_ready[urgency]
         if stuck and self._takes_stuck(urgency) and not (ready and self._stuck_passed < _STUCK_PATIENCE):
@@ -449,15 +478,16 @@ class Lanes(Generic[W]):
         places, connections = self._stuck_caps
         return urgency is Urgency.MONEY or (self._stuck_holding < places and self._stuck_flying < connections)
 
-    def _take(self, lane: _Lane[W], now: float) -> Place[W]:
+    def _take(self, lane: _Lane[P], now: float) -> P:
         self._unlist(lane)
         if lane.head is None:
             lane.head = next(iter(lane.queue))
             del lane.queue[lane.head]
         self.queued -= 1
-        return self._fly(lane, lane.head, lane.urgency, now)
+        self._fly(lane, lane.urgency, now)
+        return lane.head
 
-    def _fly(self, lane: _Lane[W], place: Place[W], urgency: Urgency, now: float) -> Place[W]:
+    def _fly(self, lane: _Lane[P], urgency: Urgency, now: float) -> None:
         if not self.in_flight:
             self._heard_at = now
         lane.in_flight, lane.began, lane.began_stuck = True, now, lane.strikes >= _STRIKES
@@ -472,9 +502,8 @@ class Lanes(Generic[W]):
             self._stuck_passed += 1
         self.in_flight += 1
         self.pace.started(now)
-        return place
 
-    def _landed(self, place: Place[W]) -> _Lane[W]:
+    def _landed(self, place: P) -> _Lane[P]:
         lane = self._lanes[place.key]
         assert lane.head is place and lane.in_flight
         self._give_place_up(lane)
@@ -483,9 +512,10 @@ class Lanes(Generic[W]):
         self._stuck_flying -= lane.began_stuck
         return lane
 
-    def _heard(self, lane: _Lane[W], now: float) -> None:
+    def _heard(self, lane: _Lane[P], now: float) -> None:
         self._heard_at = now
-        self._answered_began = max(self._answered_began, lane.began)
+        if lane.began > self._answered_began:
+            self._answered_began = lane.began
 
     def _gives_up_at(self) -> float:
         """Return when the oldest holder of a place gives it up, if nothing is answered meanwhile."""
@@ -501,27 +531,27 @@ class Lanes(Generic[W]):
         while self._gives_up_at() <= now:
             self._give_place_up(next(iter(self._holding)))
 
-    def _give_place_up(self, lane: _Lane[W]) -> None:
+    def _give_place_up(self, lane: _Lane[P]) -> None:
         if lane.holds is not None:
             del self._holding[lane]
             self._held_by[lane.holds] -= 1
             self._stuck_holding -= lane.began_stuck
             lane.holds = None
 
-    def _gone(self, lane: _Lane[W], place: Place[W], now: float) -> None:
+    def _gone(self, lane: _Lane[P], place: P, now: float) -> None:
         lane.counts[place.urgency] -= 1
         self._arrange(lane, now)
 
-    def _unsuspend(self, lane: _Lane[W]) -> None:
+    def _unsuspend(self, lane: _Lane[P]) -> None:
         lane.suspended = False
         self._suspended.pop(lane, None)
 
-    def _unlist(self, lane: _Lane[W]) -> None:
+    def _unlist(self, lane: _Lane[P]) -> None:
         if lane.listed is not None:
             del lane.listed[lane]
             lane.listed = None
 
-    def _arrange(self, lane: _Lane[W], now: float) -> None:
+    def _arrange(self, lane: _Lane[P], now: float) -> None:
         """Put a lane where it belongs: in flight, suspended, resting, ready or forgotten."""
         idle = lane.head is None and not lane.queue
         if lane.in_flight or lane.suspended:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random as system_random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
-from typing import Final, cast, final
+from typing import Any, Final, final
 
 import trio
 from typing_extensions import TypeVar
@@ -22,8 +22,8 @@ from ..wire.events import Press
 from ..wire.ids import Recipient
 from ..wire.operations import AnswerCallback, Operation, SendAction
 from .answers import Answers
-from .delivery import Call, Delivery, address_of, chat_of, lane_of
-from .lanes import NEVER, Place
+from .delivery import Call, Delivery, chat_of, lane_of, way_of
+from .lanes import NEVER
 from .retry import Random
 from .rules import LaneReport, OutboxRules, OutboxStatistics
 from .sender import AGAIN, LaneSender
@@ -88,13 +88,14 @@ class LaneOutbox:
         )
         self._answers = Answers(self._perform_answer, self._start, rules.answers)
         self._typists = Typists(rules.typing_every)
-        self._typing: dict[Hashable, Place[Delivery]] = {}
+        self._typing: dict[Hashable, Delivery] = {}
         self._nursery: trio.Nursery | None = None
         self._closing = trio.Event()
         self._patience = trio.CancelScope()
         self._wake = trio.Event()
         self._wakes_at = NEVER
-        self._idle = trio.lowlevel.ParkingLot()
+        # Set when nothing is queued, in flight or unanswered, or when it closes; None: no task waits for it.
+        self._idle: trio.Event | None = None
 
     # --- what others call
 
@@ -138,28 +139,28 @@ class LaneOutbox:
             await trio.lowlevel.checkpoint()
             raise NotDeliveredError(operation.path, "the outbox is closed")
         call = Call(operation, on_unknown, own=True, doubted=doubted, noted=noted)
-        address = address_of(operation)
-        if self._typing and address.speaks and urgency is not Urgency.BESIDE:
-            self._hide_typing(address.chat)
-        self._sender.enter(call, address, urgency)
-        if call.turn is None:
+        if self._typing and urgency is not Urgency.BESIDE:
+            lane, chat = way_of(operation)
+            if lane == ("chat", chat):
+                self._hide_typing(chat)
+        self._sender.enter(call, urgency)
+        if not call.turn:
             self._go_on()
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._sender.abandon(call)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        while True:
-            if call.turn is None:
+        result: Any = AGAIN
+        while result is AGAIN:
+            if not call.turn:
                 if call.error is not None:
                     raise call.error
                 call.task = trio.lowlevel.current_task()
                 result = await trio.lowlevel.wait_task_rescheduled(abort)
-                if call.turn is None:
-                    return cast("R", result)
-            result = await self._sender.carry(call)
-            if result is not AGAIN:
-                return cast("R", result)
+            if call.turn:
+                result = await self._sender.carry(call)
+        return result  # type: ignore[no-any-return]
 
     @asynccontextmanager
     async def typing(self, chat: Recipient) -> AsyncGenerator[None, None]:
@@ -225,7 +226,7 @@ class LaneOutbox:
         await trio.lowlevel.checkpoint()
         self._answers.answer_due(NEVER)
         while not self._is_idle():
-            await self._idle.park()
+            await self._wait_idle()
 
     @property
     def oldest(self) -> float:
@@ -249,10 +250,10 @@ class LaneOutbox:
         """Report what a chat is yet to be told."""
         lane = self._sender.lanes.standing(lane_of(chat))
         return LaneReport(
-            tuple(delivery.call.operation.path for delivery in lane.work[:_SHOWN]),
-            len(lane.work),
+            tuple(delivery.call.operation.path for delivery in lane.places[:_SHOWN]),
+            len(lane.places),
             lane.flying,
-            lane.work[0].attempts if lane.work else 0,
+            lane.places[0].attempts if lane.places else 0,
             max(0.0, lane.not_before - trio.current_time()),
             lane.suspended,
         )
@@ -271,7 +272,7 @@ class LaneOutbox:
                     self._patience.deadline = trio.current_time() + self._rules.grace
                     with self._patience:
                         while self._sender.lanes.in_flight or not self._answers.idle:
-                            await self._idle.park()
+                            await self._wait_idle()
                     # Before the nursery ends: a caller that is cancelled later hands nothing over to it.
                     self._sender.refuse_the_rest()
                     nursery.cancel_scope.cancel()
@@ -283,7 +284,7 @@ class LaneOutbox:
         """Start nothing more, and let `live` end."""
         self._closing.set()
         self._answers.close()
-        self._idle.unpark_all()
+        self._tell_idle()
 
     def cut(self) -> None:
         """Close, and give requests in flight no time to be answered: how they end stays unknown."""
@@ -326,13 +327,25 @@ class LaneOutbox:
         """Start what the lanes have: typing and answers start by the time, and when there is one more."""
         if not self._sender.at_rest and not self._closing.is_set():
             self._sender.pump()
-            self._mind(self._sender.look_again())
-        if self._idle and (self._is_idle() or self._closing.is_set()):
-            self._idle.unpark_all()
+            if not self._sender.at_rest:
+                self._mind(self._sender.look_again())
+        if self._idle is not None and (self._is_idle() or self._closing.is_set()):
+            self._tell_idle()
 
     def _start(self, task: Callable[[], Awaitable[None]]) -> None:
         assert self._nursery is not None
         self._nursery.start_soon(task)
+
+    async def _wait_idle(self) -> None:
+        """Wait until `_is_idle` may say so, or the outbox closes."""
+        if self._idle is None:
+            self._idle = trio.Event()
+        await self._idle.wait()
+
+    def _tell_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.set()
+            self._idle = None
 
     def _is_idle(self) -> bool:
         lanes = self._sender.lanes
@@ -344,12 +357,12 @@ class LaneOutbox:
         self._hide_typing(chat)
         if not self._sender.lanes.busy(lane_of(chat)):
             action = SendAction(chat)
-            self._typing[chat] = self._sender.queue(Call(action), address_of(action), Urgency.TYPING)
+            self._typing[chat] = self._sender.queue(Call(action), Urgency.TYPING)
 
     def _hide_typing(self, chat: Hashable) -> None:
-        place = self._typing.pop(chat, None)
-        if place is not None:
-            self._sender.abandon(place.work.call)
+        delivery = self._typing.pop(chat, None)
+        if delivery is not None:
+            self._sender.abandon(delivery.call)
 
     def _answer_soon(self, press: Press[object], text: str) -> None:
         if not self._closing.is_set():

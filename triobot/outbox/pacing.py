@@ -153,8 +153,10 @@ class Pace:
             if self.is_late(began, now):
                 self._sample.late += 1
                 self._blame(who)
-            self._grow()
-            self._look(now)
+            if self._rate is not None:
+                self._grow(self._rate)
+            if now - self._sample.since >= self._rules.window:
+                self._look(now)
 
     def pushed_back(self, who: Hashable, began: float, now: float, *, limited: bool) -> None:
         """Count a request that got a 429 (`limited`), another failure, or no answer."""
@@ -233,10 +235,10 @@ class Pace:
         # Until then what starts still meets what was started before.
         self._sample.since = now + min(self.usual, self._rules.longest_window)
 
-    def _grow(self) -> None:
-        if self._rate is not None and self._trial is None:
+    def _grow(self, rate: float) -> None:
+        if self._trial is None:
             # So many go well each second that these add up to a second's growth.
-            self._rate += min(max(self._rules.least, self._carried / 20), self._rate / 4) / self._rate
+            self._rate = rate + min(max(self._rules.least, self._carried / 20), rate / 4) / rate
             if self._rate >= 2 * max(self._rules.least, self._carried):
                 self._rate = None
                 self._proven = False

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Final, final
-from weakref import WeakValueDictionary
+from weakref import ref
 
 import outcome
 import trio
@@ -30,7 +30,7 @@ from ..errors import (
     RefusedError,
     TriobotError,
 )
-from ..seams import Alarm, BeginsRequests, Begun, Platform, RaiseAlarm, Urgency
+from ..seams import Alarm, BeginsRequests, Platform, RaiseAlarm, Urgency
 from ..wire.content import Descriptor, File, Media
 from ..wire.operations import (
     AnswerCallback,
@@ -42,8 +42,8 @@ from ..wire.operations import (
     repeatable,
 )
 from .breaker import Breaker, Held
-from .delivery import Address, Call, Delivery, chat_of, media_of, with_media
-from .lanes import NEVER, Lanes, Place
+from .delivery import Call, Delivery, beside, chat_of, media_of, way_of, with_media
+from .lanes import NEVER, Lanes
 from .pacing import Pace
 from .retry import (
     Again,
@@ -72,8 +72,10 @@ _DOUBT_TEXT: Final = (
     "have left, or the token is not valid any more. Sending waits until another chat tells which."
 )
 
-R = TypeVar("R")
+# So many lanes are looked through for what has been noted, at least.
+_UNNOTED: Final = 64
 
+R = TypeVar("R")
 
 AGAIN: Final = object()
 """In place of a result: there is none yet."""
@@ -120,14 +122,16 @@ class LaneSender:
         self._due = due
         self._begin = platform.begin if isinstance(platform, BeginsRequests) else None
         # What callers carry, and until when: the first one's time is over first.
-        self._carried: dict[Place[Delivery], float] = {}
+        self._carried: dict[Delivery, float] = {}
         self._ended = False
         self._breaker = Breaker(rules.breaker)
         self._told: Held | None = None
         self._start = start
-        self._refused: dict[Hashable, dict[Place[Delivery], None]] = {}
+        self._refused: dict[Hashable, dict[Delivery, None]] = {}
         # Of each lane the last. Whoever is to set it holds it until then, and from there on nobody need.
-        self._unnoted: WeakValueDictionary[Hashable, trio.Event] = WeakValueDictionary()
+        # Those that are set or gone are left out once there are twice as many as there were without them.
+        self._unnoted: dict[Hashable, ref[trio.Event]] = {}
+        self._most_unnoted = _UNNOTED
         self._uploads = Uploads(self._upload, remembered=rules.descriptors)
         self._uploading = trio.CapacityLimiter(rules.uploads)
         self._done = self._failed = self._retries = self._possible_repeats = 0
@@ -135,82 +139,74 @@ class LaneSender:
 
     # --- into the lanes, and out of them
 
-    def enter(self, call: Call, address: Address, urgency: Urgency) -> None:
+    def enter(self, call: Call, urgency: Urgency) -> None:
         """Take a place for a caller's own operation; it is its turn at once if nothing stands before it."""
-        operation, noted = call.operation, call.noted
-        earlier = None if noted is None else self._unnoted.get(address.lane)
+        now = trio.current_time()
+        lane, chat = way_of(call.operation)
+        delivery = call.delivery = Delivery(lane, urgency, chat, [call], since=now, began=now)
         if (
-            self._begin is None
-            or isinstance(operation, EditMessage)
-            or _has_file(operation)
-            or not self._breaker.untroubled
-            or (earlier is not None and not earlier.is_set())
+            self._begin is not None
+            and _may_go_at_once(call.operation)
+            and self._breaker.untroubled
+            and self._unnoted_before(lane, call.noted) is None
+            and self.lanes.start_at_once(delivery, now)
         ):
-            self.queue(call, address, urgency)
-            return
-        now = trio.current_time()
-        delivery = Delivery(address, [call], since=now, began=now)
-        call.delivery = delivery
-        place = delivery.place = self.lanes.start_at_once(address.lane, delivery, urgency, now)
-        if place is None:
-            delivery.place = self.lanes.queue(address.lane, delivery, urgency, now)
-            return
-        if noted is not None:
-            self._unnoted[address.lane] = noted
-        call.turn = place
-
-    def queue(self, call: Call, address: Address, urgency: Urgency) -> Place[Delivery]:
-        """Take a place for a call, or the place of the edit that it replaces. `pump` starts it."""
-        now = trio.current_time()
-        after: Delivery | None = None
-        if isinstance(call.operation, EditMessage):
-            if urgency is not Urgency.BESIDE:
-                after = self._put_before(call.operation, address, urgency, now)
-            elif not any(self._edits(address.lane, call.operation)):
-                address = address.beside
-        last = self.lanes.last(address.lane)
-        if last is not None and last.work.takes(call.operation):
-            place = last
-            self.lanes.hasten(place, urgency, now)
+            call.turn = True
+            if call.noted is not None:
+                self._remember_unnoted(lane, call.noted)
         else:
-            place = self._queue(Delivery(address), urgency, now)
-        place.work.join(call)
+            self._queue(delivery, now)
+
+    def queue(self, call: Call, urgency: Urgency) -> Delivery:
+        """Take a place for a call that no task waits for. `pump` starts it."""
+        lane, chat = way_of(call.operation)
+        call.delivery = Delivery(lane, urgency, chat, [call])
+        return self._queue(call.delivery, trio.current_time())
+
+    def _queue(self, delivery: Delivery, now: float) -> Delivery:
+        """Put a new one at the end of its lane; return it, or the edit there whose place it takes."""
+        call, after = delivery.call, None
+        if isinstance(call.operation, EditMessage):
+            if delivery.urgency is not Urgency.BESIDE:
+                after = self._put_before(call.operation, delivery, now)
+            elif not any(self._edits(delivery.key, call.operation)):
+                delivery.key = beside(delivery.chat)
+        last = self.lanes.last(delivery.key)
+        if last is not None and last.takes(call.operation):
+            self.lanes.hasten(last, delivery.urgency, now)
+            last.join(call)
+            delivery = last
+        else:
+            delivery.since = now
+            self.lanes.queue(delivery, now)
         if after is not None:
-            self._let_wait(place.work, after)
-        return place
+            self._let_wait(delivery, after)
+        return delivery
 
     def _let_wait(self, later: Delivery, earlier: Delivery) -> None:
         """Send an edit only when the attempt at an earlier one of the same message has ended."""
         if later.after is None:
             if earlier.landed is None:
                 earlier.landed = trio.Event()
-            earlier.followers.append(later)
+            earlier.followers = (*earlier.followers, later)
             later.after = earlier.landed
-
-    def _queue(self, delivery: Delivery, urgency: Urgency, now: float) -> Place[Delivery]:
-        delivery.since = delivery.since or now
-        delivery.place = self.lanes.queue(delivery.address.lane, delivery, urgency, now)
-        return delivery.place
 
     def _edits(self, lane: Hashable, edit: EditMessage) -> Iterator[Delivery]:
         """Iterate over the edits of the same message in a lane."""
-        return (delivery for delivery in self.lanes.standing(lane).work if delivery.edits_with(edit))
+        return (delivery for delivery in self.lanes.standing(lane).places if delivery.edits_with(edit))
 
-    def _put_before(
-        self, edit: EditMessage, address: Address, urgency: Urgency, now: float
-    ) -> Delivery | None:
+    def _put_before(self, edit: EditMessage, later: Delivery, now: float) -> Delivery | None:
         """Let an edit find the same message's edits of the lane beside before it, in its own lane.
 
         Returns: the one that is in flight there, which has to be waited for.
         """
         after: Delivery | None = None
         moved: list[Delivery] = []
-        for earlier in list(self._edits(address.beside.lane, edit)):
-            assert earlier.place is not None
-            if self.lanes.withdraw(earlier.place, now):
-                self._cleared(earlier.place)
-                earlier.address, earlier.attempts = address, 0
-                self._queue(earlier, urgency, now)
+        for earlier in list(self._edits(beside(later.chat), edit)):
+            if self.lanes.withdraw(earlier, now):
+                self._cleared(earlier)
+                earlier.key, earlier.urgency, earlier.attempts = later.key, later.urgency, 0
+                self.lanes.queue(earlier, now)
                 moved.append(earlier)
             else:
                 after = earlier
@@ -221,18 +217,16 @@ class LaneSender:
 
     def abandon(self, call: Call) -> None:
         """Give up a call whose caller waits no more; a request that has left goes on."""
-        delivery = call.delivery
-        assert delivery is not None
-        place = delivery.place
-        assert place is not None
         call.wanted = False
         call.task = None
+        if (delivery := call.delivery) is None:
+            return
         if delivery.wanted:
             # The edit that it had replaced is the last word again, unless this one is on its way.
             if not delivery.sending:
                 delivery.calls.remove(call)
-        elif self.lanes.withdraw(place, trio.current_time()):
-            self._cleared(place)
+        elif self.lanes.withdraw(delivery, trio.current_time()):
+            self._cleared(delivery)
             self._changed()
         elif delivery.uploading is not None:
             delivery.uploading.cancel()
@@ -242,63 +236,66 @@ class LaneSender:
         self._breaker.left(chat)
         # What is refused in other lanes of the chat, such as money's, is tried again, and told then.
         self._try_again((chat,), trio.current_time())
-        for own in (lane, ("beside", chat)):
-            for place in self.lanes.drop(own, trio.current_time()):
-                self._cleared(place)
-                self._reject(place.work, _left(place.work))
+        for own in (lane, beside(chat)):
+            for delivery in self.lanes.drop(own, trio.current_time()):
+                self._cleared(delivery)
+                self._reject(delivery, _left(delivery))
             flying = self.lanes.flying(own)
             if flying is not None:
-                flying.work.dropped = True
+                flying.dropped = True
         self._heed_breaker()
 
     def expire(self, now: float) -> None:
         """End the requests in callers' tasks whose time is over."""
         while self.expires_at <= now:
-            place = next(iter(self._carried))
-            del self._carried[place]
-            self._expire(place)
+            delivery = next(iter(self._carried))
+            del self._carried[delivery]
+            self._expire(delivery)
 
     @property
     def expires_at(self) -> float:
         """Return when `expire` has something to end."""
         return next(iter(self._carried.values()), NEVER)
 
-    def _expire(self, place: Place[Delivery]) -> None:
-        assert place.work.begun is not None
-        place.work.begun.expire(self._patience_with(place.work.begun))
+    def _expire(self, delivery: Delivery) -> None:
+        assert delivery.begun is not None
+        delivery.begun.expire(min(delivery.begun.within, self._rules.answer_within))
 
     def refuse_the_rest(self) -> None:
         """Fail each call that still waits, since the outbox ends, with what is known of it."""
         self._ended = True
-        for place in list(self.lanes.places()):
-            self._refuse(place)
-            if self._carried.pop(place, None) is not None:
-                self._expire(place)
+        for delivery in list(self.lanes.places()):
+            self._refuse(delivery)
+            if self._carried.pop(delivery, None) is not None:
+                self._expire(delivery)
 
-    def _refuse(self, place: Place[Delivery]) -> None:
-        path = place.work.call.operation.path
-        if place.work.written or place.work.doubtful:
-            self._reject(place.work, DeliveryUnknownError(path, "the outbox was closed meanwhile"))
+    def _refuse(self, delivery: Delivery) -> None:
+        path = delivery.call.operation.path
+        if delivery.written or delivery.doubtful:
+            self._reject(delivery, DeliveryUnknownError(path, "the outbox was closed meanwhile"))
         else:
-            self._reject(place.work, NotDeliveredError(path, "the outbox was closed before it was sent"))
+            self._reject(delivery, NotDeliveredError(path, "the outbox was closed before it was sent"))
 
     # --- what may start
 
     def pump(self) -> None:
         """Start whatever may start now."""
         now = trio.current_time()
+        if self.lanes.held or self._told is not None or not self._breaker.untroubled:
+            self._let_breaker_judge(now)
+        while (delivery := self._take(now)) is not None:
+            self._heed_unnoted(delivery)
+            self._launch(delivery, now)
+
+    def _let_breaker_judge(self, now: float) -> None:
         if judged := self._breaker.judge(now):
             self._believe(judged, now)
         if self._breaker.may_ask(now):
             self._breaker.ask_started(now)
             self._start(self._ask)
         self._heed_breaker()
-        while (place := self._take(now)) is not None:
-            self._heed_unnoted(place)
-            self._launch(place, now)
 
-    def _launch(self, place: Place[Delivery], now: float) -> None:
-        delivery = place.work
+    def _launch(self, delivery: Delivery, now: float) -> None:
         call = delivery.call
         if (
             call.own
@@ -308,12 +305,12 @@ class LaneSender:
             and not delivery.probe
             and not _has_file(call.operation)
         ):
-            call.turn, delivery.began = place, now
+            call.turn, delivery.began = True, now
             if call.task is not None:
                 trio.lowlevel.reschedule(call.task)
                 call.task = None
         else:
-            self._send_courier(place)
+            self._send_courier(delivery)
 
     def look_again(self) -> float:
         """Return when `pump` may start something, if nothing else happens."""
@@ -329,28 +326,41 @@ class LaneSender:
         """Return whether `pump` would find nothing to start, and nothing to judge."""
         return self.lanes.quiet and self._breaker.untroubled
 
-    def _take(self, now: float) -> Place[Delivery] | None:
+    def _take(self, now: float) -> Delivery | None:
         if self._breaker.held is None:
             return self.lanes.start(now)
-        place: Place[Delivery] | None = None
+        delivery: Delivery | None = None
         if self._breaker.may_probe(now):
-            place = self.lanes.start_probe(now, untried_only=False)
+            delivery = self.lanes.start_probe(now, untried_only=False)
         elif self._breaker.may_probe_untried():
-            place = self.lanes.start_probe(now, untried_only=True)
-        if place is not None:
+            delivery = self.lanes.start_probe(now, untried_only=True)
+        if delivery is not None:
             self._breaker.probe_started(now)
-            place.work.probe = True
-        return place
+            delivery.probe = True
+        return delivery
 
-    def _heed_unnoted(self, place: Place[Delivery]) -> None:
-        """Hold a place back until what came of the one before it is durable, if both have a `noted`."""
-        if (noted := place.work.call.noted) is None:
-            return
-        earlier = self._unnoted.get(place.key)
-        if earlier is not noted:  # else it is tried again
-            self._unnoted[place.key] = noted
-            if earlier is not None and not earlier.is_set():
-                place.work.after = earlier
+    def _heed_unnoted(self, delivery: Delivery) -> None:
+        """Hold one back until what came of the one before it is durable, if both have a `noted`."""
+        if (noted := delivery.call.noted) is not None:
+            if (earlier := self._unnoted_before(delivery.key, noted)) is not None:
+                delivery.after = earlier
+            self._remember_unnoted(delivery.key, noted)
+
+    def _unnoted_before(self, lane: Hashable, noted: trio.Event | None) -> trio.Event | None:
+        """Return the `noted` of the one before it in the lane, unless it is set, or its own: tried again."""
+        if noted is None or (known := self._unnoted.get(lane)) is None:
+            return None
+        earlier = known()
+        return None if earlier is None or earlier is noted or earlier.is_set() else earlier
+
+    def _remember_unnoted(self, lane: Hashable, noted: trio.Event) -> None:
+        self._unnoted[lane] = ref(noted)
+        if len(self._unnoted) > self._most_unnoted:
+            known = [(lane, one, one()) for lane, one in self._unnoted.items()]
+            self._unnoted = {
+                lane: one for lane, one, event in known if event is not None and not event.is_set()
+            }
+            self._most_unnoted = 2 * len(self._unnoted) + _UNNOTED
 
     # --- one attempt
 
@@ -362,48 +372,48 @@ class LaneSender:
 
         Cancellation: *atomic* as long as nothing has left; then a courier goes on with the request.
         """
-        place, call.turn = call.turn, None
-        assert place is not None and self._begin is not None
-        delivery = place.work
-        began = delivery.began
+        delivery, call.turn = call.delivery, False
+        assert delivery is not None and self._begin is not None
         if self._refused:
-            self._cleared(place)
+            self._cleared(delivery)
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
             if self._ended:
-                self._refuse(place)
+                self._refuse(delivery)
             if call.error is not None:
                 raise call.error
             delivery.sending = delivery.written = True
             request = delivery.begun = self._begin(call.operation)
             if request is None:
                 delivery.sending = delivery.written = False
-                self._send_courier(place)
+                self._send_courier(delivery)
                 return AGAIN
             delivery.attempts += 1
             self._retries += delivery.attempts > 1
-            self._carried[place] = deadline = began + self._patience_with(request)
-            self._due(deadline)
+            deadline = delivery.began + min(request.within, self._rules.answer_within)
+            if not self._carried:  # all have the same time: the first one's is over first
+                self._due(deadline)
+            self._carried[delivery] = deadline
             result = await request.result()
         except Exception as error:
-            self._carried.pop(place, None)
+            self._carried.pop(delivery, None)
             if call.error is None:
-                self._ended_badly(place, call.operation, error)
+                self._ended_badly(delivery, call.operation, error)
         except BaseException:
             call.wanted, request = False, delivery.begun
-            if request is not None and request.may_have_left and place in self._carried:
-                self._send_courier(place)
+            if request is not None and request.may_have_left and delivery in self._carried:
+                self._send_courier(delivery)
                 raise
-            self._carried.pop(place, None)
+            self._carried.pop(delivery, None)
             if request is not None:
                 request.close()
             if call.error is None:
-                self._land(place, trio.current_time())
+                self._land(delivery, trio.current_time())
                 self._landed()
             raise
         else:
-            self._carried.pop(place, None)  # it may be over: an answer whose body did not end counts
-            self._ended_well(place, call.operation, result, began)
+            self._carried.pop(delivery, None)  # it may be over: an answer whose body did not end counts
+            self._ended_well(delivery, call.operation, result)
             self._landed()
             return result
         self._landed()
@@ -411,36 +421,32 @@ class LaneSender:
             raise call.error
         return AGAIN
 
-    def _patience_with(self, request: Begun[object]) -> float:
-        return min(request.within, self._rules.answer_within)
-
-    def _send_courier(self, place: Place[Delivery]) -> None:
+    def _send_courier(self, delivery: Delivery) -> None:
         async def serve() -> None:
-            if place.work.begun is not None or await self._is_ready(place):
-                await self._carry(place)
+            if delivery.begun is not None or await self._is_ready(delivery):
+                await self._carry(delivery)
             self._landed()
 
         self._start(serve)
 
-    async def _is_ready(self, place: Place[Delivery]) -> bool:
+    async def _is_ready(self, delivery: Delivery) -> bool:
         """Wait for what has to come first; False if the operation isn't wanted any more: nothing has left."""
-        delivery = place.work
-        self._cleared(place)
+        self._cleared(delivery)
         if delivery.wanted and delivery.after is not None:
             await delivery.after.wait()
             delivery.after = None
-            self.lanes.began(place, trio.current_time())
+            self.lanes.began(delivery, trio.current_time())
         if not delivery.wanted:
-            self._land(place, trio.current_time())
+            self._land(delivery, trio.current_time())
             return False
         delivery.attempts += 1
         self._retries += delivery.attempts > 1
         delivery.sending, delivery.began = True, trio.current_time()
         return True
 
-    async def _carry(self, place: Place[Delivery]) -> None:
+    async def _carry(self, delivery: Delivery) -> None:
         """Make an attempt, or see one through whose caller was cancelled."""
-        delivery, operation = place.work, place.work.call.operation
+        operation = delivery.call.operation
         try:
             media = _to_upload(operation)
             if media is not None:
@@ -448,13 +454,13 @@ class LaneSender:
                 operation = Upload.of(media)
                 uploaded = await self._resolve(delivery, media)
                 if uploaded is None or not delivery.wanted:
-                    self._land(place, trio.current_time())
+                    self._land(delivery, trio.current_time())
                     return
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
-                self._spare(place.key, trio.current_time() - delivery.began)
+                self._spare(delivery.key, trio.current_time() - delivery.began)
                 delivery.began = trio.current_time()
-                self.lanes.began(place, delivery.began)
+                self.lanes.began(delivery, delivery.began)
             delivery.written = True
             if delivery.begun is not None:
                 result = await delivery.begun.result()
@@ -463,11 +469,11 @@ class LaneSender:
                 within = rules.upload_within if upload else rules.answer_within
                 result = await self._request(operation, within)
         except Exception as error:
-            self._carried.pop(place, None)
-            self._ended_badly(place, operation, error)
+            self._carried.pop(delivery, None)
+            self._ended_badly(delivery, operation, error)
         else:
-            self._carried.pop(place, None)
-            self._ended_well(place, operation, result, delivery.began)
+            self._carried.pop(delivery, None)
+            self._ended_well(delivery, operation, result)
 
     async def perform_aside(self, operation: AnswerCallback) -> None:
         """Make one attempt outside the lanes; its success is good news for the breaker."""
@@ -509,7 +515,7 @@ class LaneSender:
     def _spare(self, lane: Hashable, seconds: float) -> None:
         """Leave the time that a file took out of what the lane has waited: its size is no backlog."""
         now = trio.current_time()
-        for delivery in self.lanes.standing(lane).work:
+        for delivery in self.lanes.standing(lane).places:
             delivery.since = min(now, delivery.since + seconds)
 
     async def _upload(self, operation: Upload) -> Descriptor:
@@ -521,58 +527,57 @@ class LaneSender:
             return await self._platform.perform(operation)
         raise _unanswered(operation, within)
 
-    def _land(self, place: Place[Delivery], now: float) -> None:
-        self._landing(place)
-        self.lanes.finish(place, now)
+    def _land(self, delivery: Delivery, now: float) -> None:
+        self._landing(delivery)
+        self.lanes.finish(delivery, now)
 
-    def _landing(self, place: Place[Delivery]) -> None:
-        place.work.sending = place.work.written = False
-        place.work.begun = None
-        if place.work.landed is not None:
-            place.work.landed.set()
-            place.work.landed = None
-        if place.work.probe:
-            place.work.probe = False
+    def _landing(self, delivery: Delivery) -> None:
+        delivery.sending = delivery.written = False
+        delivery.begun = None
+        if delivery.landed is not None:
+            delivery.landed.set()
+            delivery.landed = None
+        if delivery.probe:
+            delivery.probe = False
             self._breaker.probe_ended()
 
     # --- how it ended
 
-    def _ended_well(
-        self, place: Place[Delivery], operation: Operation[object], result: object, began: float
-    ) -> None:
-        delivery, now = place.work, trio.current_time()
+    def _ended_well(self, delivery: Delivery, operation: Operation[object], result: object) -> None:
+        now = trio.current_time()
         self._possible_repeats += delivery.doubtful
-        self.lanes.answered(place, now)
-        self._land(place, now)
+        self._landing(delivery)
+        self.lanes.answered(delivery, now)
+        self.lanes.finish(delivery, now)
         if isinstance(operation, SendAction):
             self._typing_sent += 1
         self._done += 1
         for call in delivery.calls:
+            call.delivery = None
             if call.task is not None:
                 trio.lowlevel.reschedule(call.task, outcome.Value(result))
                 call.task = None
-        self._worked(delivery.address.chat, began, now)
+        self._worked(delivery.chat, delivery.began, now)
 
-    def _ended_badly(self, place: Place[Delivery], operation: Operation[object], error: Exception) -> None:
-        delivery = place.work
+    def _ended_badly(self, delivery: Delivery, operation: Operation[object], error: Exception) -> None:
         now = trio.current_time()
-        self._landing(place)
+        self._landing(delivery)
         failing_since = now
         if is_push_back(error):
-            failing_since = self.lanes.pushed_back(place, now, limited=is_limit(error))
+            failing_since = self.lanes.pushed_back(delivery, now, limited=is_limit(error))
         elif isinstance(error, RefusedError) and not is_token_or_chat(error):
-            self.lanes.answered(place, now)
+            self.lanes.answered(delivery, now)
         if isinstance(operation, SendAction):
             self._typing_failed += 1
             if is_token_or_chat(error):
-                self._breaker.refused(delivery.address.chat, now)
+                self._breaker.refused(delivery.chat, now)
         if delivery.doubtful and not repeatable(operation) and not took_no_effect(error):
             self._possible_repeats += 1
         if isinstance(error, BadRequestError) and delivery.cached is not None and not delivery.refreshed:
             # The platform has forgotten the file; that is not the author's fault, so once it is mended here.
             self._uploads.forget(delivery.cached)
             delivery.refreshed = True
-            self._put_back(place, now, now)
+            self._put_back(delivery, now, now)
             return
         verdict = judge(
             operation,
@@ -590,42 +595,42 @@ class LaneSender:
                 for call in delivery.calls:
                     if possible_repeat and call.doubted is not None:
                         call.doubted()
-                self._put_back(place, now + pause, now)
+                self._put_back(delivery, now + pause, now)
             case Suspect(refusal):
                 own = self._breaker.refused(
-                    delivery.address.chat, now, broadcast=place.urgency is Urgency.BROADCAST
+                    delivery.chat, now, broadcast=delivery.urgency is Urgency.BROADCAST
                 )
                 if own or not delivery.wanted or delivery.dropped:
-                    self._give_up(place, refusal)
-                elif not self._followed(place, now):
+                    self._give_up(delivery, refusal)
+                elif not self._followed(delivery, now):
                     delivery.refusal = refusal
-                    self._refused.setdefault(delivery.address.chat, {})[place] = None
-                    self.lanes.suspend(place, now)
+                    self._refused.setdefault(delivery.chat, {})[delivery] = None
+                    self.lanes.suspend(delivery, now)
             case GiveUp(final_error):
-                self._give_up(place, final_error)
+                self._give_up(delivery, final_error)
         self._heed_breaker()
 
-    def _put_back(self, place: Place[Delivery], until: float, now: float) -> None:
-        if place.work.dropped:
-            self._give_up(place, _left(place.work))
-        elif not place.work.wanted:
-            self.lanes.finish(place, now)
-        elif not self._followed(place, now):
-            self.lanes.postpone(place, until, now)
+    def _put_back(self, delivery: Delivery, until: float, now: float) -> None:
+        if delivery.dropped:
+            self._give_up(delivery, _left(delivery))
+        elif not delivery.wanted:
+            self.lanes.finish(delivery, now)
+        elif not self._followed(delivery, now):
+            self.lanes.postpone(delivery, until, now)
 
-    def _followed(self, place: Place[Delivery], now: float) -> bool:
+    def _followed(self, delivery: Delivery, now: float) -> bool:
         """Leave an edit that failed to the later one of the same message that waits for its end, if any."""
-        followers = [follower for follower in place.work.followers if follower.wanted]
-        place.work.followers = []
+        followers = [follower for follower in delivery.followers if follower.wanted]
+        delivery.followers = ()
         if not followers:
             return False
-        followers[-1].follow(place.work)
-        self.lanes.finish(place, now)
+        followers[-1].follow(delivery)
+        self.lanes.finish(delivery, now)
         return True
 
-    def _give_up(self, place: Place[Delivery], error: Exception) -> None:
-        self.lanes.finish(place, trio.current_time())
-        self._reject(place.work, error)
+    def _give_up(self, delivery: Delivery, error: Exception) -> None:
+        self.lanes.finish(delivery, trio.current_time())
+        self._reject(delivery, error)
 
     def _reject(self, delivery: Delivery, error: Exception) -> None:
         own = error
@@ -643,9 +648,8 @@ class LaneSender:
     # --- the breaker's word
 
     def _worked(self, chat: Hashable, began: float, now: float) -> None:
-        troubled = not self._breaker.untroubled
         waiting = self._breaker.succeeded(chat, began, now)
-        if troubled:
+        if waiting or self.lanes.held:
             self._accepted(waiting, now)
 
     def _accepted(self, waiting: Iterable[Hashable], now: float) -> None:
@@ -654,20 +658,20 @@ class LaneSender:
 
     def _try_again(self, chats: Iterable[Hashable], now: float) -> None:
         for chat in chats:
-            for place in self._refused.pop(chat, {}):
-                self.lanes.resume(place, now)
+            for delivery in self._refused.pop(chat, {}):
+                self.lanes.resume(delivery, now)
 
     def _believe(self, chats: Iterable[Hashable], now: float) -> None:
         for chat in chats:
-            for place in self._refused.pop(chat, {}):
-                if self.lanes.withdraw(place, now):
-                    assert place.work.refusal is not None
-                    self._reject(place.work, place.work.refusal)
+            for delivery in self._refused.pop(chat, {}):
+                if self.lanes.withdraw(delivery, now):
+                    assert delivery.refusal is not None
+                    self._reject(delivery, delivery.refusal)
 
-    def _cleared(self, place: Place[Delivery]) -> None:
-        chat = place.work.address.chat
+    def _cleared(self, delivery: Delivery) -> None:
+        chat = delivery.chat
         waiting = self._refused.get(chat)
-        if waiting is not None and waiting.pop(place, waiting) is None and not waiting:
+        if waiting is not None and waiting.pop(delivery, waiting) is None and not waiting:
             del self._refused[chat]
 
     def _heed_breaker(self) -> None:
@@ -693,12 +697,12 @@ class LaneSender:
         if self._breaker.held is not None:
             return 0.0  # that has an alarm of its own
         oldest, uploading = trio.current_time(), None
-        for place in self.lanes.places():
-            delivery = place.work
+        for delivery in self.lanes.places():
             first = delivery.sending and delivery.attempts == 1
+            awaited = delivery.urgency in (Urgency.MONEY, Urgency.REPLY)
             if first and delivery.uploading is not None:
-                uploading = place.key
-            elif place.urgency in (Urgency.MONEY, Urgency.REPLY) and not first and place.key != uploading:
+                uploading = delivery.key
+            elif awaited and not first and delivery.key != uploading:
                 oldest = min(oldest, delivery.since)
         return trio.current_time() - oldest
 
@@ -710,8 +714,8 @@ class LaneSender:
         if self._breaker.held is not None:
             return True
         first: dict[Hashable, Delivery] = {}
-        for place in self.lanes.places():
-            first.setdefault(place.key, place.work)
+        for delivery in self.lanes.places():
+            first.setdefault(delivery.key, delivery)
         return all(delivery.attempts for delivery in first.values())
 
     def statistics(self, *, answers_sent: int, answers_failed: int) -> OutboxStatistics:
@@ -744,6 +748,13 @@ def _has_file(operation: Operation[object]) -> bool:
     if type(operation) is SendMessage and type(operation.content) is str:
         return False
     return isinstance(operation, Upload) or _to_upload(operation) is not None
+
+
+def _may_go_at_once(operation: Operation[object]) -> bool:
+    """Return whether nothing of the operation has to be done, or compared with others, before it leaves."""
+    if type(operation) is SendMessage and type(operation.content) is str:
+        return True
+    return not isinstance(operation, EditMessage) and not _has_file(operation)
 
 
 def _unanswered(operation: Operation[object], within: float) -> DeliveryUnknownError:
