@@ -30,7 +30,7 @@ _CLOSING_SECONDS: Final = 2
 
 
 @final
-@attrs.frozen
+@attrs.define
 class Answer:
     """A status and its body.
 

@@ -218,6 +218,7 @@ class ClientConnection:
         origin: where it leads.
         reader: of the response.
         broken: a write failed; only an answer that came before it counts any more.
+        is_quiet: as `ByteLink.is_quiet`: an idle connection may be used if it is.
         may_have_left: a byte of what `post` was given may have left this machine.
     """
 
@@ -226,18 +227,9 @@ class ClientConnection:
         self.reader: Final = ResponseReader(known)
         self.broken = False
         self.may_have_left = False
+        self.is_quiet: Final = link.is_quiet
         self._link = link
         self._message: bytes | None = None
-
-    @property
-    def usable(self) -> bool:
-        """Return whether the idle connection may be used: no byte, end or failure has arrived on it."""
-        return self._link.is_quiet()
-
-    @property
-    def reusable(self) -> bool:
-        """Return whether another request may follow: both messages are complete, and both sides want it."""
-        return self.reader.reusable and not self.broken
 
     def begin(self, method: bytes) -> None:
         """Prepare for a request; call before each one."""
@@ -421,7 +413,7 @@ class Connections:
     def idle(self, origin: Origin) -> ClientConnection | None:
         """Take an idle connection on which nothing has happened since; None if there is none."""
         while (connection := self.pool.take(origin, trio.current_time())) is not None:
-            if connection.usable:
+            if connection.is_quiet():
                 return connection
             self.discard(connection)
         return None
@@ -444,7 +436,7 @@ class Connections:
         if not self.pool.claim():
             with within(timeouts.get("pool"), httpx.PoolTimeout):
                 handed = await self._wait_in_line(origin)
-            if handed is not None and handed.usable and not self._closed:
+            if handed is not None and handed.is_quiet() and not self._closed:
                 return handed, False
             if handed is not None:
                 handed.close()  # Its place is still ours.
@@ -478,8 +470,11 @@ class Connections:
         return cast("ClientConnection | None", await trio.lowlevel.wait_task_rescheduled(abort))
 
     def settle(self, connection: ClientConnection) -> None:
-        """Keep the connection of a request that is over, or close it if it can't be used again."""
-        if connection.reusable and not self._closed:
+        """Keep the connection of a request that is over, or close it if it can't be used again.
+
+        It can be if both messages are complete, and both sides want it.
+        """
+        if connection.reader.reusable and not connection.broken and not self._closed:
             self.pool.give_back(connection, trio.current_time())
         else:
             self.discard(connection)

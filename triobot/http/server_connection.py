@@ -116,8 +116,10 @@ class ServerConnection:
         known: KnownHeads,
     ) -> None:
         self.sender = sender
+        # What `trio.current_time` asks, which looks for the loop and its clock each time.
+        self._time = trio.lowlevel.current_clock().current_time
         self._turnstile = turnstile
-        self.waiting_since = trio.current_time()
+        self.waiting_since = self._time()
         self.lingering_since = math.inf
         self._queued_since = math.inf
         self._queued: trio.CancelScope | None = None
@@ -237,7 +239,7 @@ class ServerConnection:
 
     async def _serve(self, request: Incoming) -> bool:
         talk = self._in_hand = self._talk(request)
-        began = trio.current_time()
+        began = self._time()
         try:
             try:
                 await self._handler(talk)
@@ -257,7 +259,7 @@ class ServerConnection:
                 await talk.answer(500, _TEXT, b"failed\n", close=True)
         finally:
             self._in_hand = None
-            ended = trio.current_time()
+            ended = self._time()
             if self._noted is not None:
                 status = talk.status if talk.finished else 0
                 self._noted(request.method, request.target, status, ended - began)

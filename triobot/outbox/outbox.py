@@ -91,6 +91,8 @@ class LaneOutbox:
         self._typing: dict[Hashable, Delivery] = {}
         self._nursery: trio.Nursery | None = None
         self._closing = trio.Event()
+        # Between the start of `live` and `close`.
+        self._takes = False
         self._patience = trio.CancelScope()
         self._wake = trio.Event()
         self._wakes_at = NEVER
@@ -135,7 +137,7 @@ class LaneOutbox:
         Cancellation: *atomic* while queued, uploading or between attempts none of which was unknown.
         *Ambiguous* in flight: the request goes on, its result is dropped, and it is not tried again.
         """
-        if self._closing.is_set() or self._nursery is None:
+        if not self._takes:
             await trio.lowlevel.checkpoint()
             raise NotDeliveredError(operation.path, "the outbox is closed")
         call = Call(operation, on_unknown, own=True, doubted=doubted, noted=noted)
@@ -200,7 +202,7 @@ class LaneOutbox:
 
         Cancellation: *atomic* while it waits (the press is then answered without a word), else *ambiguous*.
         """
-        if self._closing.is_set() or self._nursery is None:
+        if not self._takes:
             await trio.lowlevel.checkpoint()
             return False
         return await self._answers.answer(press.chat_id, press.callback_id, text, alert=alert)
@@ -265,7 +267,7 @@ class LaneOutbox:
         with trio.CancelScope(shield=True):
             try:
                 async with trio.open_nursery() as nursery:
-                    self._nursery = nursery
+                    self._nursery, self._takes = nursery, not self._closing.is_set()
                     nursery.start_soon(self._keep_time)
                     task_status.started()
                     await self._closing.wait()
@@ -283,6 +285,7 @@ class LaneOutbox:
     def close(self) -> None:
         """Start nothing more, and let `live` end."""
         self._closing.set()
+        self._takes = False
         self._answers.close()
         self._tell_idle()
 
@@ -325,7 +328,7 @@ class LaneOutbox:
 
     def _go_on(self) -> None:
         """Start what the lanes have: typing and answers start by the time, and when there is one more."""
-        if not self._sender.at_rest and not self._closing.is_set():
+        if self._takes and not self._sender.at_rest:
             self._sender.pump()
             if not self._sender.at_rest:
                 self._mind(self._sender.look_again())

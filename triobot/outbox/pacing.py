@@ -147,10 +147,11 @@ class Pace:
 
     def went_well(self, who: Hashable, began: float, now: float) -> None:
         """Count a request that the platform answered as it should."""
-        self._took(now - began)
+        took = now - began
+        self._took(took)
         if self._counts(began):
             self._sample.well += 1
-            if self.is_late(began, now):
+            if took >= self._rules.late:
                 self._sample.late += 1
                 self._blame(who)
             if self._rate is not None:

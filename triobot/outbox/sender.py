@@ -113,6 +113,8 @@ class LaneSender:
         self.lanes: Lanes[Delivery] = Lanes(
             rules.parallel, rules.connections - rules.answers.parallel, Pace(rules.pace)
         )
+        # What `trio.current_time` asks, which looks for the loop and its clock each time.
+        self._time = trio.lowlevel.current_clock().current_time
         self._platform = platform
         self._rules = rules
         self._random = random
@@ -141,7 +143,7 @@ class LaneSender:
 
     def enter(self, call: Call, urgency: Urgency) -> None:
         """Take a place for a caller's own operation; it is its turn at once if nothing stands before it."""
-        now = trio.current_time()
+        now = self._time()
         lane, chat = way_of(call.operation)
         delivery = call.delivery = Delivery(lane, urgency, chat, [call], since=now, began=now)
         if (
@@ -161,7 +163,7 @@ class LaneSender:
         """Take a place for a call that no task waits for. `pump` starts it."""
         lane, chat = way_of(call.operation)
         call.delivery = Delivery(lane, urgency, chat, [call])
-        return self._queue(call.delivery, trio.current_time())
+        return self._queue(call.delivery, self._time())
 
     def _queue(self, delivery: Delivery, now: float) -> Delivery:
         """Put a new one at the end of its lane; return it, or the edit there whose place it takes."""
@@ -225,7 +227,7 @@ class LaneSender:
             # The edit that it had replaced is the last word again, unless this one is on its way.
             if not delivery.sending:
                 delivery.calls.remove(call)
-        elif self.lanes.withdraw(delivery, trio.current_time()):
+        elif self.lanes.withdraw(delivery, self._time()):
             self._cleared(delivery)
             self._changed()
         elif delivery.uploading is not None:
@@ -235,9 +237,9 @@ class LaneSender:
         """Empty a lane: its chat was left."""
         self._breaker.left(chat)
         # What is refused in other lanes of the chat, such as money's, is tried again, and told then.
-        self._try_again((chat,), trio.current_time())
+        self._try_again((chat,), self._time())
         for own in (lane, beside(chat)):
-            for delivery in self.lanes.drop(own, trio.current_time()):
+            for delivery in self.lanes.drop(own, self._time()):
                 self._cleared(delivery)
                 self._reject(delivery, _left(delivery))
             flying = self.lanes.flying(own)
@@ -280,7 +282,7 @@ class LaneSender:
 
     def pump(self) -> None:
         """Start whatever may start now."""
-        now = trio.current_time()
+        now = self._time()
         if self.lanes.held or self._told is not None or not self._breaker.untroubled:
             self._let_breaker_judge(now)
         while (delivery := self._take(now)) is not None:
@@ -314,7 +316,7 @@ class LaneSender:
 
     def look_again(self) -> float:
         """Return when `pump` may start something, if nothing else happens."""
-        now = trio.current_time()
+        now = self._time()
         breaker_at = self._breaker.look_again(now)
         if self._breaker.held is not None and breaker_at <= now:
             # A probe may go and nothing can be one: news helps, or the end of some lane's pause.
@@ -408,7 +410,7 @@ class LaneSender:
             if request is not None:
                 request.close()
             if call.error is None:
-                self._land(delivery, trio.current_time())
+                self._land(delivery, self._time())
                 self._landed()
             raise
         else:
@@ -435,13 +437,13 @@ class LaneSender:
         if delivery.wanted and delivery.after is not None:
             await delivery.after.wait()
             delivery.after = None
-            self.lanes.began(delivery, trio.current_time())
+            self.lanes.began(delivery, self._time())
         if not delivery.wanted:
-            self._land(delivery, trio.current_time())
+            self._land(delivery, self._time())
             return False
         delivery.attempts += 1
         self._retries += delivery.attempts > 1
-        delivery.sending, delivery.began = True, trio.current_time()
+        delivery.sending, delivery.began = True, self._time()
         return True
 
     async def _carry(self, delivery: Delivery) -> None:
@@ -454,12 +456,12 @@ class LaneSender:
                 operation = Upload.of(media)
                 uploaded = await self._resolve(delivery, media)
                 if uploaded is None or not delivery.wanted:
-                    self._land(delivery, trio.current_time())
+                    self._land(delivery, self._time())
                     return
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
-                self._spare(delivery.key, trio.current_time() - delivery.began)
-                delivery.began = trio.current_time()
+                self._spare(delivery.key, self._time() - delivery.began)
+                delivery.began = self._time()
                 self.lanes.began(delivery, delivery.began)
             delivery.written = True
             if delivery.begun is not None:
@@ -477,20 +479,20 @@ class LaneSender:
 
     async def perform_aside(self, operation: AnswerCallback) -> None:
         """Make one attempt outside the lanes; its success is good news for the breaker."""
-        began = trio.current_time()
+        began = self._time()
         await self._request(operation, min(self._rules.answers.within, self._rules.answer_within))
-        self._worked(chat_of(operation.chat_id), began, trio.current_time())
+        self._worked(chat_of(operation.chat_id), began, self._time())
 
     def works(self) -> bool:
         """Return whether the platform takes requests; if that isn't known, ask it for the next time."""
         if self._breaker.may_ask_first():
-            self._breaker.ask_started(trio.current_time())
+            self._breaker.ask_started(self._time())
             self._start(self._ask)
         return self._breaker.accepts
 
     async def _ask(self) -> None:
         """Find out about the token while nothing else tells; the answer itself is of no interest."""
-        began, good, denied = trio.current_time(), True, False
+        began, good, denied = self._time(), True, False
         try:
             await self._request(_QUESTION, self._rules.answer_within)
         except (TriobotError, OSError) as error:
@@ -499,7 +501,7 @@ class LaneSender:
         finally:
             self._breaker.ask_ended(denied=denied)
         if good:
-            now = trio.current_time()
+            now = self._time()
             self._accepted(self._breaker.accepted(began, now), now)
         self._heed_breaker()
         self._changed()
@@ -514,7 +516,7 @@ class LaneSender:
 
     def _spare(self, lane: Hashable, seconds: float) -> None:
         """Leave the time that a file took out of what the lane has waited: its size is no backlog."""
-        now = trio.current_time()
+        now = self._time()
         for delivery in self.lanes.standing(lane).places:
             delivery.since = min(now, delivery.since + seconds)
 
@@ -544,7 +546,7 @@ class LaneSender:
     # --- how it ended
 
     def _ended_well(self, delivery: Delivery, operation: Operation[object], result: object) -> None:
-        now = trio.current_time()
+        now = self._time()
         self._possible_repeats += delivery.doubtful
         self._landing(delivery)
         self.lanes.answered(delivery, now)
@@ -560,7 +562,7 @@ class LaneSender:
         self._worked(delivery.chat, delivery.began, now)
 
     def _ended_badly(self, delivery: Delivery, operation: Operation[object], error: Exception) -> None:
-        now = trio.current_time()
+        now = self._time()
         self._landing(delivery)
         failing_since = now
         if is_push_back(error):
@@ -629,7 +631,7 @@ class LaneSender:
         return True
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
-        self.lanes.finish(delivery, trio.current_time())
+        self.lanes.finish(delivery, self._time())
         self._reject(delivery, error)
 
     def _reject(self, delivery: Delivery, error: Exception) -> None:
@@ -696,7 +698,7 @@ class LaneSender:
         """
         if self._breaker.held is not None:
             return 0.0  # that has an alarm of its own
-        oldest, uploading = trio.current_time(), None
+        oldest, uploading = self._time(), None
         for delivery in self.lanes.places():
             first = delivery.sending and delivery.attempts == 1
             awaited = delivery.urgency in (Urgency.MONEY, Urgency.REPLY)
@@ -704,7 +706,7 @@ class LaneSender:
                 uploading = delivery.key
             elif awaited and not first and delivery.key != uploading:
                 oldest = min(oldest, delivery.since)
-        return trio.current_time() - oldest
+        return self._time() - oldest
 
     @property
     def stuck(self) -> bool:

@@ -30,7 +30,17 @@ from .ids import (
 )
 from .markup import InlineKeyboard, ReplyKeyboard
 from .results import InvoiceCreated, PaymentState, Sent
-from .rules import check_integer, check_text, check_word, is_a, is_amount, is_one_of, is_optional, is_text
+from .rules import (
+    check_integer,
+    check_is_a,
+    check_text,
+    check_word,
+    is_a,
+    is_amount,
+    is_one_of,
+    is_optional,
+    is_text,
+)
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -55,7 +65,8 @@ def check_content(field: str, value: object) -> None:
 
 
 def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    check_content("data", value)
+    if type(value) is not str or not value or not value.isascii():  # the usual text passes all checks
+        check_content("data", value)
 
 
 @final
@@ -70,13 +81,17 @@ class SendMessage(Operation[Sent]):
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     content: Content = attrs.field(validator=_is_content, repr=False)
-    reply_keyboard: ReplyKeyboard | None = attrs.field(
-        default=None, validator=is_optional(is_a(ReplyKeyboard))
-    )
-    inline_keyboard: InlineKeyboard | None = attrs.field(
-        default=None, validator=is_optional(is_a(InlineKeyboard))
-    )
-    form: Form | None = attrs.field(default=None, validator=is_optional(is_a(Form)))
+    reply_keyboard: ReplyKeyboard | None = None
+    inline_keyboard: InlineKeyboard | None = None
+    form: Form | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.reply_keyboard is not None:
+            check_is_a("reply_keyboard", self.reply_keyboard, ReplyKeyboard)
+        if self.inline_keyboard is not None:
+            check_is_a("inline_keyboard", self.inline_keyboard, InlineKeyboard)
+        if self.form is not None:
+            check_is_a("form", self.form, Form)
 
 
 def _is_new_content(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

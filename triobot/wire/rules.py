@@ -59,6 +59,13 @@ def check_integer(field: str, value: object, *, least: int, most: int = LARGEST_
         raise LocalProtocolError(field, f"must be from {least} to {most}")
 
 
+def check_is_a(field: str, value: object, *types: type) -> None:
+    """Refuse what is of none of these classes."""
+    if not isinstance(value, types):
+        names = " or ".join(kind.__name__ for kind in types)
+        raise LocalProtocolError(field, f"must be {names}")
+
+
 def check_word(field: str, value: object, *words: str) -> None:
     """Refuse what is not one word of a closed list."""
     if value not in words:
@@ -87,11 +94,9 @@ def is_amount(instance: object, attribute: Attribute[Any], value: object) -> Non
 
 def is_a(*types: type) -> Validator:
     """Return an attrs validator for a value of one of these classes."""
-    names = " or ".join(kind.__name__ for kind in types)
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
-        if not isinstance(value, types):
-            raise LocalProtocolError(attribute.name, f"must be {names}")
+        check_is_a(attribute.name, value, *types)
 
     return validate
 
