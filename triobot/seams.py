@@ -460,18 +460,9 @@ class Outbox(Protocol):
 @final
 @attrs.frozen
 class Consume:
-    """These inbox rows have been dealt with; they go. `spoken`: it would be seen if that were lost."""
+    """These inbox rows have been dealt with; they go."""
 
     seqs: tuple[int, ...]
-    spoken: bool = False
-
-
-@final
-@attrs.frozen
-class Acknowledge:
-    """The 200 of these deliveries was fully written (`Arrival.key`)."""
-
-    keys: tuple[str, ...] = attrs.field(repr=False)
 
 
 @final
@@ -517,7 +508,7 @@ class Accept:
 
 
 PlainWrite: TypeAlias = (
-    Consume | Acknowledge | KeepRaw | PutSetting | PutData | JournalWrite | BroadcastWrite | MoneyWrite
+    Consume | KeepRaw | PutSetting | PutData | JournalWrite | BroadcastWrite | MoneyWrite
 )  # says what is stored, without a look at what is there
 Write: TypeAlias = PlainWrite | MovePayment | Accept
 
@@ -613,8 +604,18 @@ class Store(Protocol):
     def note_answered(self, key: str) -> None:
         """Note, at once, that the 200 of the last accepted delivery with this key was fully written.
 
-        Never waits, never raises. The note outlives the process, however that ends; it need not outlive the
-        machine, nor be seen by `accept`: `Acknowledge` is written behind it.
+        Never waits, never raises. `accept` sees it from then on. It outlives the process, however that ends,
+        and the machine soon: it is written with what is handed over next, and before that.
+        """
+        ...
+
+    def note_consumed(self, seqs: Sequence[int]) -> bool:
+        """Note, at once, that these inbox rows have been dealt with, as `note_answered` does.
+
+        Never waits, never raises. No call that comes after it reads them.
+
+        Returns:
+            Whether that outlives the process; if not, nothing was noted, and `Consume` is to be committed.
         """
         ...
 
@@ -727,7 +728,7 @@ class Store(Protocol):
         """Return how full and how fast the store is, without waiting."""
         ...
 
-    def note_at_work(self, slot: int, number: int) -> None:
+    def note_at_work(self, slot: int, number: int, /) -> None:
         """Note in one of `WORK_SLOTS` what is at work, or with 0 nothing; never waits, never raises.
 
         It outlives the process, and only that: `Opening.at_work` of the next run has it after a kill.

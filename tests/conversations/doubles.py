@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -312,6 +312,13 @@ class FakeStore:
 
         seconds = self.disk_seconds()
         await (self._commits.do(work, seconds) if seconds or self._commits.busy else work())
+
+    def note_consumed(self, seqs: Sequence[int]) -> bool:
+        """A disk that is slow or full has no room for notes, either: then it is committed as everything."""
+        if self.full or self.disk_seconds() or self._commits.busy or not self.store.note_consumed(seqs):
+            return False
+        self.consumed.extend(seqs)
+        return True
 
     async def _ask_money(self, work: Callable[[MoneyTables], object]) -> object:
         answer = work(self.money)

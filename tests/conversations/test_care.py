@@ -81,7 +81,7 @@ class Processes:
     def dies(self) -> None:
         """The process is no more: called by a bot's code in place of what would really kill it."""
         self.store.dead = True
-        self.noted = self.store.memory.at_work.left()
+        self.noted = self.store.memory.notes.at_work_left()
         self._dies.set()
         self.deaths += 1
 

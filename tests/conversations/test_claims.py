@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 import pytest
 import trio
@@ -45,6 +47,10 @@ class Commits(FakeStore):
         self.alone += writes
         await super().commit(*writes)
 
+    def note_consumed(self, seqs: Sequence[int]) -> bool:
+        self.alone.append(Consume(tuple(seqs)))
+        return super().note_consumed(seqs)
+
 
 def echo_bot() -> Router:
     bot = Router()
@@ -77,7 +83,7 @@ async def test_what_ends_well_leaves_nothing_but_the_end_of_its_row(autojump_clo
         held.release()
         await town.rest()
         assert town.sent() == ["heard"]
-        assert store.alone == [Consume((seq,), spoken=True)]
+        assert store.alone == [Consume((seq,))]
         assert store.rows == {}
 
 

@@ -15,38 +15,36 @@ from sqlite_rig import opened
 
 from tests.loopback import PATIENCE
 from tests.store.contract.contract import ROOMY, accepted, arrival
-from triobot.seams import Consume, PutSetting, Store
+from triobot.seams import PutSetting, Redelivered, Store
 from triobot.store.writer import MOST_IN_A_BATCH, Job, Transactions
 
 
-@pytest.mark.parametrize("lazy", [1, MOST_IN_A_BATCH, MOST_IN_A_BATCH + 10])
-async def test_a_crowd_that_comes_to_the_one_who_waits_is_served(lazy: int, tmp_path: Path) -> None:
-    """More than a batch comes at once: whoever does not fit comes with the next one."""
+@pytest.mark.parametrize("noted", [0, 1, 10])
+async def test_a_crowd_is_served_behind_what_was_noted(noted: int, tmp_path: Path) -> None:
+    """Whoever does not fit comes with the next batch, and what is noted meanwhile keeps its place."""
     served = 0
 
     async with opened(tmp_path / "store") as store:
-        row = await accepted(store, arrival(1))
-
-        async def consume() -> None:
-            nonlocal served
-            await store.commit(Consume((row.seq,)))
-            served += 1
+        rows = [await accepted(store, arrival(1)) for _ in range(noted)]
+        last = await accepted(store, arrival(2))
 
         async def put(number: int) -> None:
             nonlocal served
             await store.commit(PutSetting("n", str(number)))
             served += 1
+            if not number:
+                assert store.note_consumed([last.seq])
 
         crowd = 2 * MOST_IN_A_BATCH
         with trio.move_on_after(PATIENCE):
             async with trio.open_nursery() as nursery:
-                for _ in range(lazy):
-                    nursery.start_soon(consume)
-                await trio.testing.wait_all_tasks_blocked()
+                for row in rows:
+                    assert store.note_consumed([row.seq])
                 for number in range(crowd):
                     nursery.start_soon(put, number)
+            assert await store.backlog(after=0, limit=20) == []
 
-    assert served == lazy + crowd
+    assert served == crowd
 
 
 def hold_batches(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
@@ -104,6 +102,29 @@ async def test_what_is_cancelled_is_stored_if_it_was_handed_over_and_only_then(
         assert queue.announced == handed_over
         assert queue.ends == {"cancelled": 6, "stored": len(handed_over) - 4}
         assert [row.chat_id for row in await store.backlog(after=0, limit=2_000)] == handed_over
+
+
+async def test_what_arrived_before_an_answer_does_not_see_it_however_late_its_turn_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The platform repeated what it had no answer to: the answer that comes now is late."""
+    answers: list[object] = []
+    async with opened(tmp_path / "store") as store:
+
+        async def come_again() -> None:
+            answers.append(await store.accept(arrival(key="word"), quota=ROOMY))
+
+        await accepted(store, arrival(key="word"))
+        go = hold_batches(monkeypatch)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.setting, "any")
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(come_again)
+            await trio.testing.wait_all_tasks_blocked()
+            store.note_answered("word")
+            go.set()
+        await accepted(store, arrival(key="word"))
+    assert answers == [Redelivered()]
 
 
 async def test_those_outside_are_told_when_it_closes_and_nothing_of_them_is_stored(

@@ -58,8 +58,10 @@ async def main(path):
     async with open_sqlite(path, stamp=STAMP, clock=_Now()) as store:
         for key in "answered", "not answered":
             arrival = Arrival(7, None, _Now().now(), "text/plain", b"yes", key)
-            assert isinstance(await store.accept(arrival, quota=Quota()), Accepted)
+            stored = await store.accept(arrival, quota=Quota())
+            assert isinstance(stored, Accepted)
         store.note_answered("answered")
+        assert store.note_consumed([stored.row.seq])
         os.kill(os.getpid(), signal.SIGKILL)
 
 trio.run(main, sys.argv[1])
@@ -67,7 +69,7 @@ trio.run(main, sys.argv[1])
 
 
 @pytest.mark.processes
-async def test_what_was_answered_just_before_kill_9_is_known(tmp_path: Path) -> None:
+async def test_what_was_noted_just_before_kill_9_is_known(tmp_path: Path) -> None:
     path, clock = tmp_path / "bot.db", SettableClock(time.time_ns() // 1_000_000)
     with pytest.raises(subprocess.CalledProcessError) as killed:
         await trio.run_process(
@@ -76,6 +78,7 @@ async def test_what_was_answered_just_before_kill_9_is_known(tmp_path: Path) -> 
     assert killed.value.returncode == -signal.SIGKILL
 
     async with opened(path, clock=clock) as store:
+        assert [row.seq for row in await store.backlog(after=0, limit=9)] == [1]
         await accepted(store, arrival(7, key="answered", at=clock.time))
         again = await store.accept(arrival(7, key="not answered", at=clock.time), quota=ROOMY)
         assert again == Redelivered()

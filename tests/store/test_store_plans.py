@@ -114,7 +114,8 @@ def test_no_statement_walks_through_a_table(watched: _Watched) -> None:
         (name, step)
         for name, steps in seen.items()
         for step in steps
-        if step.startswith("SCAN") and step != "SCAN CONSTANT ROW"
+        # A list that is given is no table.
+        if step.startswith("SCAN") and not step.startswith(("SCAN CONSTANT ROW", "SCAN json_each "))
     }
     assert walks == set()
     sorts = {(name, step) for name, steps in seen.items() for step in steps if "TEMP B-TREE" in step}

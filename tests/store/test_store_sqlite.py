@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sqlite3
 import stat
 from pathlib import Path
@@ -12,6 +13,7 @@ import attrs
 import pytest
 import trio
 from sqlite_rig import STAMP, as_a_crash_leaves_it, fallible_disk, opened
+from trio.testing import MockClock
 
 from tests.store.contract.contract import (
     ALI,
@@ -36,7 +38,6 @@ from triobot.journals import AppendRecords, ConversationId
 from triobot.seams import (
     WORK_SLOTS,
     Accepted,
-    Acknowledge,
     Consume,
     InboxRow,
     KeepRaw,
@@ -48,6 +49,7 @@ from triobot.seams import (
 )
 from triobot.store import Stamp, file, open_store, rebind_sqlite, restore_sqlite, writer
 from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration, sealed
+from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
 
 
@@ -112,11 +114,11 @@ async def test_after_a_crash_of_the_machine_its_last_second_of_acknowledgements_
         pass  # this stop was clean, and says nothing of the next one
     async with opened(path, clock=clock) as store:
         await accepted(store, arrival(key="early"))
-        await store.commit(Acknowledge(("early",)))
+        store.note_answered("early")
         clock.time += 5 * SECOND
         await accepted(store, arrival(key="late", at=clock.time))
         clock.time += SECOND // 2
-        await store.commit(Acknowledge(("late",)))
+        store.note_answered("late")
         await accepted(store, arrival(key="noted", at=clock.time))
         store.note_answered("noted")
         crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
@@ -140,7 +142,8 @@ async def test_a_machine_that_was_up_a_second_later_leaves_no_doubt(
     clock = SettableClock()
     async with opened(path, clock=clock) as store:
         await accepted(store, arrival(key="word"))
-        await store.commit(Acknowledge(("word",)))
+        store.note_answered("word")
+        await store.setting("any")
         clock.time += SECOND + 1
         await store.check()
         crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
@@ -158,7 +161,6 @@ async def test_on_the_same_boot_what_was_answered_is_known_at_once(path: Path, t
             await accepted(store, arrival(key=key))
         for key in "noted", "written", "said again":
             store.note_answered(key)
-        await store.commit(Acknowledge(("written", "said again")))
         await accepted(store, arrival(key="said again"))
         crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
 
@@ -214,6 +216,123 @@ async def test_what_was_at_work_at_a_kill_is_known_to_the_next_run(
     boots(monkeypatch, "another boot")
     async with opened(rebooted) as store:
         assert (store.opening().unclean, store.opening().at_work) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("found", "left"), [("killed", [2]), ("another boot", [1, 2]), ("another store", [1, 2])]
+)
+async def test_rows_that_were_noted_as_consumed_are_gone_after_a_kill_and_only_then(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str, left: list[int]
+) -> None:
+    """The machine's crash may have come before what was sent; another store's rows are none of the notes'."""
+    async with opened(path) as store:
+        await accepted(store, arrival(7))
+        await accepted(store, arrival(8))
+        await store.setting("any")
+        before = as_a_crash_leaves_it(path, tmp_path / "before")
+        assert store.note_consumed([1])
+        crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
+
+    if found == "another boot":
+        boots(monkeypatch, "another boot")
+    elif found == "another store":
+        async with opened(before):
+            pass
+        for name in "bot.db", "bot.db-wal":
+            (crashed.parent / name).unlink(missing_ok=True)
+        shutil.copy2(before, crashed)
+    else:
+        async with opened(crashed, visit=True):
+            pass
+    async with opened(crashed) as store:
+        assert [row.seq for row in await store.backlog(after=0, limit=9)] == left
+    async with opened(crashed) as store:
+        assert [row.seq for row in await store.backlog(after=0, limit=9)] == left
+
+
+async def test_what_is_noted_is_written_soon_when_nothing_else_comes(
+    path: Path, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with opened(path) as store:
+        await accepted(store, arrival(7, key="word"))
+        store.note_answered("word")
+        assert store.note_consumed([1])
+        while store.statistics().inbox:
+            await trio.sleep(1)
+        crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
+
+    (tmp_path / "crashed" / "bot.db.lock").unlink()
+    async with opened(crashed) as store:
+        assert store.statistics().inbox == 0
+        await accepted(store, arrival(7, key="word"))
+
+
+async def test_what_was_noted_comes_before_all_else_also_when_the_disk_is_full(
+    path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that comes behind it is stored without it, and the rows are read no more."""
+    disk = fallible_disk(monkeypatch)
+    async with opened(path) as store:
+        await accepted(store, arrival(7, key="word"))
+        assert store.note_consumed([1])
+        for _ in range(3):  # once for all, once with a savepoint, and alone
+            disk.fail("DELETE FROM inbox", sqlite3.SQLITE_FULL)
+        with pytest.raises(StoreFullError):
+            await store.commit(PutSetting("colour", "blue"))
+        for _ in range(6):
+            disk.fail("DELETE FROM inbox", sqlite3.SQLITE_FULL)
+        assert await store.backlog(after=0, limit=9) == []
+        assert store.statistics().inbox == 1
+        disk.failures.clear()
+        while store.statistics().inbox:
+            await trio.sleep(1)
+        assert await store.setting("colour") is None
+
+
+async def test_what_could_not_be_written_by_the_end_is_still_noted(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = fallible_disk(monkeypatch)
+    async with opened(path) as store:
+        await accepted(store, arrival(7))
+        assert store.note_consumed([1])
+        for _ in range(9):
+            disk.fail("DELETE FROM inbox", sqlite3.SQLITE_FULL)
+    disk.failures.clear()
+    async with opened(path) as store:
+        assert await store.backlog(after=0, limit=9) == []
+
+
+async def test_silence_is_told_once(
+    path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store knows that the machine was up after the last answer; at rest it writes nothing."""
+    noted: list[int] = []
+    clock, note_alive = SettableClock(), Tables.note_alive
+
+    def note(tables: Tables, now: int) -> None:
+        noted.append(now)
+        note_alive(tables, now)
+
+    monkeypatch.setattr(Tables, "note_alive", note)
+    async with opened(path, clock=clock) as store:
+        noted.clear()
+        for _ in range(5):
+            clock.time += SECOND
+            store.note_answered("word")
+            await store.setting("any")
+            for _ in range(2):
+                await trio.testing.wait_all_tasks_blocked()
+                mock_clock.jump(0.5)
+        assert noted == [NOON + n * SECOND for n in range(1, 6)]
+        clock.time += SECOND
+        while len(noted) < 6:
+            await trio.testing.wait_all_tasks_blocked()
+            mock_clock.jump(0.5)
+        for _ in range(100):
+            await trio.testing.wait_all_tasks_blocked()
+            mock_clock.jump(0.5)
+        assert noted == [NOON + n * SECOND for n in range(1, 7)]
 
 
 async def test_old_deliveries_leave_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

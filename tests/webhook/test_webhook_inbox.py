@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 from webhook_rig import START, Clock, FakeStore, as_json, make_rig, text_event
 
-from triobot.errors import StoreFullError
 from triobot.seams import InboxRow, Quota
-from triobot.webhook.inbox import EventStored, Inbox, Marks, NoRoom, Unread, Unstorable, Unwritable
+from triobot.webhook.inbox import EventStored, Inbox, NoRoom, Unread, Unstorable, Unwritable
 from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Event, Join, Message, PayCallback, Press, Sender
 from triobot.wire.ids import CallbackId, ChatId, MessageId, RefId, SenderId
@@ -131,7 +130,7 @@ async def test_a_press_counts_once_however_often_it_comes() -> None:
     assert isinstance(again, EventStored)
     assert again.repeated
     assert len(rig.delivered) == 1
-    assert len(rig.marks) == 0  # unique in itself: whether it was answered says nothing
+    assert first.key is None  # unique in itself: whether it was answered says nothing
 
 
 async def test_payment_callbacks_all_count() -> None:
@@ -293,104 +292,6 @@ async def test_cancelled_anywhere_it_is_stored_and_handed_on_or_neither(passes: 
     assert len(rig.store.rows) == len(rig.delivered)
     await rig.inbox.accept(body.content_type, body.data)
     assert len(rig.delivered) == 1
-
-
-class TestMarks:
-    """Answered deliveries reach the store, late but surely."""
-
-    async def test_written_in_batches(self, autojump_clock: trio.testing.MockClock) -> None:
-        rig = make_rig()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(rig.inbox.run)
-            for number in range(10):
-                rig.marks.add(str(number))
-            await trio.sleep(1)
-            nursery.cancel_scope.cancel()
-
-        assert rig.store.acknowledgements == [tuple(str(number) for number in range(10))]
-        assert len(rig.marks) == 0
-
-    async def test_noted_at_once(self) -> None:
-        rig = make_rig()
-        rig.marks.add("key")
-
-        assert (rig.store.noted, rig.store.acknowledgements) == (["key"], [])
-
-    async def test_silence_is_told_once(self, autojump_clock: trio.testing.MockClock) -> None:
-        """The store learns that the machine was up after the last answer; a bot at rest writes nothing."""
-        rig = make_rig()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(rig.inbox.run)
-            for _ in range(5):
-                rig.marks.add("key")
-                await trio.sleep(1)
-            assert rig.store.checks == 0
-            await trio.sleep(1)
-            assert rig.store.checks == 1
-            await trio.sleep(3600)
-            assert rig.store.checks == 1
-            nursery.cancel_scope.cancel()
-
-    async def test_the_last_ones_are_written_at_the_end(self) -> None:
-        rig = make_rig()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(rig.inbox.run)
-            rig.marks.add("last")
-            nursery.cancel_scope.cancel()
-
-        assert rig.store.acknowledgements == [("last",)]
-
-    async def test_full_counts_and_forgets_the_newest(self) -> None:
-        marks = Marks(FakeStore(Clock()), most=2)
-        for key in ("a", "b", "c", "a"):
-            marks.add(key)
-
-        assert (len(marks), marks.lost) == (2, 1)
-
-    async def test_kept_while_the_store_fails_and_dropped_when_worthless(
-        self, autojump_clock: trio.testing.MockClock
-    ) -> None:
-        rig = make_rig()
-        rig.store.full = True
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(rig.inbox.run)
-            rig.marks.add("early")
-            await trio.sleep(30)
-            rig.marks.add("late")
-            await trio.sleep(40)
-            assert len(rig.marks) == 1
-            rig.store.full = False
-            await trio.sleep(2)
-            nursery.cancel_scope.cancel()
-
-        assert rig.store.acknowledgements == [("late",)]
-
-    async def test_added_again_while_being_written_stays(self) -> None:
-        """The second one belongs to a delivery that the write under way may not cover."""
-        store = FakeStore(Clock())
-        marks = Marks(store)
-        store.gate = trio.Event()
-        marks.add("key")
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(marks.flush)
-            await trio.testing.wait_all_tasks_blocked()
-            marks.add("key")
-            assert store.acknowledgements == []
-            store.gate.set()
-
-        assert store.acknowledgements == [("key",), ("key",)]
-        assert len(marks) == 0
-
-    async def test_settle_reports_a_store_that_fails(self) -> None:
-        store = FakeStore(Clock())
-        marks = Marks(store)
-        marks.add("key")
-        store.full = True
-
-        with pytest.raises(StoreFullError):
-            await marks.settle("key")
-
-        assert len(marks) == 1
 
 
 async def test_join_without_content() -> None:

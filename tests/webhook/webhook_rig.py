@@ -22,7 +22,6 @@ from triobot.http.listener import serve_listeners
 from triobot.seams import (
     Acceptance,
     Accepted,
-    Acknowledge,
     Alarm,
     Arrival,
     InboxRow,
@@ -36,7 +35,7 @@ from triobot.seams import (
 from triobot.webhook.answers import Readiness, TrafficCounters
 from triobot.webhook.app import build_app
 from triobot.webhook.endpoint import Endpoint
-from triobot.webhook.inbox import Inbox, Marks
+from triobot.webhook.inbox import Inbox
 from triobot.webhook.limits import Limits
 from triobot.webhook.secrets import Secrets
 from triobot.webhook.serving import serve
@@ -66,8 +65,6 @@ class FakeStore:
         self.clock = clock
         self.rows: list[InboxRow] = []
         self.kept: list[KeepRaw] = []
-        self.acknowledgements: list[tuple[str, ...]] = []
-        self.noted: list[str] = []
         self.checks = 0
         self.full = False
         self.gate: trio.Event | None = None
@@ -105,14 +102,10 @@ class FakeStore:
         for write in writes:
             if isinstance(write, KeepRaw):
                 self.kept.append(write)
-            elif isinstance(write, Acknowledge):
-                self.acknowledgements.append(write.keys)
-                for key in write.keys:
-                    if key in self._last:
-                        self._last[key] = (self._last[key][0], True)
 
     def note_answered(self, key: str) -> None:
-        self.noted.append(key)
+        if key in self._last:
+            self._last[key] = (self._last[key][0], True)
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         await trio.lowlevel.checkpoint()
@@ -157,7 +150,6 @@ class Rig:
     store: FakeStore
     clock: Clock
     inbox: Inbox
-    marks: Marks
     traffic: TrafficCounters
     delivered: list[tuple[InboxRow, Event]]
     alarms: list[Alarm]
@@ -187,14 +179,12 @@ def make_rig(*, quota: Quota | None = None, limits: Limits | None = None, secret
     store = FakeStore(clock)
     delivered: list[tuple[InboxRow, Event]] = []
     alarms: list[Alarm] = []
-    marks = Marks(store, pause_seconds=0.02)
     inbox = Inbox(
         store,
         clock=clock,
         quota=quota or Quota(),
         deliver=lambda row, event: delivered.append((row, event)),
         alarm=alarms.append,
-        marks=marks,
     )
     traffic = TrafficCounters()
     readiness = [Readiness(True, {"store": "ok"})]
@@ -203,7 +193,7 @@ def make_rig(*, quota: Quota | None = None, limits: Limits | None = None, secret
     endpoint = Endpoint(
         inbox, known, limits=limits or Limits(), readiness=lambda: readiness[0], traffic=traffic
     )
-    return Rig(store, clock, inbox, marks, traffic, delivered, alarms, app, endpoint, readiness)
+    return Rig(store, clock, inbox, traffic, delivered, alarms, app, endpoint, readiness)
 
 
 Server: TypeAlias = Literal["direct", "asgi", "hypercorn"]

@@ -395,8 +395,6 @@ class JournalWriter(Host):
         failed = record[0] == ENDED and record[2] is not None
         goes_on = record[0] == CONTINUED and self._there.goes_on
         writes: list[Write] = []
-        # Whatever it did besides ending would be seen again.
-        spoken = len(self._records) + len(self._beside) > 1
         if not (failed or goes_on):
             self._records.clear()
             self._beside.clear()
@@ -409,7 +407,7 @@ class JournalWriter(Host):
                     EndConversation(self._lease, self._id, self.now(), "failed" if failed else None)
                 )
         else:
-            writes += [*self._appended(), Consume((self._there.seq,), spoken)]
+            writes += [*self._appended(), Consume((self._there.seq,))]
             self._begun = True
         self.over = True
         self._written = self._there.life.write_end(self._there, writes, self)

@@ -41,7 +41,6 @@ from ..money import (
 from ..seams import (
     LARGEST_VALUE,
     Accept,
-    Acknowledge,
     AddReceivers,
     AdvanceBroadcast,
     Arrival,
@@ -157,7 +156,7 @@ def _size(write: Write) -> int:
             return 256 + len(value)
         case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
             return size_of_broadcast(write)
-        case Consume() | Acknowledge() | PutSetting() | PutData():
+        case Consume() | PutSetting() | PutData():
             return 256
         case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
             return money_size(write)
@@ -174,9 +173,6 @@ def _admitted(write: Write) -> Write:
         case Consume(seqs):
             for seq in seqs:
                 check_integer("seq", seq, least=0)
-        case Acknowledge(keys):
-            for key in keys:
-                check_column("key", key)
         case KeepRaw():
             check_integer("at", write.at, least=0, most=LARGEST_INTEGER)
             return as_kept(write)

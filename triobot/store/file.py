@@ -11,6 +11,7 @@ or in somebody's shell, could corrupt the log of SQLite before 3.51.3.
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -22,10 +23,9 @@ import trio
 
 from ..errors import ConfigError
 from ..journals import Lease, Opening
-from ..seams import Acknowledge
 from .backups import copy_store
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
-from .notes import AnyAtWork, AnyNotes
+from .notes import AnyNotes
 from .private_files import checked_path, make_private, remove_leftover
 from .rules import RETENTION, Retention
 from .schema import (
@@ -64,8 +64,7 @@ class StoreFile:
         connection: the writer's batches and the steps of a copy use it, each in its `turn`.
         opening: what is known of this run and of the one before.
         visited: a tool has it, and leaves it as if it had not been there.
-        notes: which deliveries were answered, for the process that comes after a kill.
-        at_work: what is at work, for the same.
+        notes: what the database doesn't know of, for the process that comes after a kill.
     """
 
     def __init__(self, path: Path, lock: FileLock, connection: sqlite3.Connection) -> None:
@@ -74,7 +73,6 @@ class StoreFile:
         self.visited = False
         self.tables = Tables(connection)
         self.notes = lock.notes
-        self.at_work = lock.at_work
         self.connection = connection
         self.turn = threading.Lock()
         self._lock = lock
@@ -161,7 +159,7 @@ def open_file(
         _prepare(file, connection, stamp, migrations, now=now, rebind=rebind)
         file.visited = visit
         file.opening = take_over(
-            connection, file.tables, lock.notes, lock.at_work, machine=machine_boot(), now=now, visit=visit
+            connection, file.tables, lock.notes, machine=machine_boot(), now=now, visit=visit
         )
         file.tables.retention = retention
         file.tables.journals.lease = Lease(0, file.opening.boot)
@@ -265,7 +263,6 @@ def take_over(
     connection: sqlite3.Connection,
     tables: Tables,
     notes: AnyNotes,
-    at_work: AnyAtWork,
     *,
     machine: str | None,
     now: int,
@@ -277,24 +274,26 @@ def take_over(
 
     An answer counts as given once the process had written it, if the machine has not been started since: the
     kernel sends what was written, however the process ends. After a crash of the machine, or where it
-    isn't known of which boot the store is, the last of them are doubted.
+    isn't known of which boot the store is, the last of them are doubted. Rows that were consumed are so for
+    the same reason; after a crash of the machine they are back.
 
     Args:
         machine: names this boot of the machine, if anything does.
     """
     connection.execute("BEGIN IMMEDIATE")
-    names = ("boot", "unclean", "epoch", "epoch_at")
-    boot, unclean, epoch, epoch_at = (int(get_meta(connection, name) or 0) for name in names)
+    names = ("boot", "unclean", "epoch", "epoch_at", "run")
+    boot, unclean, epoch, epoch_at, run = (int(get_meta(connection, name) or 0) for name in names)
     previous, restored = get_meta(connection, "opened_at"), get_meta(connection, "restored_at")
     clean = get_meta(connection, "clean") is not None
-    if machine is not None and get_meta(connection, "machine") == machine:
-        tables.apply(Acknowledge(tuple(notes.left())), now)
+    same_boot = machine is not None and get_meta(connection, "machine") == machine
+    if same_boot:
+        tables.catch_up(notes.answered_left(), notes.consumed_left(run), now)
     elif not clean:
         tables.doubt_last_acknowledgements()
     noted: tuple[int, ...] = ()
-    if machine is not None and not clean and get_meta(connection, "machine") == machine:
+    if same_boot and not clean:
         # A visit may have found it before, and has left it for the bot's next run.
-        noted = at_work.left() or tuple(map(int, (get_meta(connection, "at_work") or "").split()))
+        noted = notes.at_work_left() or tuple(map(int, (get_meta(connection, "at_work") or "").split()))
     # Before the first run that counted, nothing was under way that could have been cut.
     unclean = unclean + 1 if boot and not clean else 0
     # Visits count, too: what one run has read, no other may write.
@@ -306,6 +305,8 @@ def take_over(
         put_meta(connection, "unclean", str(unclean))
         put_meta(connection, "machine", machine or "")
         drop_meta(connection, "at_work")
+        run = 1 + secrets.randbits(62)
+        put_meta(connection, "run", str(run))
         tables.note_alive(now)
     elif not boot:
         put_meta(connection, "clean", str(now))
@@ -313,8 +314,8 @@ def take_over(
         put_meta(connection, "at_work", " ".join(map(str, noted)))
     connection.execute("COMMIT")
     notes.clear()
-    if not visit:
-        at_work.begin()
+    if machine is not None and not visit:
+        notes.begin(run)
     return Opening(
         boot + 1,
         now,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, final
 
 from ..errors import ConfigError, StoreLockedError
-from .notes import SLOT, AtWork, Notes
+from .notes import SLOT, Notes
 
 OWNER_ONLY: Final = 0o600
 
@@ -30,18 +30,16 @@ class FileLock:
     """A lock that is held.
 
     Attributes:
-        notes, at_work: what is in its file, for the process that comes after a kill.
+        notes: what is in its file, for the process that comes after a kill.
     """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.notes = Notes(fd)
-        self.at_work = AtWork(fd)
 
     def release(self) -> None:
         """Let the next process in."""
         self.notes.close()
-        self.at_work.close()
         os.close(self._fd)
 
 

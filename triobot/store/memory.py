@@ -21,7 +21,7 @@ from ..errors import ConfigError
 from ..journals import Lease
 from ..seams import Store, WallClock
 from .file import take_over
-from .notes import MemoryAtWork, MemoryNotes
+from .notes import MemoryNotes
 from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, drop_meta, put_meta, run_migration
 from .sqlite import SqliteStore
@@ -59,7 +59,7 @@ class MemoryRows:
 
     Attributes:
         tables: of the store that is open, to look at.
-        at_work: what is noted as being at work.
+        notes: what is at work.
         sql: the database.
     """
 
@@ -68,21 +68,20 @@ class MemoryRows:
         weakref.finalize(self, self.sql.close)
         _empty().backup(self.sql)
         self.sql.execute("PRAGMA foreign_keys = 1")
-        self._notes = MemoryNotes()
-        self.at_work = MemoryAtWork()
+        self.notes = MemoryNotes()
         self._writer: InlineWriter | None = None
         self.tables = Tables(self.sql)
 
     def open(self, clock: WallClock, retention: Retention = RETENTION) -> SqliteStore:
         """Open a store over the rows, for a new run."""
         self.tables = tables = Tables(self.sql)
-        opening = take_over(self.sql, tables, self._notes, self.at_work, machine=_MACHINE, now=clock.now())
+        opening = take_over(self.sql, tables, self.notes, machine=_MACHINE, now=clock.now())
         tables.retention = retention
         tables.journals.lease = Lease(0, opening.boot)
         tables.journals.epoch = opening.epoch
         tables.count_everything()
         self._writer = InlineWriter(tables, Transactions(self.sql, tables, Path(_PLACE)), clock)
-        return SqliteStore(opening, self._writer, self._notes, self.at_work, clock, back_up=self._back_up)
+        return SqliteStore(opening, self._writer, self.notes, clock, back_up=self._back_up)
 
     def close(self, now: int) -> None:
         """Close the store, and note that its run ended cleanly."""

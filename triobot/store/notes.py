@@ -1,7 +1,8 @@
 """What a process notes without an fsync, several times an event, for the process that comes after a kill.
 
-Which deliveries were answered, and what is at work. A store in a file keeps both in its lock file; one in
-memory needs them for tests that have its process killed.
+Which deliveries were answered, which rows of the inbox were consumed, and what is at work: the database knows
+of the first two a moment later. A store in a file keeps it in its lock file. In one in memory the first two
+are in the tables at once; tests that have its process killed need the third.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias, final
 
@@ -18,165 +19,175 @@ from ..seams import WORK_SLOTS
 SLOT: Final = 128
 """Bytes of a line in a lock file: the first holds the process, each other one note."""
 
-_SLOTS: Final = 4_096
-"""More than are answered in a second, and the store knows of them after a quarter of one."""
+# More than are answered in a second, and the database knows of them much sooner.
+_LINES: Final = 4_096
+_LINE: Final = struct.Struct(f"{SLOT}s")
+
+# Behind the lines, in a page of their own: what is at work, by slot; the run; rows that were consumed.
+_NUMBERS: Final = -(-SLOT * (1 + _LINES) // mmap.PAGESIZE) * mmap.PAGESIZE
+_NUMBER: Final = struct.Struct("=q")
+_COUNT: Final = 512
+_RUN: Final = WORK_SLOTS
+_SIZE: Final = _NUMBERS + _COUNT * _NUMBER.size
 
 
 @final
 class Notes:
-    """The keys of deliveries that were answered and of which the database doesn't know yet.
+    """Notes in a lock file.
 
-    Written without fsync, in a microsecond: the kernel keeps what a process wrote, however the process dies.
-    It doesn't survive the machine, and need not: whether the kernel sent the answer is unknown then as well.
+    They are written through memory, with neither an fsync nor a call of the system: the kernel keeps what a
+    process wrote, however the process dies. They don't survive the machine, and need not: whether the kernel
+    sent the answer is unknown then, and what it sent last may be sent again. The pages are allotted before
+    that: on a full disk nothing is noted, and nothing is killed for writing where there is no room.
 
-    When all slots are taken, the oldest note makes room. Used by one thread at a time.
+    Used by one thread at a time.
+
+    Attributes:
+        note_at_work: notes in one of `WORK_SLOTS` what is at work there, or with 0 nothing.
     """
 
-    def __init__(self, fd: int) -> None:
-        self._fd: int | None = fd
-        self._slots: dict[str, int] = {}
-        self._free = list(range(_SLOTS, 0, -1))
-
-    def left(self) -> list[str]:
-        """Return the keys that are noted in the file, whichever process noted them."""
-        if self._fd is None:
-            return []
-        told = os.pread(self._fd, SLOT * _SLOTS, SLOT)
-        notes = (told[at : at + SLOT].rstrip(b"\0") for at in range(0, len(told), SLOT))
-        return [note.decode("utf-8", "replace") for note in notes if note]
-
-    def clear(self) -> None:
-        """Drop all notes."""
-        if self._fd is not None:
-            self._slots.clear()
-            self._free = list(range(_SLOTS, 0, -1))
-            with suppress(OSError):
-                os.ftruncate(self._fd, SLOT)
-
-    def add(self, key: str) -> None:
-        """Note a key. Never raises: a note that can't be written is one that is missing after a kill."""
-        note = key.encode("utf-8", "replace")
-        if self._fd is None or len(note) > SLOT:
-            return
-        slot = self._slots.pop(key, None)
-        if slot is None:
-            slot = self._free.pop() if self._free else self._slots.pop(next(iter(self._slots)))
-        self._slots[key] = slot
-        self._write(slot, note)
-
-    def drop(self, keys: Iterable[str]) -> None:
-        """Take notes back, before the same keys can stand for other deliveries."""
-        if self._fd is None:
-            return
-        for key in keys:
-            slot = self._slots.pop(key, None)
-            if slot is not None:
-                self._write(slot, b"")
-                self._free.append(slot)
-
-    def noted(self) -> Sequence[str]:
-        """Return the keys that this process has noted, oldest first."""
-        return list(self._slots)
-
-    def close(self) -> None:
-        """Write nothing more; what was noted stays."""
-        self._fd = None
-
-    def _write(self, slot: int, note: bytes) -> None:
-        assert self._fd is not None
-        with suppress(OSError):
-            os.pwrite(self._fd, note.ljust(SLOT, b"\0"), slot * SLOT)
-
-
-_AT_WORK: Final = -(-SLOT * (1 + _SLOTS) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-"""Where the numbers of what is at work begin: a page of their own, behind all notes."""
-_NUMBER: Final = struct.Struct("=q")
-
-
-@final
-class AtWork:
-    """Numbers of what is at work, each in a slot; a page of the lock file that the kernel keeps after a kill.
-
-    Written through memory, since that happens several times an event. The page is allotted before that: on a
-    full disk nothing is noted, and nothing is killed for writing where there is no room.
-    """
+    note_at_work: Callable[[int, int], None]
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._page: mmap.mmap | None = None
+        self._pages: mmap.mmap | None = None
+        self._numbers: memoryview[int] | None = None
+        self.note_at_work = _note_nowhere
+        self._lines: dict[str, int] = {}
+        self._free_lines = list(range(_LINES, 0, -1))
+        self._consumed: dict[int, int] = {}
+        self._free_numbers = list(range(_COUNT - 1, _RUN, -1))
 
-    def left(self) -> tuple[int, ...]:
-        """Return the number in each slot of the file, whichever process noted it; empty if none is noted."""
-        told = os.pread(self._fd, WORK_SLOTS * _NUMBER.size, _AT_WORK)
-        whole = len(told) // _NUMBER.size * _NUMBER.size
-        numbers = tuple(number for (number,) in _NUMBER.iter_unpack(told[:whole]))
+    # --- what another process has noted
+
+    def answered_left(self) -> list[str]:
+        """Return the keys that are noted in the file."""
+        told = os.pread(self._fd, SLOT * _LINES, SLOT)
+        lines = (told[at : at + SLOT].rstrip(b"\0") for at in range(0, len(told), SLOT))
+        return [line.decode("utf-8", "replace") for line in lines if line]
+
+    def at_work_left(self) -> tuple[int, ...]:
+        """Return the number in each slot; empty if none is noted."""
+        numbers = self._read_numbers()[:WORK_SLOTS]
         return numbers if any(numbers) else ()
 
-    def begin(self) -> None:
-        """Take a page in which nothing is noted."""
-        with suppress(OSError, ValueError):
-            os.posix_fallocate(self._fd, _AT_WORK, mmap.PAGESIZE)
-            self._page = mmap.mmap(self._fd, mmap.PAGESIZE, offset=_AT_WORK)
-            self._page[:] = bytes(mmap.PAGESIZE)
+    def consumed_left(self, run: int) -> list[int]:
+        """Return the rows that were consumed, if this run of the program noted them.
 
-    def note(self, slot: int, number: int) -> None:
-        """Note a number in a slot. Never raises."""
-        if self._page is not None:
-            _NUMBER.pack_into(self._page, slot * _NUMBER.size, number)
+        Of another one they may be another database's, which was at this place before.
+        """
+        numbers = self._read_numbers()
+        return [seq for seq in numbers[_RUN + 1 :] if seq] if numbers[_RUN : _RUN + 1] == (run,) else []
+
+    def _read_numbers(self) -> tuple[int, ...]:
+        told = os.pread(self._fd, _COUNT * _NUMBER.size, _NUMBERS)
+        whole = len(told) // _NUMBER.size * _NUMBER.size
+        return tuple([number for (number,) in _NUMBER.iter_unpack(told[:whole])])
+
+    def clear(self) -> None:
+        """Drop whatever is noted in the file; its room stays, for when the disk is full."""
+        with suppress(OSError):
+            os.pwrite(self._fd, bytes(max(os.fstat(self._fd).st_size - SLOT, 0)), SLOT)
+
+    # --- what this one notes
+
+    def begin(self, run: int) -> None:
+        """Make room for notes of this run; without it none is taken."""
+        with suppress(OSError, ValueError):
+            os.posix_fallocate(self._fd, 0, _SIZE)
+            self._pages = mmap.mmap(self._fd, _SIZE)
+            numbers = memoryview(self._pages)[_NUMBERS:].cast("q")
+            numbers[_RUN] = run
+            self._numbers, self.note_at_work = numbers, numbers.__setitem__
+
+    def note_answered(self, key: str) -> None:
+        """Note a key; the oldest makes room for it if need be."""
+        line = key.encode("utf-8", "replace")
+        if self._pages is None or len(line) > SLOT:
+            return
+        at = self._lines.pop(key, None)
+        if at is None:
+            at = self._free_lines.pop() if self._free_lines else self._lines.pop(next(iter(self._lines)))
+        self._lines[key] = at
+        _LINE.pack_into(self._pages, at * SLOT, line)
+
+    def note_consumed(self, seqs: Collection[int]) -> bool:
+        """Note these rows, all or none; return whether there was room."""
+        if self._numbers is None or len(seqs) > len(self._free_numbers):
+            return False
+        for seq in seqs:
+            if seq not in self._consumed:
+                self._consumed[seq] = at = self._free_numbers.pop()
+                self._numbers[at] = seq
+        return True
+
+    def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
+        """Take notes back: the database knows, and the same keys may come to stand for other deliveries."""
+        if self._pages is None or self._numbers is None:
+            return
+        for key in keys:
+            at = self._lines.pop(key, None)
+            if at is not None:
+                _LINE.pack_into(self._pages, at * SLOT, b"")
+                self._free_lines.append(at)
+        for seq in seqs:
+            at = self._consumed.pop(seq, None)
+            if at is not None:
+                self._numbers[at] = 0
+                self._free_numbers.append(at)
+
+    def noted(self) -> Sequence[str]:
+        """Return the keys that this process has noted, oldest first."""
+        return list(self._lines)
 
     def close(self) -> None:
         """Write nothing more; what was noted stays."""
-        page, self._page = self._page, None
-        if page is not None:
-            page.close()
+        self.note_at_work = _note_nowhere
+        numbers, self._numbers = self._numbers, None
+        pages, self._pages = self._pages, None
+        if numbers is not None:
+            numbers.release()
+        if pages is not None:
+            pages.close()
+
+
+def _note_nowhere(slot: int, number: int) -> None:
+    """Note nothing: there is no room, or the store is closed."""
 
 
 @final
 class MemoryNotes:
-    """As `Notes`, in memory."""
-
-    def __init__(self) -> None:
-        self._keys: dict[str, None] = {}
-
-    def left(self) -> list[str]:
-        """Return the keys that are noted, whichever process noted them."""
-        return list(self._keys)
-
-    noted = left
-
-    def clear(self) -> None:
-        """Drop all notes."""
-        self._keys.clear()
-
-    def add(self, key: str) -> None:
-        """Note a key."""
-        self._keys[key] = None
-
-    def drop(self, keys: Iterable[str]) -> None:
-        """Take notes back."""
-        for key in keys:
-            self._keys.pop(key, None)
-
-
-@final
-class MemoryAtWork:
-    """As `AtWork`, in memory."""
+    """As `Notes`, where the tables know of everything else at once: what is at work."""
 
     def __init__(self) -> None:
         self._numbers = [0] * WORK_SLOTS
+        self.note_at_work: Callable[[int, int], None] = self._numbers.__setitem__
 
-    def left(self) -> tuple[int, ...]:
+    def answered_left(self) -> list[str]:
+        """Return no key."""
+        return []
+
+    def at_work_left(self) -> tuple[int, ...]:
         """Return the number in each slot, whichever process noted it; empty if none is noted."""
         return tuple(self._numbers) if any(self._numbers) else ()
 
-    def begin(self) -> None:
-        """Note nothing, from now on."""
-        self._numbers = [0] * WORK_SLOTS
+    def consumed_left(self, run: int) -> list[int]:
+        """Return no row."""
+        return []
 
-    def note(self, slot: int, number: int) -> None:
-        """Note a number in a slot."""
-        self._numbers[slot] = number
+    def clear(self) -> None:
+        """Drop whatever is noted."""
+        self._numbers[:] = [0] * WORK_SLOTS
+
+    def begin(self, run: int) -> None:
+        """Do nothing: there is room."""
+
+    def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
+        """Do nothing: nothing of that kind is noted."""
+
+    def noted(self) -> Sequence[str]:
+        """Return no key."""
+        return []
 
 
 AnyNotes: TypeAlias = Notes | MemoryNotes
-AnyAtWork: TypeAlias = AtWork | MemoryAtWork

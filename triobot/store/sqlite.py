@@ -25,11 +25,9 @@ from ..money import AlarmRow, MovePayment, PaymentMove, PaymentRow, PaymentTotal
 from ..seams import (
     Acceptance,
     Accepted,
-    Acknowledge,
     Arrival,
     Beginning,
     BroadcastJob,
-    Consume,
     Forgotten,
     InboxRow,
     KeepRaw,
@@ -56,7 +54,7 @@ from .admission import (
 )
 from .backups import back_up_file, examine_file, restore_file
 from .file import StoreFile, open_file
-from .notes import AnyAtWork, AnyNotes
+from .notes import AnyNotes
 from .payment_rows import MoneyTables
 from .rules import RETENTION, Retention, names_chat, tell_moved
 from .schema import MIGRATIONS, Migration, Stamp
@@ -64,9 +62,6 @@ from .statements import Tables
 from .writer import AnyWriter, Writer
 
 _log: Final = logging.getLogger("triobot.store")
-
-_TOLD: Final = frozenset((MovePayment, Acknowledge))
-"""Writes after which somebody hears that they are durable."""
 
 R = TypeVar("R")
 
@@ -201,7 +196,6 @@ async def open_sqlite(
                     file.opening,
                     writer,
                     file.notes,
-                    file.at_work,
                     clock,
                     back_up=partial(_back_up_open, file, clock),
                 )
@@ -308,8 +302,7 @@ class SqliteStore:
     Args:
         opening: what is known of this run.
         writer: runs what is asked of the tables.
-        notes: which deliveries were answered.
-        at_work: what is at work.
+        notes: what outlives the process, and isn't in the tables.
         clock: the time of day.
         back_up: copies the store into a file.
     """
@@ -319,7 +312,6 @@ class SqliteStore:
         opening: Opening,
         writer: AnyWriter,
         notes: AnyNotes,
-        at_work: AnyAtWork,
         clock: WallClock,
         *,
         back_up: Callable[[Path], Awaitable[None]],
@@ -328,9 +320,10 @@ class SqliteStore:
         self._lease = Lease(0, opening.boot)
         self._writer = writer
         self._notes = notes
-        # These are called several times an event.
-        self.note_answered = notes.add
-        self.note_at_work = at_work.note
+        # These are called for each event, the last several times.
+        self.note_answered = writer.note_answered
+        self.note_consumed = writer.note_consumed
+        self.note_at_work = notes.note_at_work
         self._clock = clock
         self._back_up = back_up
         self.payments = ReadPayments(self._ask_money)
@@ -375,21 +368,13 @@ class SqliteStore:
             for write in admitted:
                 tables.apply(write, now)
 
-        # That events have been dealt with can be written with whatever comes next; not what was done for
-        # them, which would be done again.
-        lazy = all(isinstance(write, Consume) and not write.spoken for write in admitted)
-
-        told = [write for write in admitted if type(write) in _TOLD]
+        moved = [write for write in admitted if isinstance(write, MovePayment)]
 
         def announce(_: None) -> None:
-            tell_moved(told)
-            for write in told:
-                if isinstance(write, Acknowledge):
-                    self._notes.drop(write.keys)
+            tell_moved(moved)
 
-        announces = announce if told else None
         await self._writer.ask(
-            work, writes=True, size=lambda: size_of(admitted), lazy=lazy, announce=announces
+            work, writes=True, size=lambda: size_of(admitted), announce=announce if moved else None
         )
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
@@ -441,7 +426,7 @@ class SqliteStore:
     async def forget(self, chat_id: ChatId) -> Forgotten:
         check_chat(chat_id)
         told = await self._writer.ask(lambda tables: tables.forget(chat_id), writes=True)
-        self._notes.drop([key for key in self._notes.noted() if names_chat(key, chat_id)])
+        self._notes.drop([key for key in self._notes.noted() if names_chat(key, chat_id)], ())
         await self._writer.erase_log()
         return told
 

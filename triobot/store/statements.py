@@ -12,8 +12,9 @@ must fail with them: every change is noted until `settle`, and `undo` takes back
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never, final
 
@@ -43,7 +44,6 @@ from ..seams import (
     Accept,
     Acceptance,
     Accepted,
-    Acknowledge,
     AddReceivers,
     AdvanceBroadcast,
     Arrival,
@@ -83,6 +83,7 @@ _NOTE_NEW: Final = (
     "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key) DO NOTHING"
 )
 _CHATS: Final = 16_384
+_ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
 
 _Row: TypeAlias = tuple[
     int, int, str, RunKind, str, int | None, str | None, int, int, int | None,
@@ -533,6 +534,9 @@ class Tables:
         self.broadcasts = BroadcastTables(connection)
         # Chats in which one sender was seen and no other, each with that one.
         self._alone: dict[ChatId, SenderId] = {}
+        # Rows that were consumed, maybe not in the table yet, as a list in JSON.
+        self._unread = "[]"
+        self._alive_at = 0
 
     # --- writing
 
@@ -575,14 +579,13 @@ class Tables:
         """Take the tally back to its mark, as the transaction was, and drop what is remembered of senders."""
         self.tally.undo(mark)
         self._alone.clear()
+        self._alive_at = 0
 
     def apply(self, write: Write, now: int) -> None:
         """Do one write."""
         match write:
             case Consume():
-                self._consume(write)
-            case Acknowledge():
-                self._acknowledge(write, now)
+                self._consume(write.seqs)
             case KeepRaw():
                 self._keep_raw(write)
             case PutSetting():
@@ -620,6 +623,7 @@ class Tables:
 
     def note_alive(self, now: int) -> None:
         """Write that the machine is up, which is all that bounds when it crashed."""
+        self._alive_at = now
         self._sql.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('alive', ?)", (str(now),))
 
     def doubt_last_acknowledgements(self) -> None:
@@ -635,20 +639,29 @@ class Tables:
             (None if alive is None else int(alive), UNSURE_BEFORE_A_CRASH),
         )
 
-    def _consume(self, write: Consume) -> None:
-        for seq in write.seqs:
-            row: tuple[int, int] | None = self._sql.execute(
-                "DELETE FROM inbox WHERE seq = ? RETURNING chat_id, length(body)", (seq,)
-            ).fetchone()
-            if row is not None:
-                self.tally.count_event(ChatId(row[0]), row[1], sign=-1)
+    def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
+        """Write what was noted: deliveries that were answered, and rows that were consumed.
 
-    def _acknowledge(self, write: Acknowledge, now: int) -> None:
-        self._sql.executemany(
-            "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL",
-            [(now, key) for key in write.keys],
-        )
-        self.note_alive(now)
+        If it can't be written, those rows are read no more all the same.
+        """
+        if consumed:
+            self._unread = json.dumps(list(consumed))
+            self._consume(consumed)
+        if answered:
+            self._sql.executemany(
+                "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL",
+                [(now, key) for key in answered],
+            )
+            if abs(now - self._alive_at) >= _ALIVE_EVERY:
+                self.note_alive(now)
+
+    def _consume(self, seqs: Collection[int]) -> None:
+        gone: list[tuple[int, int]] = self._sql.execute(
+            "DELETE FROM inbox WHERE seq IN (SELECT value FROM json_each(?)) RETURNING chat_id, length(body)",
+            (json.dumps(list(seqs)),),
+        ).fetchall()
+        for chat_id, size in gone:
+            self.tally.count_event(ChatId(chat_id), size, sign=-1)
 
     def _keep_raw(self, write: KeepRaw) -> None:
         self._sql.execute(
@@ -730,7 +743,7 @@ class Tables:
         seqs: list[tuple[int]] = self._sql.execute(
             "SELECT seq FROM inbox WHERE chat_id = ?", (chat_id,)
         ).fetchall()
-        self._consume(Consume(tuple(seq for (seq,) in seqs)))
+        self._consume([seq for (seq,) in seqs])
         conversations, records = self.journals.forget(chat_id)
         self._alone.pop(chat_id, None)
         values = self._sql.execute("DELETE FROM data WHERE chat_id = ?", (chat_id,)).rowcount
@@ -758,8 +771,9 @@ class Tables:
         rows: list[tuple[int, int, int, str, bytes, int | None, int, str | None]] = self._sql.execute(
             "SELECT seq, inbox.chat_id, at, content_type, body, several,"
             f" {LIVE.format(chat='inbox.chat_id')}, begun FROM inbox"
-            f" LEFT JOIN senders ON senders.chat_id = inbox.chat_id {where} ORDER BY seq LIMIT ?",
-            (*values, limit),
+            f" LEFT JOIN senders ON senders.chat_id = inbox.chat_id {where}"
+            " AND seq NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?",
+            (*values, self._unread, limit),
         ).fetchall()
         return [
             InboxRow(row[0], ChatId(row[1]), *row[2:5], bool(row[5]), bool(row[6]), row[7]) for row in rows

@@ -9,6 +9,11 @@ its caller may have promised something on the strength of it, or another transac
 ends when it was closed and nothing waits, and gives up what is left when that has taken `GRACE` seconds of
 real time: the threads of a dying disk don't follow Trio's clock, nor a virtual one.
 
+What no caller waits for comes with whatever is written next: that deliveries were answered, and that rows of
+the inbox were consumed. It is noted where a killed process doesn't lose it (`notes`), and keeps its place
+among the jobs: what was handed over before it doesn't see it, what comes after it does, or fails if it can't
+be stored.
+
 A store in memory has no task, no thread and no batches: its `InlineWriter` runs each job where it is asked.
 
 If one caller's work fails, all of the batch is taken back and done again with a savepoint for each, so a
@@ -33,16 +38,17 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast, final
 
 import outcome
 import trio
 
-from ..errors import StoreCorruptError, StoreFullError
+from ..errors import StoreCorruptError, StoreError, StoreFullError
 from ..seams import StoreStatistics, WallClock
 from .file import StoreFile, grow_log
 from .sqlite_errors import ends_the_store, for_the_caller
@@ -55,9 +61,12 @@ _log: Final = logging.getLogger("triobot.store")
 MOST_IN_A_BATCH: Final = 512
 GRACE: Final = 30.0
 
-# A busy bot's next event comes sooner, and the wait isn't noticed: a bot that is killed meanwhile handles an
-# event twice, as it would have a moment before.
-_LAZY_SECONDS: Final = 0.02
+# A busy bot's next event comes sooner. Where the power fails meanwhile, what was sent last may be sent again.
+_PAUSE_SECONDS: Final = 0.02
+_REPEAT_SECONDS: Final = 1.0
+
+# The machine was up a second later: its crash, whenever that comes, leaves no doubt about the last answers.
+_BEAT_SECONDS: Final = 1.5
 
 _SWEEP_EVERY: Final = 60 * 1000
 _CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's own default: a thousand pages
@@ -73,10 +82,10 @@ class Job(Generic[R]):
         writes: whether it changes anything.
         size: tells in the writer's thread roughly how many bytes it brings; None: hardly any.
         announce: gets the answer once it is durable.
-        lazy: it can wait a moment for company.
+        noted: what it is that no caller waits for.
     """
 
-    __slots__ = ("announce", "answer", "error", "lazy", "run", "size", "task", "writes")
+    __slots__ = ("announce", "answer", "error", "noted", "run", "size", "task", "writes")
 
     answer: R
 
@@ -86,15 +95,15 @@ class Job(Generic[R]):
         writes: bool,
         size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
-        lazy: bool = False,
         task: trio.lowlevel.Task | None = None,
+        noted: Noted | None = None,
     ) -> None:
         self.run = run
         self.writes = writes
         self.size = size
         self.announce = announce
-        self.lazy = lazy
         self.task = task
+        self.noted = noted
         self.error: Exception | None = None
 
     def wake(self) -> None:
@@ -102,6 +111,26 @@ class Job(Generic[R]):
         task, self.task = self.task, None
         if task is not None:
             trio.lowlevel.reschedule(task)
+
+
+@final
+class Noted:
+    """Deliveries that were answered, by their keys, and rows of the inbox that were consumed."""
+
+    __slots__ = ("_at", "answered", "consumed")
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        self.answered: dict[str, None] = {}
+        self.consumed: list[int] = []
+
+    def write(self, tables: Tables) -> None:
+        """Write them."""
+        tables.catch_up(self.answered, self.consumed, self._at)
+
+    def size(self) -> int:
+        """Return roughly how many bytes this brings."""
+        return 256 * (len(self.answered) + len(self.consumed))
 
 
 class _TransactionLostError(Exception):
@@ -129,11 +158,9 @@ class Transactions:
         Reads see what the writes before them did, and never hold a transaction open by themselves.
         """
         if len(batch) > 1 and any(work.writes for work in batch):
-            try:
+            with suppress(_TransactionLostError):
                 return self._together(batch)
-            except _TransactionLostError:
-                pass
-        return [self.run_alone(work) for work in batch]
+        return _each(batch, self.run_alone)
 
     def checkpoint(self, *, erase: bool = False) -> None:
         """Move what is in the log into the file; here, so that a failed fsync is seen and not passed over.
@@ -154,7 +181,7 @@ class Transactions:
             # Once for all, not once for each: a busy file would make every one of them wait again.
             verdict = self._verdict(error, writing=True)
             return [verdict if work.writes else self.run_alone(work) for work in batch]
-        verdicts = self._all_well(batch) or [self._in_savepoint(work) for work in batch]
+        verdicts = self._all_well(batch) or _each(batch, self._in_savepoint)
         try:
             self._sql.execute("COMMIT")
         except sqlite3.Error as error:
@@ -262,6 +289,18 @@ class Transactions:
             )
 
 
+def _each(batch: Sequence[Job[Any]], run: Callable[[Job[Any]], Exception | None]) -> list[Exception | None]:
+    """Run them one after another; behind something noted that can't be written, nothing is."""
+    verdicts: list[Exception | None] = []
+    behind: Exception | None = None
+    for work in batch:
+        verdict = behind if behind is not None and work.writes else run(work)
+        if work.noted is not None:
+            behind = verdict
+        verdicts.append(verdict)
+    return verdicts
+
+
 @final
 class Writer:
     """Serves the jobs of one store file until it is closed.
@@ -277,8 +316,10 @@ class Writer:
         self._clock = clock
         self._on_crash = on_crash
         self._transactions = Transactions(file.connection, file.tables, file.path)
-        # Handed over, in order; and behind them those for which there was no room.
+        # Handed over, in order, and whether it is time to take them.
         self._waiting: list[Job[Any]] = []
+        self._due = False
+        # Behind them those for which there was no room.
         self._outside: OrderedDict[Job[Any], None] = OrderedDict()
         self._idle: trio.lowlevel.Task | None = None
         self._closed = False
@@ -287,6 +328,13 @@ class Writer:
         self._give_up_at = math.inf
         self._swept_at = clock.now()
         self._in_log = 0
+        self._notes = file.notes
+        # What is noted joins this, until a job comes.
+        self._open: Noted | None = None
+        self._some_noted = trio.Event()
+        # How many batches there were; whether something noted couldn't be written with the last one.
+        self._served = 0
+        self._failed = False
         self.crash: Exception | None = None
         self.gave_up = False
         self.statistics: StoreStatistics = file.tables.tally.statistics()
@@ -305,12 +353,10 @@ class Writer:
         writes: bool,
         size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
-        lazy: bool = False,
     ) -> R:
         """Have `work` run in the next batch, and return its result once that is durable.
 
-        `announce` gets the result in the order of the jobs, before any caller is woken. A `lazy` job waits a
-        moment for the company of one that isn't.
+        `announce` gets the result in the order of the jobs, before any caller is woken.
 
         Cancellation: *atomic* until the job is handed over; from then on it is done, and announced,
         whether or not its caller waits.
@@ -318,9 +364,11 @@ class Writer:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed:
             raise trio.ClosedResourceError("the store is closed")
-        job = Job(work, writes, size, announce, lazy, trio.lowlevel.current_task())
+        job = Job(work, writes, size, announce, trio.lowlevel.current_task())
+        self._open = None
         if len(self._waiting) < MOST_IN_A_BATCH:
             self._waiting.append(job)
+            self._due = True
             if self._idle is not None:
                 self._wake()
         else:
@@ -335,6 +383,47 @@ class Writer:
         if job.error is not None:
             raise job.error
         return job.answer
+
+    def note_answered(self, key: str) -> None:
+        """Have this written with what comes next; see `triobot.seams.Store`."""
+        self._notes.note_answered(key)
+        (self._open or self._begin_noting()).answered[key] = None
+
+    def note_consumed(self, seqs: Collection[int]) -> bool:
+        """Have this written with what comes next; see `triobot.seams.Store`."""
+        if not self._notes.note_consumed(seqs):
+            return False
+        noted = self._open or self._begin_noting()
+        noted.consumed += seqs
+        return True
+
+    def _begin_noting(self) -> Noted:
+        noted = self._open = Noted(self._clock.now())
+        job = Job(noted.write, writes=True, size=noted.size, noted=noted)
+        if self._outside:
+            self._outside[job] = None
+        else:
+            self._waiting.append(job)
+        self._some_noted.set()
+        return noted
+
+    # A Ctrl-C would end the writer.
+    @trio.lowlevel.enable_ki_protection
+    async def _keep_up(self) -> None:
+        """Have written what was noted when nothing else comes, and that the machine was up a moment later."""
+        while True:
+            await self._some_noted.wait()
+            while self._waiting:
+                served = self._served
+                await trio.sleep(_REPEAT_SECONDS if self._failed else _PAUSE_SECONDS)
+                if served == self._served:
+                    self._wake()
+            self._some_noted = trio.Event()
+            with trio.move_on_after(_BEAT_SECONDS) as quiet:
+                await self._some_noted.wait()
+            if quiet.cancelled_caught:
+                with suppress(StoreError, trio.ClosedResourceError):
+                    await self.ask(methodcaller("note_alive", self._clock.now()), writes=True)
 
     async def erase_log(self) -> None:
         """Leave nothing of what was written, and deleted since, in the log."""
@@ -353,6 +442,8 @@ class Writer:
         self._give_up_at = time.monotonic() + GRACE
         self._closed = True
         for job in self._outside:
+            if job.noted is not None:
+                self._waiting.append(job)
             job.error = trio.ClosedResourceError("the store was closed before this was taken")
             job.wake()
         self._outside.clear()
@@ -363,36 +454,29 @@ class Writer:
     async def run(self) -> None:
         """Serve until `close`. Raises nothing: what went wrong is in `crash`."""
         with trio.CancelScope(shield=True), closing(self._hop):
-            while self._waiting or not self._closed:
-                if self._waiting:
-                    # Those that have just been told may have more: whatever runs in this pass comes along.
-                    await trio.lowlevel.cancel_shielded_checkpoint()
-                else:
-                    await self._until_woken()
-                batch = self._take(MOST_IN_A_BATCH)
-                if batch and all(job.lazy for job in batch):
-                    await self._wait_for_company(batch)
-                if batch and time.monotonic() < self._give_up_at:
-                    await self._serve(batch)
-                else:
-                    self._abandon(batch)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._keep_up)
+                while self._waiting or not self._closed:
+                    if self._due:
+                        # Those that have just been told may have more: what runs in this pass comes along.
+                        await trio.lowlevel.cancel_shielded_checkpoint()
+                    else:
+                        await self._until_woken()
+                    batch = self._take()
+                    again = self._closed and self._failed and all(job.noted is not None for job in batch)
+                    if again or time.monotonic() >= self._give_up_at:
+                        self._abandon(batch)
+                    elif batch:
+                        await self._serve(batch)
+                nursery.cancel_scope.cancel()
 
-    async def _wait_for_company(self, batch: list[Job[Any]]) -> None:
-        """Wait a moment for a job that isn't lazy, to share its transaction, its fsync and its thread."""
-        with trio.move_on_after(_LAZY_SECONDS):
-            while len(batch) < MOST_IN_A_BATCH and not self._closed:
-                await self._until_woken()
-                more = self._take(MOST_IN_A_BATCH - len(batch))
-                batch += more
-                if not all(job.lazy for job in more):
-                    return
-
-    def _take(self, most: int) -> list[Job[Any]]:
-        """Take what was handed over first, and let as many in that wait outside."""
-        taken, self._waiting = self._waiting[:most], self._waiting[most:]
+    def _take(self) -> list[Job[Any]]:
+        """Take what was handed over, and let as many in that wait outside."""
+        taken, self._waiting = self._waiting, []
         while self._outside and len(self._waiting) < MOST_IN_A_BATCH:
             job, _ = self._outside.popitem(last=False)
             self._waiting.append(job)
+        self._open, self._due = None, bool(self._waiting)
         return taken
 
     async def _until_woken(self) -> None:
@@ -402,7 +486,7 @@ class Writer:
             self._idle = None
             return trio.lowlevel.Abort.SUCCEEDED
 
-        if not self._waiting and not self._closed:
+        if not self._closed:
             self._idle = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(abort)
 
@@ -419,6 +503,7 @@ class Writer:
             # No thread to be had, or a mistake of ours; either way it isn't known what was done.
             self._crashed(error)
             verdicts = [StoreCorruptError("the store's writer failed") for _ in work]
+        self._served += 1
         self.statistics = self._file.tables.tally.statistics()
         for job, verdict in zip(work, verdicts, strict=True):
             job.error = verdict
@@ -429,12 +514,26 @@ class Writer:
                     # The row is durable and was not announced: only a restart finds it now. The others still
                     # get their word, and the program stops with the mistake.
                     self._crashed(error)
+        self._have_tried([job for job in work if job.noted is not None])
         for job in work:
             job.wake()
         if self._in_log >= _CHECKPOINT_AT and self._transactions.broken is None:
             self._in_log = 0
             await self._hop.run(self._checkpoint)
         self._stop_if_broken()
+
+    def _have_tried(self, jobs: Sequence[Job[Any]]) -> None:
+        """Drop the notes of what has been written; the rest is still to be, before all else."""
+        later = {key for job in self._waiting if job.noted is not None for key in job.noted.answered}
+        failed = [job for job in jobs if job.error is not None]
+        for job in jobs:
+            if job.noted is not None and job.error is None:
+                # What was noted again may belong to a delivery accepted since.
+                self._notes.drop([key for key in job.noted.answered if key not in later], job.noted.consumed)
+        self._failed = bool(failed)
+        if failed:
+            self._waiting[:0] = failed
+            self._some_noted.set()
 
     def _commit(self, work: Sequence[Job[Any]]) -> list[Exception | None]:
         for job in work:
@@ -460,7 +559,7 @@ class Writer:
         return [Job(lambda tables: tables.sweep(now), writes=True)]
 
     def _abandon(self, batch: list[Job[Any]]) -> None:
-        self.gave_up = self.gave_up or bool(batch)
+        self.gave_up = self.gave_up or any(job.noted is None for job in batch)
         for job in batch:
             job.error = StoreFullError("the store was closed before this could be written")
             job.wake()
@@ -507,7 +606,6 @@ class InlineWriter:
         writes: bool,
         size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
-        lazy: bool = False,
     ) -> R:
         """Run `work`, announce its result and return it; as `Writer.ask`.
 
@@ -525,6 +623,20 @@ class InlineWriter:
         if writes:
             self._sweep()
         return job.answer
+
+    def note_answered(self, key: str) -> None:
+        """Write this at once; a store that can't is one that was killed before it."""
+        self._catch_up((key,), ())
+
+    def note_consumed(self, seqs: Collection[int]) -> bool:
+        """Write this at once, and return whether it could be."""
+        return self._catch_up((), seqs)
+
+    @trio.lowlevel.enable_ki_protection
+    def _catch_up(self, answered: Collection[str], consumed: Collection[int]) -> bool:
+        now = self._clock.now()
+        job = Job(lambda tables: tables.catch_up(answered, consumed, now), writes=True)
+        return not self._closed and self._transactions.run_alone(job) is None
 
     async def erase_log(self) -> None:
         """Pass a checkpoint and do nothing else: there is no log."""

@@ -164,7 +164,10 @@ class CrashableStore:
         if not self._mortal.dead:
             self._inner.note_answered(key)
 
-    def note_at_work(self, slot: int, number: int) -> None:
+    def note_consumed(self, seqs: Sequence[int]) -> bool:
+        return self._mortal.dead or self._inner.note_consumed(seqs)
+
+    def note_at_work(self, slot: int, number: int, /) -> None:
         if not self._mortal.dead:
             self._inner.note_at_work(slot, number)
 

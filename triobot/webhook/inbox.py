@@ -4,11 +4,9 @@ When `Inbox.accept` returns, an event is in the store and has been handed on, in
 rows. A body that can't be read is kept as it came and answered 200, since the platform would only send the
 same bytes again. Nothing here knows HTTP: `endpoint` turns an outcome into a status.
 
-After each answer, `Marks` remembers which deliveries were answered. The platform repeats what it got no
-answer to, and users say the same thing twice. An equal event is a repetition only if the earlier one's 200
-was not fully written. The store therefore notes each answer at once, in a way that outlives the process. What
-outlives the machine is committed later, in batches, since no answer waits for it, and `settle` closes the one
-gap that this leaves.
+After each answer the store is told. The platform repeats what it got no answer to, and users say the same
+thing twice. An equal event is a repetition only if the earlier one's 200 was not fully written. The store
+therefore notes each answer at once, in a way that outlives the process.
 
 A kill may come between an answer and its note, whichever is first. If the note came first, the platform would
 repeat an event that counts as answered, and the event would be handled twice. As the note comes second, the
@@ -19,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, Literal, Protocol, TypeAlias, assert_never, final
 
 import attrs
@@ -30,7 +28,6 @@ from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
 from ..seams import (
     Acceptance,
     Accepted,
-    Acknowledge,
     Alarm,
     Arrival,
     ChatAtArrival,
@@ -47,119 +44,9 @@ from ..wire.decode import decode_event
 from ..wire.encode import event_key
 from ..wire.events import Event
 
-# Later, an equal event counts as new whether or not the earlier one was answered (gap 28), so that a mark
-# that could not be written for so long has nothing to say any more.
-_WORTH_SECONDS: Final = 60.0
-_BATCH: Final = 500
-_REPEAT_SECONDS: Final = 1.0
-_LAST_SECONDS: Final = 2.0
-
-# The machine was up a second later: its crash, whenever that comes, leaves no doubt about these.
-_BEAT_SECONDS: Final = 1.5
 _log: Final = logging.getLogger("triobot.webhook")
 _LOOK_SECONDS: Final = 2.0
 _QUIET_SECONDS: Final = 60.0
-
-
-@final
-class Marks:
-    """The answered deliveries that the store doesn't know of yet.
-
-    Bounded: when `most` wait, further ones are not remembered but counted in `lost`. Then an equal event
-    within a minute is taken for a repetition, as after an unclean stop. Only a store that has not written for
-    a while gets there, and such a store refuses new events as well.
-    """
-
-    def __init__(self, store: Store, *, most: int = 10_000, pause_seconds: float = 0.25) -> None:
-        self._store = store
-        self._most = most
-        self._pause = pause_seconds
-        # When each was added, and a number that tells two additions of one key apart.
-        self._waiting: dict[str, tuple[float, int]] = {}
-        self._added = 0
-        self._some = trio.Event()
-        self.lost = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._waiting
-
-    def add(self, key: str) -> None:
-        """Remember that the delivery with this key was answered. Never waits."""
-        self._store.note_answered(key)
-        if key not in self._waiting and len(self._waiting) >= self._most:
-            self.lost += 1
-            return
-        self._added += 1
-        self._waiting[key] = (trio.current_time(), self._added)
-        self._some.set()
-
-    async def settle(self, key: str) -> None:
-        """Store this key if it still waits; call before an event with the same key is accepted.
-
-        Without it a user's second "yes" within the pause would be taken for a repetition of the first.
-
-        Raises:
-            StoreError: it could not be written.
-
-        Cancellation: *ambiguous*, and harmless: the key is written again later.
-        """
-        if key in self._waiting:
-            await self._write((key,))
-
-    async def flush(self) -> None:
-        """Write all marks that wait.
-
-        Raises:
-            StoreError: they could not be written, and still wait.
-
-        Cancellation: *ambiguous*, and harmless, as above.
-        """
-        self._drop_stale()
-        while self._waiting:
-            await self._write(tuple(self._waiting)[:_BATCH])
-
-    async def run(self) -> None:
-        """Write marks in batches until cancelled, then the last ones.
-
-        Cancellation: finishes one last write within two seconds, shielded: marks lost at a clean stop would
-        make a user's repeated word look like the platform's repetition after the restart.
-        """
-        try:
-            while True:
-                await self._some.wait()
-                await trio.sleep(self._pause)
-                try:
-                    await self.flush()
-                    self._some = trio.Event()
-                    with trio.move_on_after(_BEAT_SECONDS) as quiet:
-                        await self._some.wait()
-                    if quiet.cancelled_caught:
-                        await self._store.check()
-                except StoreError as error:
-                    _log.warning("could not mark deliveries as answered: %s", type(error).__name__)
-                    await trio.sleep(_REPEAT_SECONDS)
-        finally:
-            with trio.move_on_after(_LAST_SECONDS, shield=True):
-                try:
-                    await self.flush()
-                except StoreError as error:
-                    _log.warning("could not mark the last deliveries as answered: %s", type(error).__name__)
-
-    async def _write(self, keys: Sequence[str]) -> None:
-        written = {key: self._waiting[key] for key in keys}
-        await self._store.commit(Acknowledge(tuple(keys)))
-        for key, mark in written.items():
-            # One that was added again meanwhile stays: it may belong to a delivery accepted since.
-            if self._waiting.get(key) == mark:
-                del self._waiting[key]
-
-    def _drop_stale(self) -> None:
-        oldest = trio.current_time() - _WORTH_SECONDS
-        for key in [key for key, (at, _) in self._waiting.items() if at < oldest]:
-            del self._waiting[key]
 
 
 @final
@@ -169,10 +56,11 @@ class EventStored:
 
     Attributes:
         repeated: the store had it already; it was not handed on again.
+        key: of the delivery; None if an equal one is a repetition, answered or not.
     """
 
     repeated: bool
-    _key: str | None = attrs.field(repr=False)
+    key: str | None = attrs.field(repr=False)
 
 
 @final
@@ -261,8 +149,6 @@ class InboxStatistics:
         unwritable: refused, because the store could not write.
         unstorable: refused, because no store holds such a value.
         undelivered: stored, but handing them on failed; they are in the backlog.
-        marks_waiting: answered deliveries that the store doesn't know of yet.
-        marks_lost: answered deliveries that it will never know of.
     """
 
     accepted: int
@@ -273,8 +159,6 @@ class InboxStatistics:
     unwritable: int
     unstorable: int
     undelivered: int
-    marks_waiting: int
-    marks_lost: int
 
 
 @final
@@ -288,7 +172,6 @@ class Inbox:
         deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
             must not raise.
         alarm: called when the inbox is half full, and when the store can't write.
-        marks: remembers which deliveries were answered; made from `store` if None.
         claims: who handles an event before it is stored, or begins something with it; None: nobody.
     """
 
@@ -300,7 +183,6 @@ class Inbox:
         quota: Quota,
         deliver: Callable[[InboxRow, Event], None],
         alarm: RaiseAlarm | None = None,
-        marks: Marks | None = None,
         claims: Callable[[], EventClaims | None] = lambda: None,
     ) -> None:
         self._store = store
@@ -308,7 +190,6 @@ class Inbox:
         self._quota = quota
         self._deliver = deliver
         self._alarm = alarm
-        self._marks = Marks(store) if marks is None else marks
         self._claims = claims
         self._half_full = False
         self._told: dict[str, tuple[float, int]] = {}
@@ -353,8 +234,6 @@ class Inbox:
                 key=key,
                 once=once,
             )
-            if key is not None and key in self._marks:
-                await self._marks.settle(key)
             if (claims := self._claims()) is not None:
                 await trio.lowlevel.checkpoint_if_cancelled()
                 taken = claims.take(event, arrival)
@@ -409,23 +288,15 @@ class Inbox:
             claim.over(known=known)
 
     def answered(self, taken: EventStored) -> None:
-        """Remember that the 200 of this was fully written. Never waits: `Marks` stores it later."""
-        if taken._key is not None:  # pyright: ignore[reportPrivateUsage]
-            self._marks.add(taken._key)  # pyright: ignore[reportPrivateUsage]
+        """Remember that the 200 of this was fully written. Never waits."""
+        if taken.key is not None:
+            self._store.note_answered(taken.key)
 
     async def run(self) -> None:
-        """Store what `answered` remembered, in batches, until cancelled.
+        """Try, while the store can't write, every two seconds whether it can again, until cancelled.
 
-        While the store can't write, try every two seconds whether it can again: a proxy that obeys
-        ``/readyz`` sends no event that would show it.
-
-        Cancellation: finishes one last write within two seconds; cancel it before the store is closed.
+        A proxy that obeys ``/readyz`` sends no event that would show it.
         """
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._look_for_room)
-            await self._marks.run()
-
-    async def _look_for_room(self) -> None:
         while True:
             await self._failed.wait()
             await trio.sleep(_LOOK_SECONDS)
@@ -456,8 +327,6 @@ class Inbox:
             unwritable=self._unwritable,
             unstorable=self._unstorable,
             undelivered=self._undelivered,
-            marks_waiting=len(self._marks),
-            marks_lost=self._marks.lost,
         )
 
     def _hand_on(self, row: InboxRow, event: Event, claim: Claim | None = None) -> None:

@@ -7,7 +7,6 @@ import trio
 
 from triobot.seams import (
     Accepted,
-    Acknowledge,
     Consume,
     InboxRow,
     KeepRaw,
@@ -204,7 +203,7 @@ class InboxContract(Contract):
     ) -> None:
         first = await accepted(store, arrival(key="k", once=once))
         if acknowledged:
-            await store.commit(Acknowledge(("k",)))
+            store.note_answered("k")
         clock.time += later
 
         answer = await store.accept(arrival(key="k", once=once, at=NOON + later), quota=ROOMY)
@@ -237,7 +236,7 @@ class InboxContract(Contract):
 
     async def test_a_new_delivery_after_an_acknowledged_one_counts_afresh(self, store: Store) -> None:
         await accepted(store, arrival(key="k"))
-        await store.commit(Acknowledge(("k",)))
+        store.note_answered("k")
         await accepted(store, arrival(key="k", at=NOON + SECOND))
         assert await store.accept(arrival(key="k", at=NOON + 2 * SECOND), quota=ROOMY) == Redelivered()
 
@@ -255,8 +254,21 @@ class InboxContract(Contract):
         assert await store.accept(arrival(key="text", at=clock.time), quota=ROOMY) == Redelivered()
 
     async def test_an_acknowledgement_of_an_unknown_key_is_nothing(self, store: Store) -> None:
-        await store.commit(Acknowledge(("never seen",)))
+        store.note_answered("never seen")
         await accepted(store, arrival(key="never seen"))
+
+    # --- what is noted
+
+    async def test_a_row_that_is_noted_as_consumed_is_read_no_more(self, store: Store) -> None:
+        rows = [await accepted(store, arrival(chat, body=b"123")) for chat in (7, 7, 8)]
+
+        if not store.note_consumed([rows[0].seq, rows[2].seq]):
+            await store.commit(Consume((rows[0].seq, rows[2].seq)))
+
+        assert list(await store.backlog(after=0, limit=10)) == [rows[1]]
+        assert list(await store.pending(ChatId(8), after=0, limit=10)) == []
+        assert (store.statistics().inbox, store.statistics().inbox_bytes) == (1, 3)
+        assert isinstance(await store.accept(arrival(8), quota=Quota(events_per_chat=1)), Accepted)
 
     # --- quota
 

@@ -11,7 +11,6 @@ import trio.testing
 
 from triobot.errors import LocalProtocolError
 from triobot.seams import (
-    Acknowledge,
     Consume,
     KeepRaw,
     PutData,
@@ -69,7 +68,6 @@ class TransactionContract(Contract):
         poison: list[Write] = [
             PutSetting("x", "half a pair: \ud800"),
             PutSetting("nul\0", "x"),
-            Acknowledge(("\udfff",)),
             Consume((2**63,)),
             KeepRaw(2**63, "", "", b""),
         ]

@@ -1,7 +1,8 @@
 """Rows of the inbox: what they hold, and their end once they have been dealt with.
 
 Deleting is write-behind: a crash before it handles events again, and never loses one. What a conversation
-wrote into its chat's data while it had an event in hand goes into the same commit as that event's end.
+wrote into its chat's data while it had an event in hand goes into the same commit as that event's end. An end
+that comes alone is noted only, and written with whatever is written next.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ...errors import (
     StaleRowError,
     StoreFullError,
 )
-from ...seams import Accept, Alarm, InboxRow, PutData, RaiseAlarm, Store, Write
+from ...seams import Accept, Alarm, Consume, InboxRow, PutData, RaiseAlarm, Store, Write
 from ...wire.decode import decode_event
 from ...wire.events import Event
 from ...wire.ids import ChatId
@@ -327,7 +328,7 @@ class Consumption:
             elif unit.error is None:
                 unit.error = JournalConflictError(0, "what this comes behind was not stored")
         try:
-            if writes:
+            if writes and not self._note_ends(writes):
                 await self._store.commit(*writes)
         except _REFUSALS as error:
             if len(units) == 1:
@@ -338,6 +339,15 @@ class Consumption:
         else:
             for unit in units:
                 unit.stored = unit.error is None
+
+    def _note_ends(self, writes: Sequence[Write]) -> bool:
+        """Note what has been dealt with, if that is all that there is to write: no commit is made for it."""
+        seqs = list[int]()
+        for write in writes:
+            if type(write) is not Consume:
+                return False
+            seqs += write.seqs
+        return self._store.note_consumed(seqs)
 
     def _refused(self, unit: _Unit, error: Refusal) -> None:
         if self._in_doubt and isinstance(error, JournalConflictError | RedeliveredError):
