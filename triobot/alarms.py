@@ -8,6 +8,7 @@ something that happened, and lasts no longer, is told once.
 from __future__ import annotations
 
 import logging
+import math
 import shlex
 import traceback
 from collections import deque
@@ -16,7 +17,7 @@ from typing import Final, TypeAlias, final
 
 import trio
 
-from .alarm_kinds import STATES, AlarmKind
+from .alarm_kinds import EVENTS, STATES, AlarmKind
 from .errors import StoreError
 from .money import AcknowledgeAlarms, AlarmRow, AlarmTold
 from .money import RaiseAlarm as KeepAlarm
@@ -61,6 +62,8 @@ class AlarmBell:
         self._queue: deque[Alarm] = deque()
         self._news = trio.Event()
         self._at_rest = False
+        self._looked_at, self._look_by = -math.inf, math.inf
+        self._pause = trio.CancelScope()
 
     def ring(self, alarm: Alarm) -> None:
         """Raise an alarm; never waits, never raises."""
@@ -79,6 +82,9 @@ class AlarmBell:
         if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
             if self._at_rest:
                 self._news.set()  # nothing was open: somebody has acknowledged it, and it is news again
+            # Else somebody may have, since the last look.
+            self._look_by = self._looked_at + _LOOK
+            self._pause.deadline = min(self._pause.deadline, self._look_by)
             return False
         self._rung.pop(what, None)
         if len(self._rung) >= _REMEMBERED:
@@ -115,6 +121,7 @@ class AlarmBell:
         began = trio.current_time()
         while True:
             self._news, self._at_rest = trio.Event(), False
+            self._looked_at, self._look_by = trio.current_time(), math.inf
             try:
                 await self._store_them(store, clock)
                 if is_over is not None and trio.current_time() >= began + _LOOK:
@@ -123,7 +130,7 @@ class AlarmBell:
             except StoreError as error:
                 log.error("alarms can't be stored: %s", type(error).__name__)  # noqa: TRY400
                 pause = _AGAIN
-            with trio.move_on_after(pause):
+            with trio.move_on_at(min(trio.current_time() + pause, self._look_by)) as self._pause:
                 await self._news.wait()
 
     async def _store_them(self, store: Store, clock: WallClock) -> None:
@@ -163,17 +170,25 @@ class AlarmBell:
 
     async def _tell(self, store: Store, clock: WallClock) -> float:
         """Tell what is open and has not been told for an hour; returns how long to wait."""
-        pause = _LOOK
+        failed = False
         for row in await store.alarms.open(told_before=clock.now() - _HOUR, limit=_PAGE):
             if row.told is not None:
                 log.error("ALARM %s, still: %s", row.kind, row.text)
             if await self._call(_alarm_of(row)):
                 await store.commit(AlarmTold(row.kind, row.key, clock.now()))
             else:
-                pause = _AGAIN
-        self._at_rest = not await store.alarms.open(limit=1)
-        lasts = any(kind in STATES for kind, _ in self._recent)
-        return float("inf") if self._at_rest and not lasts else pause
+                failed = True
+        rows = await store.alarms.open(limit=_PAGE)
+        self._at_rest = not rows
+        if failed:
+            return _AGAIN
+        kinds = {*(row.kind for row in rows), *(kind for kind, _ in self._recent)}
+        if kinds & STATES or len(rows) == _PAGE:
+            return _LOOK
+        # What is no state is only told again, and what happened once isn't even that.
+        told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
+        # Some minutes after the hour, so that those told one after the other are told together.
+        return max(min(told) + _HOUR - clock.now(), 0) / 1000 + _LOOK if told else math.inf
 
     async def _call(self, alarm: Alarm) -> bool:
         if self._hook is None:

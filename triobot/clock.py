@@ -5,12 +5,16 @@ start. Whatever was to last an hour must last an hour all the same. So the one c
 `Timepiece`, which compares the time of day with a clock that only goes forward *each time it is read*: no
 jump goes unnoticed.
 
+Somebody has to read it, then: who waits for a time of day looks again within a minute (`Timepiece.wait`).
+Only a clock that says when it is set, as virtual time's does, needs no looking at as long as it isn't.
+
 A machine that sleeps is no jump where the operating system counts the hours slept (Linux, macOS): they have
 passed for all that waits. Where it doesn't, as in a virtual machine that was paused, a jump is what is seen.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -26,6 +30,9 @@ late it was when that was written: two numbers of milliseconds."""
 
 TOLERANCE: Final = 5_000
 """Milliseconds; time services correct less than that without a word."""
+
+LOOK_AGAIN: Final = 60.0
+"""Seconds within which a jump is noticed, and a machine that slept."""
 
 
 class TimeOfDay(Protocol):
@@ -43,6 +50,13 @@ class Steady(Protocol):
     def steady(self) -> int:
         """Return milliseconds since some moment; they go on while the machine sleeps."""
         ...
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A time of day that calls `on_set` when it is set."""
+
+    on_set: Callable[[], None]
 
 
 def steady_time() -> int:
@@ -96,6 +110,10 @@ class Timepiece:
 
     def __init__(self, clock: TimeOfDay, *, jumped: int = 0) -> None:
         self._read = _reader_of(clock)
+        self._waits: set[trio.CancelScope] = set()
+        self._look_again = LOOK_AGAIN
+        if isinstance(clock, Telling):
+            clock.on_set, self._look_again = self._look_soon, math.inf
         self.before: Final = jumped
         self._jumped = jumped
         self._told: list[Callable[[int], None]] = []
@@ -138,6 +156,20 @@ class Timepiece:
         """Note how late it once was, in an earlier run: if it isn't now, it was set back meanwhile."""
         if (now := self.now()) < at - TOLERANCE:
             self._jump(now - at)
+
+    async def wait(self, news: trio.Event, seconds: float) -> None:
+        """Wait for news, or for a time of day: so many seconds, or until the clock is to be read again."""
+        # Who waits for news alone reads no clock.
+        with trio.move_on_after(seconds if seconds == math.inf else min(seconds, self._look_again)) as scope:
+            self._waits.add(scope)
+            try:
+                await news.wait()
+            finally:
+                self._waits.remove(scope)
+
+    def _look_soon(self) -> None:
+        for scope in self._waits:
+            scope.deadline = min(scope.deadline, trio.current_time() + LOOK_AGAIN)
 
     def _jump(self, by: int) -> None:
         self._jumped += by

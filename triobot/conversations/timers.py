@@ -1,8 +1,9 @@
 """When to look again: the deadlines of all conversations in memory, under one task.
 
 They are wall times, since a journal holds nothing else. How long to sleep until then is measured by Trio's
-clock, which nobody sets; and nobody sleeps for long, so that a machine that slept, and a clock that was set,
-are noticed within a minute. When the time of day jumped, everybody is woken, and says anew when to be woken.
+clock, which nobody sets; and `Timepiece.wait` sleeps for no longer than a minute, so that a machine that
+slept, and a clock that was set, are noticed. When the time of day jumped, everybody is woken, and says anew
+when to be woken.
 
 Who isn't in memory is woken from the store: the rows whose time has come are read a page at a time. A jump of
 the time of day is told to whoever waits for a time, and the store learns of it. Those in memory move their
@@ -16,19 +17,19 @@ it, for it is written by the same writer, in order.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeAlias, final
 
 import trio
 
-from ..clock import JUMPED
+from ..clock import JUMPED, Timepiece
 from ..journals import WakeEarlier
-from ..seams import PutSetting, Store, WallClock, Write
+from ..seams import PutSetting, Store, Write
 from ..wire.ids import ChatId
 from .inbox.consumption import Consumption
 from .services import Services
 
-LOOK_AGAIN: Final = 60.0
 _BREATH: Final = 256
 
 # More withdrawn deadlines than deadlines that hold, and than this, are removed: each keeps a conversation,
@@ -53,7 +54,7 @@ _Deadline: TypeAlias = tuple[int, int, Sleeper]
 class Timers:
     """Wakes each sleeper at its own time."""
 
-    def __init__(self, clock: WallClock) -> None:
+    def __init__(self, clock: Timepiece) -> None:
         self._clock = clock
         self._holds: dict[Sleeper, _Deadline] = {}
         self._heap: list[_Deadline] = []
@@ -111,10 +112,9 @@ class Timers:
                     sleeper.tick()
                 else:
                     self._withdrawn -= 1
-            left = (self._heap[0][0] - now) / 1000 if self._heap else float("inf")
+            left = (self._heap[0][0] - now) / 1000 if self._heap else math.inf
             self._sooner = trio.Event()
-            with trio.move_on_after(min(left, LOOK_AGAIN) if self._heap else left):
-                await self._sooner.wait()
+            await self._clock.wait(self._sooner, left)
 
 
 @final
@@ -129,7 +129,7 @@ class Waking:
     def __init__(
         self,
         store: Store,
-        clock: WallClock,
+        clock: Timepiece,
         revive: Callable[[ChatId], None],
         wait_written: Callable[[], Awaitable[None]],
     ) -> None:
@@ -162,9 +162,8 @@ class Waking:
                     after = (row.wake_at or 0, row.id)
                     self._revive(row.chat_id)
             due = await self._store.next_wake(after=now)
-            left = float("inf") if due is None else min((due - self._clock.now()) / 1000, LOOK_AGAIN)
-            with trio.move_on_after(max(left, 0)):
-                await self._stirred.wait()
+            left = math.inf if due is None else max(due - self._clock.now(), 0) / 1000
+            await self._clock.wait(self._stirred, left)
 
 
 @final

@@ -40,7 +40,7 @@ Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
 _WATCHED: Final = "payments_watched"
 _EPOCH: Final = "payments_epoch"
 _NAMED: Final = 20
-_LOOK: Final = 60.0
+_BEAT: Final = BLIND / 2 / SECOND
 _PAGE: Final = 64
 _PARALLEL: Final = 16
 LARGEST_ITEM: Final = LARGEST_VALUE // 2
@@ -422,9 +422,8 @@ class Cashier:
                 continue
             await self._beat()
             later = (due - now) / SECOND if due > now else 1.0
-            # Now and then in any case: the time of day may be set.
-            with trio.move_on_after(min(pause, later, _LOOK)):
-                await self._poke.wait()
+            # Now and then in any case, to note that payments are being watched.
+            await self._clock.wait(self._poke, min(pause, later, _BEAT))
 
     def _affordable(self) -> bool:
         """Tell whether the sweep may ask once more now, and count it."""

@@ -38,11 +38,16 @@ def run(async_fn: Callable[[], Awaitable[T]]) -> T:
 
 @final
 class VirtualWallClock:
-    """The time of day, as Trio's clock goes."""
+    """The time of day, as Trio's clock goes.
+
+    Attributes:
+        on_set: called when it was set, so that no one needs to look at it every minute of a month.
+    """
 
     def __init__(self) -> None:
         self._began = trio.current_time()
         self._set = 0
+        self.on_set: Callable[[], None] = lambda: None
 
     def now(self) -> int:
         """Return wall milliseconds."""
@@ -55,6 +60,7 @@ class VirtualWallClock:
     def set_by(self, milliseconds: int) -> None:
         """Set it forward, or back: no time passes."""
         self._set += milliseconds
+        self.on_set()
 
 
 STUCK_AFTER: Final = 2.0
