@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -462,6 +463,7 @@ def _fits_header(token: object) -> bool:
     return isinstance(token, str) and _HEADER_SAFE.fullmatch(token) is not None
 
 
+@cache
 def _version() -> str:
     try:
         return metadata.version("triobot")

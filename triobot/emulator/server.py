@@ -136,25 +136,27 @@ def make_app(
     exchange: Exchange,
     *,
     token: str,
-    control_token: str,
+    control_token: str | None,
     authorities: Collection[str],
     largest_upload: int = LARGEST_UPLOAD,
 ) -> RequestGuard:
     """Make the HTTP faces as an ASGI application, behind its door.
 
     Args:
+        control_token: None for the platform's face alone: who is in the same process controls it by calls.
         authorities: the values of `Host` that are served, with their port.
     """
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
-    for blueprint in (control_blueprint(exchange), stream_blueprint(exchange)):
-        app.register_blueprint(_behind_the_door(blueprint))
-    app.register_blueprint(page_blueprint())
+    if control_token is not None:
+        for blueprint in (control_blueprint(exchange), stream_blueprint(exchange)):
+            app.register_blueprint(_behind_the_door(blueprint))
+        app.register_blueprint(page_blueprint())
     app.register_blueprint(platform_blueprint(exchange, token))
     return RequestGuard(
         cast("AsgiApp", app),
         plan=exchange.plan,
-        control_token=control_token,
+        control_token=control_token or "",
         authorities=authorities,
         record=Recorder(exchange).record,
     )

@@ -230,7 +230,7 @@ async def drive(
             clock=ShiftedClock(VirtualWallClock()),
             push=PushSettings(attempts=attempts),
         )
-        door = make_app(exchange, token=_TOKEN, control_token="", authorities=[_AUTHORITY])
+        door = make_app(exchange, token=_TOKEN, control_token=None, authorities=[_AUTHORITY])
         transport = InsideTransport(door, exchange.outage)
         try:
             async with trio.open_nursery() as nursery:
