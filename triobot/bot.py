@@ -26,13 +26,12 @@ from contextlib import (
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final
 from weakref import WeakSet
 
 import attrs
 import httpx
 import trio
-from quart_trio import QuartTrio
 
 from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
@@ -52,7 +51,6 @@ from .conversations.texts import Texts
 from .errors import ConfigError, TriobotError
 from .failures import Failure as Failure
 from .failures import OnError, open_failures
-from .fronts import AsgiBot, Mounted
 from .http import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
 from .http.listener import allow_descriptors
 from .outbox import OutboxRules
@@ -69,6 +67,12 @@ from .webhook.serving import serve
 from .wire.content import Media
 from .wire.ids import ChatId, as_recipient
 from .wire.operations import Operation, Upload
+
+if TYPE_CHECKING:
+    # Loaded by those bots only that run inside another's server: Quart takes as long as all of triobot.
+    from quart_trio import QuartTrio
+
+    from .fronts import AsgiBot
 
 INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
 log: Final = logging.getLogger("triobot")
@@ -196,7 +200,7 @@ class Bot(Router):
         self._work: Runtime | None = None
         self._around: Surroundings | None = None
         self._stop = trio.Event()
-        self._mounted = WeakSet[QuartTrio]()
+        self._mounted: WeakSet[QuartTrio] = WeakSet()
 
     # --- declaring
 
@@ -433,6 +437,8 @@ class Bot(Router):
 
         Its lifespan runs the bot. One worker only: each would be a bot of its own on the same store.
         """
+        from .fronts import AsgiBot
+
         return AsgiBot(self)
 
     def mount(self, app: QuartTrio, prefix: str) -> None:
@@ -447,6 +453,10 @@ class Bot(Router):
         Raises:
             ConfigError: this is no quart-trio application or no prefix, or the bot is mounted there already.
         """
+        from quart_trio import QuartTrio
+
+        from .fronts import Mounted
+
         if not (isinstance(cast("object", app), QuartTrio) and isinstance(cast("object", prefix), str)):
             raise ConfigError(
                 "bot.mount() takes a quart_trio.QuartTrio application, and a prefix such as '/bot'"

@@ -186,7 +186,7 @@ async def _system(
     """A bot that answers, on a server and perhaps behind nginx: its process and the port for events."""
     port = free_port()
     commands = {
-        "triobot": [sys.executable, "-m", "triobot.cli", "run", f"{_BOT}:bot", "--port", str(port)],
+        "triobot": [sys.executable, "-m", "triobot", "run", f"{_BOT}:bot", "--port", str(port)],
         "hypercorn": [
             *(sys.executable, "-m", "hypercorn", "--worker-class", "trio", "--bind", f"127.0.0.1:{port}"),
             "tests.benchmarks.peers.triobot_attacked:bot.asgi",

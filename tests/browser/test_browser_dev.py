@@ -32,7 +32,7 @@ async def developing(
     """Run the command on a copy of an example, and open the address that it prints; at the end, Ctrl-C."""
     for name in (f"{example}.py", "pizza.jpg"):
         shutil.copy(ROOT / "examples" / name, folder)
-    command = [sys.executable, "-m", "triobot.cli", "dev", f"{example}.py:bot", "--port", "0"]
+    command = [sys.executable, "-m", "triobot", "dev", f"{example}.py:bot", "--port", "0"]
     with (folder / "log").open("wb") as log:
         popen = subprocess.Popen(
             command, cwd=folder, env={"PYTHONPATH": str(ROOT), "HOME": str(folder)}, stdout=log, stderr=log

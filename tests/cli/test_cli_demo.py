@@ -30,7 +30,7 @@ def test_the_demo_runs_from_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     )
 
     ran = subprocess.run(
-        [sys.executable, "-m", "triobot.cli", "demo"],
+        [sys.executable, "-m", "triobot", "demo"],
         cwd=work,
         env=environ,
         capture_output=True,
@@ -85,7 +85,7 @@ def test_the_demo_fails_when_what_it_shows_isn_t_so(
 def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         ran = subprocess.run(
-            [sys.executable, "-m", "triobot.cli", "demo", "--quiet", "--port", str(busy.getsockname()[1])],
+            [sys.executable, "-m", "triobot", "demo", "--quiet", "--port", str(busy.getsockname()[1])],
             cwd=tmp_path,
             env=child_environment(),
             capture_output=True,

@@ -71,7 +71,7 @@ async def developing(folder: Path, *arguments: str, port: int = 0, **environ: st
     log = folder / "dev.log"
     with log.open("w") as errors:
         popen = subprocess.Popen(
-            [sys.executable, "-m", "triobot.cli", "dev", "bot.py:bot", "--port", str(port), *arguments],
+            [sys.executable, "-m", "triobot", "dev", "bot.py:bot", "--port", str(port), *arguments],
             cwd=folder,
             env=child_environment(**environ),
             stdout=subprocess.PIPE,

@@ -17,6 +17,20 @@ def test_the_version_is_the_package_s(triobot: Command) -> None:
     assert (0, f"triobot {package.__version__}\n") == (ended.code, ended.out)
 
 
+def test_no_command_is_a_question_for_help(triobot: Command) -> None:
+    assert triobot() == triobot("--help")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("rnu", "run"), ("payment", "payments"), ("webhookurl", "webhook-url")]
+)
+def test_a_mistyped_command_is_told_which_is_meant(triobot: Command, typed: str, meant: str) -> None:
+    ended = triobot(typed, "pizza:bot")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert f"there is no command {typed!r}; did you mean {meant!r}?" in ended.err
+
+
 def test_help_names_every_command_and_shows_examples(triobot: Command) -> None:
     ended = triobot("--help")
 
@@ -37,7 +51,6 @@ def test_each_command_explains_itself(triobot: Command, command: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
         ("dance",),
         ("run",),
         ("run", "bot:bot", "--port", "http"),
@@ -61,10 +74,16 @@ def test_wrong_usage_is_exit_code_2(triobot: Command, arguments: tuple[str, ...]
     assert "Traceback" not in ended.err
 
 
+HELP = """\
+import contextlib, io, triobot.cli
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+    triobot.cli.main(["--help"])"""
+
+
 def loaded_by(code: str) -> set[str]:
     """The modules that a process has loaded after running this."""
     ran = subprocess.run(
-        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"],
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
         check=True,
         capture_output=True,
         text=True,
@@ -74,17 +93,21 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_the_command_line_itself_loads_little() -> None:
-    """Nobody else's package besides those of `import triobot`; and the emulator never by `triobot run`."""
-    added = loaded_by("import triobot.cli; triobot.cli.build_parser()") - loaded_by("import triobot")
+    """Its help needs none of the commands; and the emulator is never loaded by `triobot run`."""
+    helped = loaded_by(HELP) - loaded_by("pass")
+    run = loaded_by("import triobot.cli; triobot.cli.parse(['run', 'echo:bot'])")
 
-    assert added
-    assert {name.partition(".")[0] for name in added} <= sys.stdlib_module_names | {"triobot"}
-    assert not [name for name in added if name.startswith(("triobot.emulator", "triobot.testing"))]
+    assert {name for name in helped if name.partition(".")[0] not in sys.stdlib_module_names} == {
+        "triobot",
+        "triobot.cli",
+    }
+    assert "triobot.cli.run" in run
+    assert not [name for name in run if name.startswith(("triobot.emulator", "triobot.testing"))]
 
 
 def test_python_m_is_the_same_command() -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "triobot.cli", "--version"],
+        [sys.executable, "-m", "triobot", "--version"],
         check=True,
         capture_output=True,
         text=True,

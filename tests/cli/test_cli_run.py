@@ -121,7 +121,7 @@ def test_it_serves_an_inherited_socket_and_stops_at_a_signal(hello: Path) -> Non
             TRIOBOT_BASE_URL="http://127.0.0.1:9",
             TRIOBOT_WEBHOOK_SECRET=SECRET,
         )
-        command = [sys.executable, "-m", "triobot.cli", "run", "hello.py:bot"]
+        command = [sys.executable, "-m", "triobot", "run", "hello.py:bot"]
         with subprocess.Popen(
             [*command, "--store", "memory:", "--fd", str(fd)],
             cwd=hello.parent,
@@ -153,7 +153,7 @@ def test_only_a_terminal_is_shown_the_address(hello: Path) -> None:
     """The person who starts a bot may read its secret; a journal may not."""
     master, slave = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-m", "triobot.cli", "run", "hello.py:bot", "--store", "memory:", "--port", "0"],
+        [sys.executable, "-m", "triobot", "run", "hello.py:bot", "--store", "memory:", "--port", "0"],
         cwd=hello.parent,
         env=child_environment(
             TRIOBOT_TOKEN="a-token-of-tests",

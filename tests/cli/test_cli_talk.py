@@ -45,7 +45,7 @@ def test_a_whole_order_can_be_typed(tmp_path: Path) -> None:
     typed = ["Large", "!location", "!submit floor=3", "!fly", "!file nowhere", "!file label.txt", "!pay"]
 
     ran = subprocess.run(
-        [sys.executable, "-m", "triobot.cli", "talk", "shop.py:bot"],
+        [sys.executable, "-m", "triobot", "talk", "shop.py:bot"],
         cwd=tmp_path,
         env=child_environment(),
         input="\n".join([*typed, "!quit"]) + "\n",
@@ -73,7 +73,7 @@ def test_an_error_of_the_bot_s_own_is_shown_with_its_lines_and_its_cause(tmp_pat
         "    await chat.step(price, await chat.ask('Size?'))\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-m", "triobot.cli", "talk", "order.py:bot"],
+        [sys.executable, "-m", "triobot", "talk", "order.py:bot"],
         cwd=tmp_path,
         env=child_environment(),
         input="hi\nlarge\n!quit\n",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from scene import playing
 
-from triobot.cli import build_parser
+from triobot.cli import parse
 from triobot.cli.loading import load_bot
 
 pytest_plugins = ["pytester"]
@@ -73,7 +73,7 @@ def test_the_readme_s_code_is_python(block: str) -> None:
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_the_readme_s_commands_parse(line: str) -> None:
-    build_parser().parse_args(shlex.split(line))
+    parse(shlex.split(line))
 
 
 def test_the_readme_s_commands_are_found() -> None:

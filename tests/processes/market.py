@@ -131,7 +131,7 @@ class Market:
     async def command(self, *words: str) -> str:
         """What a command says to this bot's operator; it has to end well."""
         ended = await trio.run_process(
-            [sys.executable, "-m", "triobot.cli", *words],
+            [sys.executable, "-m", "triobot", *words],
             cwd=ROOT,
             env=self.environ,
             capture_stdout=True,
@@ -168,7 +168,7 @@ async def open_market(folder: Path, stack: Stack = "ours") -> AsyncGenerator[Mar
         port = bot_socket.getsockname()[1]
         platform = subprocess.Popen(
             [
-                *(sys.executable, "-m", "triobot.cli", "emulate", "--port", "0", "--token", TOKEN),
+                *(sys.executable, "-m", "triobot", "emulate", "--port", "0", "--token", TOKEN),
                 *("--bot-url", f"http://127.0.0.1:{port}/{SECRET}"),
             ],
             cwd=ROOT,

@@ -136,7 +136,7 @@ def environment(**more: str) -> dict[str, str]:
 def command_for(name: str, sock: socket.socket, stack: Stack, module: Path = BOTS) -> list[str]:
     """What runs a bot of a module; `stock.py` has those for the stock stack."""
     if stack == "ours":
-        return [sys.executable, "-m", "triobot.cli", "run", f"{module}:{name}", "--fd", str(sock.fileno())]
+        return [sys.executable, "-m", "triobot", "run", f"{module}:{name}", "--fd", str(sock.fileno())]
     hypercorn = [sys.executable, "-m", "hypercorn", "--worker-class", "trio"]
     return [*hypercorn, "--bind", f"fd://{sock.fileno()}", f"tests.processes.stock:{name}.asgi"]
 

@@ -119,7 +119,7 @@ def sample(process: BotProcess) -> Sample:
 
 def status_of(store: Path) -> dict[str, Any]:
     """What `triobot status` says of the running bot."""
-    command = [sys.executable, "-m", "triobot.cli", "status", "--json"]
+    command = [sys.executable, "-m", "triobot", "status", "--json"]
     told = subprocess.run(
         command,
         env=environment(TRIOBOT_STORE=f"sqlite:{store}"),

@@ -60,7 +60,7 @@ class Supervisor:
 
     def _start(self) -> BotProcess:
         self.starts += 1
-        log, run = self.folder / "log", [sys.executable, "-m", "triobot.cli", "run"]
+        log, run = self.folder / "log", [sys.executable, "-m", "triobot", "run"]
         command = [*run, f"{FATAL}:bot", "--fd", str(self.sock.fileno())]
         more = environment(
             TRIOBOT_BASE_URL=self.platform.url, TRIOBOT_STORE=f"sqlite:{self.folder / 'bot.db'}"

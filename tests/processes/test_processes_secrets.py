@@ -74,7 +74,7 @@ async def test_nothing_that_was_said_and_no_secret_is_in_the_output(tmp_path: Pa
     async with open_platform() as platform:
         with listen() as sock:
             port = sock.getsockname()[1]
-            command = [sys.executable, "-m", "triobot.cli", "run", f"{program}:bot", "--grace", "1"]
+            command = [sys.executable, "-m", "triobot", "run", f"{program}:bot", "--grace", "1"]
             process = await start_process(
                 [*command, "--fd", str(sock.fileno())],
                 sock=sock,

@@ -134,7 +134,7 @@ async def test_ctrl_c_ends_a_program_that_runs_its_bot_itself(tmp_path: Path) ->
 
 
 def _run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "triobot.cli", "run", f"{BOTS}:bot", *arguments]
+    command = [sys.executable, "-m", "triobot", "run", f"{BOTS}:bot", *arguments]
     return subprocess.run(
         command,
         env=environment(TRIOBOT_BASE_URL="http://127.0.0.1:9", **environ),

@@ -1,35 +1,38 @@
-"""The command line: ``triobot`` and ``python -m triobot.cli``.
+"""The command line: ``triobot`` and ``python -m triobot``.
 
-One module a command; each adds its own arguments. What only some commands run on, the emulator and the test
-kit, is imported when they run, so that ``triobot run`` never loads it. What goes wrong on purpose is one line
-on the error output and exit code 1; wrong usage is exit code 2.
+One module a command, and of these only the one that is asked for is imported: the help needs none of them,
+and ``triobot run`` never loads the emulator. What goes wrong on purpose is one line on the error output and
+exit code 1; wrong usage is exit code 2.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
-from typing import Final
+from importlib import import_module
+from typing import Final, Protocol, cast
 
 from .. import __version__
-from . import (
-    broadcast,
-    demo,
-    dev,
-    emulate,
-    forget,
-    journal,
-    payments,
-    replay,
-    run,
-    simulate,
-    status,
-    store,
-    talk,
-    webhook_url,
-)
-from .terminal import report, set_up_streams
+
+_COMMANDS: Final = {
+    "run": "run a bot",
+    "dev": "work on a bot: its users are in your browser",
+    "talk": "talk to a bot of yours, as its user",
+    "simulate": "let a random crowd use a bot",
+    "webhook-url": "print the address to register with the platform",
+    "emulate": "be the platform",
+    "demo": "see a bot at work",
+    "status": "say how a bot is",
+    "payments": "look after the money",
+    "journal": "look at conversations and their journals",
+    "replay": "look at where a stored conversation stands",
+    "broadcast": "look at broadcasts, or stop one",
+    "store": "look after a bot's store",
+    "forget": "delete everything of a chat",
+}
+"""What each does; the module has the command's name."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -43,22 +46,65 @@ examples:
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Build the parser of all commands."""
+class CommandModule(Protocol):
+    """The module of a command."""
+
+    DETAILS: str
+
+    def declare(self, parser: argparse.ArgumentParser) -> None:
+        """Add its arguments."""
+        ...
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        """Do what was asked."""
+        ...
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Read a command's arguments; ``run`` is what runs it. Without any, the help is asked for.
+
+    Raises:
+        SystemExit: help or the version was asked for and printed, or the usage is wrong.
+    """
+    plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="triobot",
         description="Run bots, and what one needs around them.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=plain,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"triobot {__version__}")
-    parser.set_defaults(debug=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    operating = (status, payments, journal, replay, broadcast, store, forget)
-    for command in (run, dev, talk, simulate, webhook_url, emulate, demo, *operating):
-        command.declare(commands)
-    return parser
+    asked = argv[0] if argv else "--help"
+    for name, summary in _COMMANDS.items():
+        its = commands.add_parser(name, help=summary, formatter_class=plain, allow_abbrev=False)
+        if name == asked:
+            command = cast("CommandModule", import_module(f".{name.replace('-', '_')}", __name__))
+            its.description, its.epilog = f"{summary[0].upper()}{summary[1:]}.", command.DETAILS
+            its.add_argument(
+                "--debug", action="store_true", help="show tracebacks and the runtime's own debug log"
+            )
+            its.set_defaults(run=command.run)
+            command.declare(its)
+    if asked not in _COMMANDS and not asked.startswith("-"):
+        parser.error(_unknown(asked))
+    return parser.parse_args([asked, *argv[1:]])
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, _COMMANDS, n=1)
+    rest = f"did you mean {near[0]!r}?" if near else "`triobot --help` names them all"
+    return f"there is no command {name!r}; {rest}"
+
+
+def set_up_streams() -> None:
+    """Let what a terminal's encoding lacks be escaped, rather than end the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -69,8 +115,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             for Ctrl-C.
     """
     set_up_streams()
-    arguments = build_parser().parse_args(argv)
+    arguments = parse(sys.argv[1:] if argv is None else argv)
     try:
-        arguments.command(arguments)
+        arguments.run(arguments)
     except BaseException as error:
+        from .terminal import report
+
         sys.exit(report(error, debug=arguments.debug))

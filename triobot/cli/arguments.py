@@ -6,34 +6,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable
-from typing import Final, TypeAlias
-
-# The class is generic to type checkers only, and public in all but its name.
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
-
-
-def add_command(
-    commands: Commands,
-    name: str,
-    command: Callable[[argparse.Namespace], None],
-    *,
-    summary: str,
-    details: str,
-) -> argparse.ArgumentParser:
-    """Add a sub-command that calls `command` with what was parsed."""
-    parser = commands.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--debug", action="store_true", help="show tracebacks and the runtime's own debug log"
-    )
-    parser.set_defaults(command=command)
-    return parser
+from typing import Final
 
 
 def whole(what: str, least: int, most: int = 10**18 - 1) -> Callable[[str], int]:

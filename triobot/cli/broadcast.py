@@ -15,14 +15,13 @@ from ..operator.requests import AboutBroadcasts, Told
 from ..seams import BroadcastStatus
 from ..settings import Settings
 from ..wire.rules import JsonValue
-from .arguments import Commands, add_command
 from .consulting import add_bot_options, ask_bot, settings_of
 from .terminal import progress_line
 
 Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]"
 """Carries a question of `triobot.outbox.broadcasts` to whoever has the store, and brings the answer."""
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 A broadcast is started by the bot's own code: await bot.broadcast(KEY).start(content, to).
 A running bot is asked over the socket beside its store, and in a terminal `status` follows it to the end;
 while none runs, the store itself is read. Who is `unknown` was on the way when the bot died, and is not told
@@ -37,11 +36,8 @@ examples:
 _LOOK_EVERY: Final = 0.5
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(
-        commands, "broadcast", run, summary="look at broadcasts, or stop one", details=_DETAILS
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument("action", choices=["list", "status", "stop"], help="what to do")
     parser.add_argument("key", metavar="KEY", nargs="?", help="the broadcast, for status and stop")
     add_bot_options(parser)

@@ -8,21 +8,20 @@ import logging
 import secrets
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import trio
 
+from ..emulator.person import Person, connect
+from ..emulator.server import Emulator
 from ..errors import TriobotError
 from ..wire.content import File
-from .arguments import Commands, add_command, port
+from .arguments import port
+from .demo_bot import bot
 from .terminal import set_up_logging, until_signal
+from .transcript import Transcript, open_stage
 
-if TYPE_CHECKING:
-    from ..emulator.person import Person
-    from ..emulator.server import Emulator
-    from .transcript import Transcript
-
-_DETAILS: Final = """\
+DETAILS: Final = """\
 Starts the emulated platform, a bot with a store in a temporary folder, and a scripted user, and prints their
 conversation as it happens. Exits with 0 only if everything that it shows is true: what the user saw, the
 wallet's balance, the bytes of the files. TRIOBOT_* variables are not read, and nothing is left behind.
@@ -41,16 +40,15 @@ class DemoError(TriobotError):
     """Something that the demo shows isn't so."""
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(commands, "demo", demo, summary="see a bot at work", details=_DETAILS)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument(
         "--port", metavar="N", type=port, default=0, help="the platform's port (default: a free one)"
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing unless it fails")
 
 
-def demo(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Run the demo; fails if anything in it isn't so."""
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     if trio.run(until_signal, partial(_demo, arguments.port, arguments.quiet)):
@@ -58,10 +56,6 @@ def demo(arguments: argparse.Namespace) -> None:
 
 
 async def _demo(port: int, quiet: bool) -> None:
-    from ..emulator.person import connect
-    from .demo_bot import bot
-    from .transcript import Transcript, open_stage
-
     def write(line: str) -> None:
         if not quiet:
             print(line, flush=True)

@@ -17,31 +17,29 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import Any, Final, cast, final
 
 import trio
 
+from ..emulator.exchange import Exchange, ShiftedClock
+from ..emulator.pusher import PushSettings
+from ..emulator.remembering import UnreadableWorldError, dump_world, load_world
+from ..emulator.server import Emulator, serve_emulator
 from ..errors import ConfigError
 from ..operator.calling import file_of
-from .arguments import Commands, add_command, port
+from .arguments import port
 from .loading import parse_target
+from .supervisor import BotSupervisor, keep_asking, read_journal
 from .terminal import harmless, set_up_logging
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from ..emulator.exchange import Exchange
-    from ..emulator.server import Emulator
-    from .supervisor import BotSupervisor
 
 log: Final = logging.getLogger("triobot")
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 Open the printed address in a browser: you are everybody who talks to your bot, and you have their wallets,
 every request in both directions, and the switches that make things go wrong.
 
@@ -69,11 +67,8 @@ _SHARE: Final = 20
 _BEFORE: Final = "before_its_store"
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(
-        commands, "dev", dev, summary="work on a bot: its users are in your browser", details=_DETAILS
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
     parser.add_argument(
         "--port",
@@ -90,7 +85,7 @@ def declare(commands: Commands) -> None:
     parser.add_argument("--no-reload", action="store_true", help="don't restart the bot when files change")
 
 
-def dev(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Run the platform, the page and the bot until Ctrl-C, or until the terminal's window is closed."""
     parse_target(arguments.bot)
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
@@ -98,11 +93,6 @@ def dev(arguments: argparse.Namespace) -> None:
 
 
 async def _dev(arguments: argparse.Namespace) -> None:
-    from ..emulator.exchange import ShiftedClock
-    from ..emulator.pusher import PushSettings
-    from ..emulator.server import serve_emulator
-    from .supervisor import BotSupervisor, keep_asking, read_journal
-
     token, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     platform_port = 0
     if arguments.store is not None:
@@ -300,9 +290,6 @@ class SavedPlatform:
         Raises:
             ConfigError: its file is damaged.
         """
-        # Not above: whoever serves a bot loads this module as well.
-        from ..emulator.remembering import UnreadableWorldError, load_world
-
         if self._path is not None and self._path.exists():
             try:
                 pending = load_world(exchange.world, _read(self._path)["world"])
@@ -335,8 +322,6 @@ class SavedPlatform:
             self._write(self._dump(self._exchange, closed=True))
 
     def _dump(self, exchange: Exchange, *, closed: bool) -> Mapping[str, object]:
-        from ..emulator.remembering import dump_world
-
         kept = dump_world(exchange.world, exchange.pusher.pending, closed=closed)
         return {_BEFORE: not self._store_is_there(), "world": kept}
 

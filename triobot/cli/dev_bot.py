@@ -28,8 +28,9 @@ from ..clock import steady_time
 from ..errors import ConfigError, TriobotError
 from ..operator.calling import lines_of
 from ..settings import Settings, read_environment
+from . import set_up_streams
 from .loading import load_bot
-from .terminal import report, set_up_logging, set_up_streams
+from .terminal import report, set_up_logging
 
 # A reload should take a moment; what is being done gets this long to end.
 GRACE: Final = 2.0

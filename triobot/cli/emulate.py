@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 
 import trio
 
+from ..emulator.faults import Switches
+from ..emulator.server import Emulator, serve_emulator
 from ..errors import ConfigError
-from .arguments import Commands, add_command, port
+from .arguments import port
 from .terminal import harmless, set_up_logging, until_signal
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 A bot in any language talks to it as to the platform, with the token that is printed. People come to life
 through the control API, whose address and token are printed, too, or in a browser, on the page that is
 printed last. Everything is gone when it ends.
@@ -28,9 +30,8 @@ examples:
 """
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(commands, "emulate", emulate, summary="be the platform", details=_DETAILS)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument(
         "--port", metavar="N", type=port, default=8081, help="0 for a free one (default 8081)"
     )
@@ -51,16 +52,13 @@ def declare(commands: Commands) -> None:
     )
 
 
-def emulate(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Run the emulator until Ctrl-C."""
     set_up_logging(debug=arguments.debug)
     trio.run(until_signal, partial(_emulate, arguments))
 
 
 async def _emulate(arguments: argparse.Namespace) -> None:
-    from ..emulator.faults import Switches
-    from ..emulator.server import Emulator, serve_emulator
-
     if arguments.bot_url is not None:
         _check_address(arguments.bot_url)
     token: str = arguments.token or secrets.token_urlsafe(24)

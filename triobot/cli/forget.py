@@ -9,10 +9,10 @@ from typing import Final
 from ..errors import ConfigError
 from ..operator.requests import Forget
 from ..wire.ids import ChatId
-from .arguments import Commands, add_command, chat
+from .arguments import chat
 from .consulting import add_bot_options, consult, settings_of
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 Conversations and their journals, waiting events, what the chat keeps, who wrote in it: all of it goes, and
 what runs there is ended without a word, and so do the digests by which a repetition is known. The places in
 the file are overwritten. Backups keep what they hold.
@@ -27,15 +27,14 @@ examples:
 """
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(commands, "forget", forget, summary="delete everything of a chat", details=_DETAILS)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument("chat", metavar="CHAT", type=chat, help="the chat's number")
     parser.add_argument("--yes", action="store_true", help="don't ask")
     add_bot_options(parser)
 
 
-def forget(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Forget the chat, when the person means it."""
     number: int = arguments.chat
     settings = settings_of(arguments)

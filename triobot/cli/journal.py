@@ -15,13 +15,13 @@ from ..journals import ConversationId
 from ..operator.requests import ListJournals, SettleParked, ShowJournal, Told
 from ..operator.views import redacted, summary
 from ..wire.ids import ChatId
-from .arguments import Commands, add_command, chat, positive
+from .arguments import chat, positive
 from .consulting import add_bot_options, consult, instant, settings_of
 from .journal_check import check
 from .loading import load_bot
 from .terminal import harmless
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 list says where each conversation stands, without what was said in it. show prints a journal, and export
 writes it as JSON lines; both hold what people wrote. With --redact, an export keeps the order of things and
 the shape of every value, and loses the content: that is the one to attach to a bug report.
@@ -48,11 +48,8 @@ examples:
 """
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(
-        commands, "journal", journal, summary="look at conversations and their journals", details=_DETAILS
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument("action", choices=["list", "show", "export", "check", "retry", "end"])
     parser.add_argument(
         "which", metavar="NUMBER", nargs="?", help="which one; for check MODULE:BOT; not for list"
@@ -76,7 +73,7 @@ def declare(commands: Commands) -> None:
     add_bot_options(parser)
 
 
-def journal(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """List, show or export."""
     if arguments.action == "check":
         _check(arguments)
@@ -108,8 +105,8 @@ def _check(arguments: argparse.Namespace) -> None:
     if target is None:
         raise ConfigError("which code? triobot journal check MODULE:BOT")
     arguments.bot = target
-    run = partial(check, sample=arguments.sample, processes=arguments.processes)
-    if not trio.run(run, load_bot(target), settings_of(arguments), target):
+    look = partial(check, sample=arguments.sample, processes=arguments.processes)
+    if not trio.run(look, load_bot(target), settings_of(arguments), target):
         raise SystemExit(1)
 
 

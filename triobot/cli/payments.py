@@ -12,11 +12,10 @@ from typing import Final, cast
 from ..errors import ConfigError
 from ..operator.requests import AboutPayments
 from ..settings import Settings
-from .arguments import Commands, add_command
 from .consulting import add_bot_options, consult, instant, settings_of
 from .terminal import harmless
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 A running bot is asked over the socket beside its store; while none runs, the store itself is used.
 REF is a payment's number, as alarms name it; an invoice's own number does, too.
 
@@ -56,9 +55,8 @@ _DAY: Final = 24 * 60 * 60 * 1000
 Answer = Mapping[str, object]
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(commands, "payments", run, summary="look after the money", details=_DETAILS)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     actions = ["list", *_ON_ONE, "adopt", "export", "totals", "counts", "alarms", "acknowledge"]
     parser.add_argument("action", choices=actions, help="what to do")
     parser.add_argument(

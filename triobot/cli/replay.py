@@ -27,12 +27,11 @@ from ..journals import ConversationId, ConversationRow, Effect, Journal, Lease
 from ..operator.requests import ListJournals, ShowJournal, Told
 from ..settings import Settings
 from ..wire.ids import ChatId
-from .arguments import Commands, add_command
 from .consulting import consult, instant, settings_of
 from .loading import load_bot
 from .terminal import harmless
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 Runs the journal of a conversation under the code of MODULE:BOT, and says where that stands then: in which
 line, in which operation, with --locals with which variables. With --pdb the debugger opens there. Nothing is
 sent, no step runs, no resource is opened, nothing is written. The bot may run meanwhile: only the journal is
@@ -52,11 +51,8 @@ _ABOUT: Final = OUTCOMES | _EFFECTS | {FIRED}
 """The records that are about one operation, or block."""
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(
-        commands, "replay", replay, summary="look at where a stored conversation stands", details=_DETAILS
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument("which", metavar="WHICH", help="a chat's number, or a file with an exported journal")
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot whose code it is run under")
     parser.add_argument(
@@ -70,7 +66,7 @@ def declare(commands: Commands) -> None:
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
 
 
-def replay(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Run it again, and say where it stands; end with 1 if it diverges from its journal."""
     bot = load_bot(arguments.bot)
     settings = settings_of(arguments)

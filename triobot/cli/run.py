@@ -16,12 +16,12 @@ from ..http.binding import inherited_binds
 from ..settings import Settings
 from ..webhook.limits import Limits
 from ..webhook.secrets import webhook_address
-from .arguments import Commands, add_command, mode, number, port, whole
+from .arguments import mode, number, port, whole
 from .loading import load_bot
 from .terminal import set_up_logging
 from .webhook_url import current_secret
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 The bot is named by module or by file; without ":name" it is the variable `bot`.
 Settings come from the options here, then from the bot's own arguments, then from the TRIOBOT_* variables.
 The token is never an option, because other users of the machine could read it: set TRIOBOT_TOKEN, or
@@ -43,9 +43,8 @@ _SETTINGS: Final = (
 )
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(commands, "run", run, summary="run a bot", details=_DETAILS)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", metavar="N", type=port, help="the port, 0 for a free one (default 8080)")

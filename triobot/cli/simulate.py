@@ -8,11 +8,13 @@ import sys
 from functools import partial
 from typing import Final
 
-from .arguments import Commands, add_command, number, whole
+from ..testing import virtual
+from ..testing.simulating import Plan, simulate
+from .arguments import number, whole
 from .loading import load_bot
 from .terminal import drawn, redraw, set_up_logging
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 Runs the bot on an emulated platform, in one process and in virtual time. People press, write, fill in, pay,
 leave, in chats of their own and, with --groups, in groups; half of what they write is what the bot's routes
 wait for. Answers get lost, the platform is slow or down, the process is killed. At the end the promises are
@@ -26,15 +28,8 @@ examples:
 """
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(
-        commands,
-        "simulate",
-        simulate,
-        summary="let a random crowd use a bot",
-        details=_DETAILS,
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     count = whole("a number, 0 or more", 0, 10**9 - 1)
     # Nobody in the crowd, or no run at all, would look like a bot that kept its promises.
     some = whole("a number from 1", 1, 10**9 - 1)
@@ -54,12 +49,8 @@ def declare(commands: Commands) -> None:
     )
 
 
-def simulate(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Simulate, and end with 1 if a promise was broken."""
-    from ..testing.simulating import Plan
-    from ..testing.simulating import simulate as run_simulation
-    from ..testing.virtual import run
-
     # Failures that are part of the game would fill the terminal; what counts is said at the end.
     set_up_logging(debug=arguments.debug, level=logging.CRITICAL)
     bot = load_bot(arguments.bot)
@@ -72,7 +63,7 @@ def simulate(arguments: argparse.Namespace) -> None:
             crashes=arguments.crashes,
             faults=arguments.faults,
         )
-        outcome = run(partial(run_simulation, bot, plan, progress=_show))
+        outcome = virtual.run(partial(simulate, bot, plan, progress=_show))
         redraw("")
         print(
             f"seed {seed}: {plan.chats} people, {plan.hours:g} hours, {outcome.acts} acts, "

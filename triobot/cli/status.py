@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
 from ..operator.requests import Status, Told
-from .arguments import Commands, add_command
 from .consulting import add_bot_options, consult, instant, settings_of, span
 from .terminal import harmless
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 A running bot is asked over the socket beside its store. While none runs, the store itself tells what it can.
 
 examples:
@@ -21,14 +20,13 @@ examples:
 """
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(commands, "status", status, summary="say how a bot is", details=_DETAILS)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     add_bot_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
 
 
-def status(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Print how the bot is."""
     (told,) = consult(settings_of(arguments), Status())
     if arguments.json:

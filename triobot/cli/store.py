@@ -15,10 +15,9 @@ from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.calling import ask, socket_path
 from ..operator.requests import Backup
 from ..store import back_up_sqlite, examine_sqlite, rebind_sqlite, restore_sqlite
-from .arguments import Commands, add_command
 from .consulting import add_bot_options, settings_of, stamp_of, store_file
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 backup copies the store into a new file, while the bot runs or not; cp of a live store misses what its log
 holds. restore makes a backup the store again, while the bot doesn't run; the store that it replaces is kept
 beside it. The bot then knows that it was put back: what was done after the backup is not done again in
@@ -36,9 +35,8 @@ examples:
 """
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(commands, "store", store, summary="look after a bot's store", details=_DETAILS)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument("action", choices=sorted(_ACTIONS))
     parser.add_argument(
         "what",
@@ -49,7 +47,7 @@ def declare(commands: Commands) -> None:
     add_bot_options(parser)
 
 
-def store(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Do it."""
     _ACTIONS[arguments.action](arguments)
 

@@ -8,19 +8,17 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
 from ..bot import Bot
+from ..emulator.person import AppError, Person, connect
 from ..errors import ConfigError
 from ..wire.content import File, Image
-from .arguments import Commands, add_command
 from .loading import load_bot
 from .terminal import harmless, set_up_logging, until_signal
-
-if TYPE_CHECKING:
-    from ..emulator.person import Person
+from .transcript import Transcript, open_stage
 
 _KEYS: Final = """\
   text            say it; a button's label presses that button
@@ -31,7 +29,7 @@ _KEYS: Final = """\
   !file PATH      send a file             !image PATH send a picture
   !leave, !join   leave, come back        !quit       end (so does the end of the input)"""
 
-_DETAILS: Final = f"""\
+DETAILS: Final = f"""\
 Starts the emulated platform and the bot on it, with a store in memory, and lets you talk to it as its user.
 TRIOBOT_* variables are not read.
 
@@ -48,15 +46,12 @@ _WALLET: Final = 10_000_000
 _UNHURRIED: Final = 0.3
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(
-        commands, "talk", talk, summary="talk to a bot of yours, as its user", details=_DETAILS
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
 
 
-def talk(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Run the bot on a platform of its own until the input ends."""
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     bot = load_bot(arguments.bot)
@@ -65,9 +60,6 @@ def talk(arguments: argparse.Namespace) -> None:
 
 
 async def _talk(bot: Bot) -> None:
-    from ..emulator.person import AppError, connect
-    from .transcript import Transcript, open_stage
-
     async with open_stage(bot, store="memory:") as stage:
         platform = stage.platform
         transcript = Transcript(platform, "you", partial(print, flush=True))
@@ -93,8 +85,6 @@ async def _talk(bot: Bot) -> None:
 
 async def _act(person: Person, line: str) -> None:
     """Do what one line says."""
-    from ..emulator.person import AppError
-
     verb, _, rest = line.partition(" ")
     match verb:
         case "":

@@ -11,7 +11,6 @@ not be shown; ``--debug`` shows all.
 from __future__ import annotations
 
 import errno
-import io
 import logging
 import signal
 import sys
@@ -120,13 +119,6 @@ def set_up_logging(
         logging.getLogger(name).setLevel(logging.WARNING)
     # A line a request says little, and costs a good part of what an echo costs.
     logging.getLogger("triobot.webhook.access").setLevel(logging.INFO if access else logging.WARNING)
-
-
-def set_up_streams() -> None:
-    """Let what a terminal's encoding lacks be escaped, rather than end the program."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def drawn(share: float) -> str:

@@ -17,10 +17,10 @@ from ..secrets import Secret
 from ..settings import Settings
 from ..store import open_store
 from ..webhook.secrets import Secrets, webhook_address
-from .arguments import Commands, add_command, number
+from .arguments import number
 from .consulting import settings_of, stamp_of
 
-_DETAILS: Final = """\
+DETAILS: Final = """\
 Whoever has this address can forge events of every chat: paste it into the developer portal, and nowhere else.
 The secret in it is the first one of TRIOBOT_WEBHOOK_SECRET (or TRIOBOT_WEBHOOK_SECRET_FILE); without those it
 is the one that the bot's store keeps, which can be read only while the bot doesn't run.
@@ -37,15 +37,8 @@ examples:
 """
 
 
-def declare(commands: Commands) -> None:
-    """Add the command to the grammar."""
-    parser = add_command(
-        commands,
-        "webhook-url",
-        print_address,
-        summary="print the address to register with the platform",
-        details=_DETAILS,
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
     parser.add_argument("bot", metavar="MODULE:BOT", nargs="?", help="the bot whose settings and store count")
     parser.add_argument(
         "--public-url",
@@ -62,7 +55,7 @@ def declare(commands: Commands) -> None:
     )
 
 
-def print_address(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Print the full address on the standard output, and nothing else."""
     settings = settings_of(arguments)
     base: str | None = arguments.public_url or settings.public_url

@@ -12,15 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, assert_never, final
+from typing import TYPE_CHECKING, Final, assert_never, final
 
 import trio
-from hypercorn.typing import (
-    ASGIReceiveCallable,
-    ASGISendCallable,
-    HTTPScope,
-    WebsocketScope,
-)
 
 from ..http.request import Incoming
 from ..http.talk import Talk
@@ -43,6 +37,10 @@ from .exchange import (
 from .inbox import EventStored, Inbox, NoRoom, Outcome, Unread, Unstorable, Unwritable
 from .limits import Limits
 from .secrets import Secrets
+
+if TYPE_CHECKING:
+    # Their shapes only: our own listener needs no ASGI server.
+    from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope, WebsocketScope
 
 HIDDEN_PATH: Final = "/***"
 """What logs show in place of a path, which may hold the secret or most of it."""

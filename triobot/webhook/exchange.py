@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, final
 from urllib.parse import unquote_to_bytes
 
 import attrs
 import trio
-from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
 from ..http.request import Incoming
 from ..http.talk import SenderLeftError, Talk
 from .answers import Response
+
+if TYPE_CHECKING:
+    # Their shapes only: our own listener needs no ASGI server.
+    from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
 _CLOSE: Final = (b"connection", b"close")
 _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
