@@ -347,9 +347,9 @@ async def _do(bot: Bot, world: DrivenWorld, person: Person, act: Act, *, inside:
                     except (ConfigError, StoreFullError):
                         await trio.sleep(0.1)
             case "Yes":
-                await person.presses("Yes")
+                await person.presses("Yes", within=0)
             case "pay":
-                await person.pays()
+                await person.pays(within=0)
             case _ if not inside:
                 await person.joins()
                 await person.says(act)

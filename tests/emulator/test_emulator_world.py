@@ -7,7 +7,7 @@ import random
 import pytest
 
 from triobot.emulator import acts
-from triobot.emulator.chats import Deleted, Edited, PressAnswered, Shown
+from triobot.emulator.chats import Deleted, Edited, Pick, PressAnswered, Shown
 from triobot.emulator.faults import Switches
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.world import ImpossibleActError, User, World
@@ -236,7 +236,7 @@ def test_keys_arrive_as_text_contact_or_location() -> None:
     chat = world.chat(ali.chat_id)
 
     def content(label: str) -> object:
-        key = chat.key(label)
+        key = chat.key(Pick(label))
         assert key is not None
         [event] = acts.tap(world, ali, key, NOW)
         assert isinstance(event, Message)

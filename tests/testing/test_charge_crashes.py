@@ -55,7 +55,7 @@ async def is_in_a_hurry(world: DrivenWorld, ali: Any) -> None:
     await ali.says("hurry")
     await world.waits(seconds=60)
     with suppress(AppError):
-        await ali.pays()
+        await ali.pays(within=0)
     await world.waits(seconds=60)
 
 

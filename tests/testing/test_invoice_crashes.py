@@ -19,7 +19,7 @@ async def is_billed(world: DrivenWorld, ali: Any) -> None:
     await ali.says("bill")
     await world.waits(seconds=60)
     with suppress(AppError):
-        await ali.pays(invoice=True)
+        await ali.pays(invoice=True, within=0)
     await world.waits(seconds=60)
 
 
@@ -28,9 +28,9 @@ async def fails_first(world: DrivenWorld, ali: Any) -> None:
     await ali.says("bill")
     await world.waits(seconds=60)
     with suppress(AppError):
-        await ali.pays(invoice=True, code=1004)
+        await ali.pays(invoice=True, code=1004, within=0)
         await world.waits(seconds=60)
-        await ali.pays(invoice=True)
+        await ali.pays(invoice=True, within=0)
     await world.waits(seconds=60)
 
 
@@ -41,7 +41,7 @@ async def walks_away(world: DrivenWorld, ali: Any) -> None:
     await ali.says("/cancel")
     await world.waits(seconds=10)
     with suppress(AppError):
-        await ali.pays(invoice=True)
+        await ali.pays(invoice=True, within=0)
     await world.waits(seconds=60)
 
 

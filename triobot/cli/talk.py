@@ -90,9 +90,9 @@ async def _act(person: Person, line: str) -> None:
         case "":
             pass
         case "!submit":
-            await person.submits(_values(rest))
+            await person.submits(_values(rest), within=0)
         case "!pay":
-            await person.pays(code=_number(rest) if rest else None)
+            await person.pays(code=_number(rest) if rest else None, within=0)
         case "!contact":
             await person.shares_contact()
         case "!location":
@@ -109,7 +109,7 @@ async def _act(person: Person, line: str) -> None:
             raise ConfigError(f"nobody knows {verb}; see the list above")
         case _:
             try:
-                await person.presses(line)
+                await person.presses(line, within=0)
             except AppError:
                 await person.says(line)
 

@@ -27,7 +27,7 @@ from ..wire.markup import (
 )
 from .bills import Bill
 from .chats import ChatMessage, Clicked, Edited, MembersChanged, MoneyMoved, PlatformChat, Pressed, Shown
-from .world import ImpossibleActError, User, World
+from .world import ImpossibleActError, NotShownError, User, World
 
 HOME = Location("35.6892", "51.3890", "home")
 
@@ -191,7 +191,7 @@ def _with_form(chat: PlatformChat, message_id: MessageId | None) -> ChatMessage:
     for entry in chat.in_sight():
         if entry.form is not None and message_id in (None, entry.id):
             return entry
-    raise ImpossibleActError("there is no form to fill in")
+    raise NotShownError("there is no form to fill in")
 
 
 def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -338,7 +338,7 @@ def newest_invoice(world: World, user: User, now: int) -> InvoiceId:
         ):
             found = InvoiceId(bill.id)
     if found is None:
-        raise ImpossibleActError("there is nothing to pay")
+        raise NotShownError("there is nothing to pay")
     return found
 
 
@@ -354,7 +354,7 @@ def newest_pay_button(
         for button in entry.buttons():
             if isinstance(button, PayButton) and message_id in (None, entry.id):
                 return entry.id, button
-    raise ImpossibleActError("there is nothing to pay")
+    raise NotShownError("there is nothing to pay")
 
 
 def _check_code(code: int | None) -> None:

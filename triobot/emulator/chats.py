@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, Literal, TypeAlias, final
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
 
@@ -13,6 +14,10 @@ from ..wire.ids import CallbackId, ChatId, GroupName, MessageId, SenderId
 from ..wire.markup import Currency, InlineButton, InlineKeyboard, Key, ReplyKeyboard
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
+ButtonT = TypeVar("ButtonT")
+
+_TEXT: Final[Callable[[InlineButton], str]] = attrgetter("text")
+_LABEL: Final[Callable[[Key], str]] = attrgetter("label")
 
 # A chat keeps this many of its newest messages and answers: an emulator left running for a week of load
 # tests stays small. What has scrolled out is treated like a message that never was.
@@ -43,11 +48,40 @@ class ChatMessage:
     submitted: int = 0
     filled: tuple[tuple[SenderId, Pairs], ...] = attrs.field(default=(), repr=False)
 
+    def rows(self) -> Sequence[Sequence[InlineButton]]:
+        """Return the rows of inline buttons in sight."""
+        return () if self.inline_keyboard is None or self.deleted else self.inline_keyboard.rows
+
     def buttons(self) -> Iterator[InlineButton]:
         """Yield the inline buttons in sight, row by row."""
-        if self.inline_keyboard is not None and not self.deleted:
-            for row in self.inline_keyboard.rows:
-                yield from row
+        for row in self.rows():
+            yield from row
+
+
+@final
+@attrs.frozen
+class Pick:
+    """Which button or key is meant: by its label, and where several have it by their place.
+
+    Attributes:
+        row, column: where it stands in its keyboard, from 0; None: anywhere.
+        nth: which of those that are left, from 0, row by row.
+    """
+
+    label: str = attrs.field(repr=False)
+    row: int | None = None
+    column: int | None = None
+    nth: int = 0
+
+    def of(self, rows: Sequence[Sequence[ButtonT]], label_of: Callable[[ButtonT], str]) -> ButtonT | None:
+        """Return what is meant of these rows."""
+        meant = [
+            button
+            for row, buttons in enumerate(rows)
+            for column, button in enumerate(buttons)
+            if label_of(button) == self.label and self.row in (None, row) and self.column in (None, column)
+        ]
+        return meant[self.nth] if self.nth < len(meant) else None
 
 
 @final
@@ -114,13 +148,12 @@ class PlatformChat:
         return now < self.typing_until
 
     def button(
-        self, label: str, message_id: MessageId | None = None
+        self, pick: Pick, message_id: MessageId | None = None
     ) -> tuple[ChatMessage, InlineButton] | None:
-        """Find the newest inline button of this label, or that of one message."""
+        """Find the button that is meant under the newest message that has it, or under one message."""
         for entry in self.in_sight():
-            for button in entry.buttons():
-                if button.text == label and message_id in (None, entry.id):
-                    return entry, button
+            if message_id in (None, entry.id) and (button := pick.of(entry.rows(), _TEXT)) is not None:
+                return entry, button
         return None
 
     def labels(self) -> Iterator[str]:
@@ -129,10 +162,9 @@ class PlatformChat:
         yield from (key.label for row in rows for key in row)
         yield from (button.text for entry in self.in_sight() for button in entry.buttons())
 
-    def key(self, label: str) -> Key | None:
-        """Find the key of this label on the reply keyboard that is shown."""
-        rows = self.reply_keyboard.rows if self.reply_keyboard is not None else ()
-        return next((key for row in rows for key in row if key.label == label), None)
+    def key(self, pick: Pick) -> Key | None:
+        """Find the key that is meant on the reply keyboard that is shown."""
+        return None if self.reply_keyboard is None else pick.of(self.reply_keyboard.rows, _LABEL)
 
 
 # --- what changed, as people can see it: a closed union, kept as a log with growing numbers

@@ -2,19 +2,22 @@
 
 Every request needs the header ``X-Triobot-Control`` with this run's token; a POST needs
 ``Content-Type: application/json``. Else the answer is 403 (see `door`). Errors are ``{"error": words}``:
-400 for a request that can't be read, 409 for what the app doesn't offer, 503 while the bot is too far behind.
+400 for a request that can't be read, 409 for what the app doesn't offer (``"not_shown": true`` beside it for
+what isn't on the screen, but may come), 503 while the bot is too far behind.
 
 ====================================  ===================================================================
 ``GET  users``                        everybody
-``POST users``                        ``name``, ``username``, ``phone``, ``wallet: {"IRR": 0, "coin": 0}``
-``POST groups``                       ``name``, ``members: [user ids]``, who join
+``POST users``                        ``name``, ``username``, ``phone``, ``wallet: {"IRR": 0, "coin": 0}``;
+                                      ``id``, ``chat_id`` if they matter
+``POST groups``                       ``name``, ``members: [user ids]``, who join; ``id``
 ``POST users/<id>/join``, ``leave``   ``chat``: a group's id, else the service
 ``POST users/<id>/say``               ``text``
 ``POST users/<id>/media``             ``kind``, ``filename``, ``base64``, ``caption``, ``duration``
 ``POST users/<id>/share-contact``     one's own, unless ``phone`` (and ``name``) are given
 ``POST users/<id>/share-location``    ``lat``, ``long``, ``desc``: all or none
 ``POST users/<id>/press``             ``label`` of an inline button or of a key, ``message``, ``times``;
-                                      ``index`` of the button in the message, where labels are the same
+                                      ``row``, ``column``, ``nth`` of those left, where labels are the same;
+                                      or ``index`` of the button in the message
 ``POST users/<id>/tap``               ``label`` and ``value`` of a key; ``lat``, ``long``, ``desc`` to share
 ``POST users/<id>/submit``            ``values: {name: text}``, ``message``
 ``POST users/<id>/pay``               the newest button; or ``label``, ``message``; or ``invoice`` (an id) or
@@ -70,7 +73,7 @@ from ..wire.markup import InlineButton, Key, PayButton
 from ..wire.rules import JsonValue, compact_json
 from . import acts
 from .blobs import FileTooLargeError
-from .chats import HISTORY, ChatMessage, PlatformChat
+from .chats import HISTORY, ChatMessage, Pick, PlatformChat
 from .exchange import BotProcess, Exchange
 from .faults import EventFault, Fault
 from .follower import NEWEST, NEWEST_CALLS, view_history
@@ -78,7 +81,7 @@ from .pusher import PushQueueFullError
 from .script import ENDS, PersonAct, write_test
 from .traffic import view_calls
 from .views import JsonObject, view_bill, view_chat, view_user
-from .world import ImpossibleActError, User
+from .world import ImpossibleActError, NotShownError, User
 
 Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
 """What a route gives back: JSON, now or after waiting."""
@@ -88,6 +91,7 @@ _MOST_CALLS: Final = 1_000
 _NOT_OURS: Final = "the bot's process isn't ours: only `triobot dev` starts one"
 LONGEST_WAIT: Final = 60
 _MOST_PRESSES: Final = 10
+_PLACE: Final = ("index", "row", "column", "nth")
 # Labels of old messages can be pressed, too, but whoever has mistyped one rarely means them.
 _MOST_NAMED: Final = 20
 # What is due within one stride may happen in any order. More of them would take longer than a person waits.
@@ -255,6 +259,9 @@ async def _answered(exchange: Exchange, answer: Callable[[Asked], Given]) -> Res
             value = await value
         if request.method == "POST":
             exchange.tell()
+    except NotShownError as error:
+        words = compact_json({"error": str(error), "not_shown": True})
+        return Response(words, 409, content_type="application/json")
     except ImpossibleActError as error:
         return _refused(409, str(error))
     except (BadAskError, LocalProtocolError) as error:
@@ -317,11 +324,14 @@ class PlatformControl:
         }
 
     def _make_user(self, asked: Asked) -> JsonValue:
-        asked.only(("name", "username", "phone", "wallet"))
+        asked.only(("name", "id", "chat_id", "username", "phone", "wallet"))
+        user_id = asked.optional_integer("id")
         wallet = asked.inner("wallet")
         wallet.only(("IRR", "coin"))
         user = self._world.add_user(
             asked.text("name"),
+            user_id=None if user_id is None else SenderId(user_id),
+            chat_id=_chat_of(asked, "chat_id"),
             username=asked.optional_text("username"),
             phone=asked.optional_text("phone"),
             irr=wallet.integer("IRR", 0),
@@ -330,10 +340,10 @@ class PlatformControl:
         return view_user(user)
 
     def _make_group(self, asked: Asked) -> JsonValue:
-        asked.only(("name", "members"))
+        asked.only(("name", "members", "id"))
         members = [self._world.people.get(SenderId(member)) for member in asked.integers("members")]
         self._exchange.pusher.check_room()
-        chat = self._world.add_group(asked.text("name"))
+        chat = self._world.add_group(asked.text("name"), _chat_of(asked, "id"))
         for user in members:
             self._exchange.act(partial(acts.join, self._world, user, chat=chat.id))
         return {"chat_id": chat.id, "name": chat.name, "seq": self._world.seq}
@@ -432,8 +442,8 @@ def _settings(kind: Callable[..., SettingsT], given: Mapping[str, object]) -> Se
         raise BadAskError(str(error.args[0])) from None
 
 
-def _chat_of(asked: Asked) -> ChatId | None:
-    value = asked.optional_integer("chat")
+def _chat_of(asked: Asked, name: str = "chat") -> ChatId | None:
+    value = asked.optional_integer(name)
     return ChatId(value) if value is not None else None
 
 
@@ -448,12 +458,19 @@ def _place_of(asked: Asked) -> Location:
     return Location(asked.text("lat"), asked.text("long"), asked.optional_text("desc") or "")
 
 
+def _pick(label: str, asked: Asked) -> Pick:
+    row, column = asked.optional_integer("row"), asked.optional_integer("column")
+    if (nth := asked.integer("nth", 0)) < 0:
+        raise BadAskError("'nth' counts from 0")
+    return Pick(label, row, column, nth)
+
+
 def _button(chat: PlatformChat, asked: Asked) -> tuple[ChatMessage, InlineButton] | None:
     """Find the button of this label, or the one at `index` of the message, where two have the same label."""
     label, message = asked.optional_text("label") or "", _message_of(asked)
     index = asked.optional_integer("index")
     if index is None or message is None:
-        return chat.button(label, message)
+        return chat.button(_pick(label, asked), message)
     entry = chat.entries.get(message)
     buttons = list(entry.buttons()) if entry is not None else []
     if entry is None or not 0 <= index < len(buttons) or buttons[index].text != label:
@@ -533,7 +550,7 @@ class PersonControl:
         return self._do(lambda now: acts.say(self._world, user, place, now, chat=_chat_of(asked)))
 
     def _press(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("label", "message", "index", "times", "chat"))
+        asked.only(("label", "message", *_PLACE, "times", "chat"))
         label, times = asked.text("label"), asked.integer("times", 1)
         if not 1 <= times <= _MOST_PRESSES:
             raise BadAskError(f"'times' must be from 1 to {_MOST_PRESSES}")
@@ -542,7 +559,7 @@ class PersonControl:
             chat = acts.chat_of(self._world, user, _chat_of(asked))
             found = _button(chat, asked)
             by_index = asked.optional_integer("index") is not None
-            if found is None and not by_index and (key := chat.key(label)) is not None:
+            if found is None and not by_index and (key := chat.key(_pick(label, asked))) is not None:
                 return tuple(
                     event
                     for _ in range(times)
@@ -572,7 +589,7 @@ class PersonControl:
         )
 
     def _pay(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("label", "message", "invoice", "newest_invoice", "index", *ENDS, "chat"))
+        asked.only(("label", "message", "invoice", "newest_invoice", *_PLACE, *ENDS, "chat"))
         code, amount = asked.optional_integer("code"), asked.optional_integer("amount")
         taken, invoice = asked.flag("taken"), asked.optional_text("invoice")
 
@@ -623,7 +640,7 @@ class PersonControl:
 def _nothing(label: str, chat: PlatformChat) -> NoReturn:
     labels = [repr(one) for one in islice(dict.fromkeys(chat.labels()), _MOST_NAMED)]
     what = f"what there is to press: {', '.join(labels)}" if labels else "there is nothing to press"
-    raise ImpossibleActError(f"there is no button {label!r}; {what}")
+    raise NotShownError(f"there is no button {label!r}; {what}")
 
 
 def strides(milliseconds: int) -> list[int]:

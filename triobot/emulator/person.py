@@ -31,7 +31,7 @@ from .control import LONGEST_WAIT, Asked, BadAskError, Given, PersonControl, Pla
 from .door import CONTROL_HEADER
 from .exchange import Exchange
 from .pusher import PushQueueFullError
-from .world import ImpossibleActError
+from .world import ImpossibleActError, NotShownError
 
 FoundT = TypeVar("FoundT")
 JsonObject: TypeAlias = dict[str, JsonValue]
@@ -46,7 +46,15 @@ _SHOWN: Final = 12
 
 @final
 class AppError(TriobotError):
-    """The app refused: the control API's words."""
+    """The app refused: the control API's words.
+
+    Attributes:
+        not_shown: what was to be pressed, paid or filled in isn't on the screen, but may yet come.
+    """
+
+    def __init__(self, text: str, *, not_shown: bool = False) -> None:
+        super().__init__(text)
+        self.not_shown = not_shown
 
 
 @final
@@ -182,13 +190,41 @@ class Person:
         """Send the place that the app shares by default."""
         await self._act("share-location")
 
-    async def presses(self, label: str, *, times: int = 1) -> None:
-        """Press the newest button or key of this label."""
-        await self._act("press", {"label": label, "times": times})
+    async def presses(
+        self,
+        label: str,
+        *,
+        times: int = 1,
+        row: int | None = None,
+        column: int | None = None,
+        nth: int = 0,
+        within: float = PATIENCE,
+    ) -> None:
+        """Press the newest button or key of this label, as soon as there is one.
 
-    async def submits(self, values: Mapping[str, str]) -> None:
-        """Fill in the newest form and send it."""
-        await self._act("submit", {"values": dict(values)})
+        Args:
+            row, column: where it stands in its keyboard, from 0, if several have the label.
+            nth: which of those that are left, from 0, row by row.
+            within: seconds of patience; 0: it is there now, or the app refuses.
+
+        Raises:
+            NotSeenError: it was not shown in time.
+            AppError: the app refuses, such as for a button that is paid.
+        """
+        place = {"row": row, "column": column, "nth": nth or None}
+        await self._act_once_shown("press", {"label": label, "times": times, **place}, within)
+
+    async def submits(self, values: Mapping[str, str], *, within: float = PATIENCE) -> None:
+        """Fill in the newest form and send it, as soon as there is one.
+
+        Args:
+            within: seconds of patience; 0: it is there now, or the app refuses.
+
+        Raises:
+            NotSeenError: no form was shown in time.
+            AppError: the form has no such field, or doesn't offer this option.
+        """
+        await self._act_once_shown("submit", {"values": dict(values)}, within)
 
     async def pays(
         self,
@@ -198,13 +234,21 @@ class Person:
         taken: bool = False,
         amount: int | None = None,
         invoice: bool = False,
+        within: float = PATIENCE,
     ) -> None:
-        """Pay the newest payment button, the one of this label, or the newest invoice.
+        """Pay the newest payment button, the one of this label, or the newest invoice, once it is there.
 
         Args:
-            code, taken, amount: see `paying.pay`.
+            code: fail with this code, 1000 to 1006, whatever the wallet holds.
+            taken: with a code: the money leaves the wallet all the same, as with a mislaid callback.
+            amount: take another amount than the button says.
+            within: seconds of patience; 0: it is there now, or the app refuses.
+
+        Raises:
+            NotSeenError: there was nothing of the kind to pay in time.
+            AppError: the app refuses.
         """
-        await self._act(
+        await self._act_once_shown(
             "pay",
             {
                 "label": label,
@@ -213,6 +257,7 @@ class Person:
                 "amount": amount,
                 "newest_invoice": invoice or None,
             },
+            within,
         )
 
     async def tops_up(self, *, irr: int = 0, coin: int = 0) -> None:
@@ -344,6 +389,25 @@ class Person:
         lines = [seen.line() for seen in (await self.history())[-_SHOWN:]]
         return NotSeenError("\n".join((f"{what}; {self.name}'s chat so far:", *lines)))
 
+    async def _act_once_shown(self, name: str, keys: Mapping[str, JsonValue], within: float) -> None:
+        """Do what needs something on the screen, as soon as that is there."""
+        position, deadline = 0, trio.current_time() + within
+        while True:
+            try:
+                await self._act(name, keys)
+            except AppError as error:
+                if not error.not_shown or not within:
+                    raise
+                refused = error
+            else:
+                return
+            left = deadline - trio.current_time()
+            if left <= 0:
+                raise await self._not_seen(f"{refused}, within {within:g} s") from None
+            # The first look only tells what has been shown so far: what comes after it ends the second.
+            screen = await self._look(position, min(LONGEST_WAIT, math.ceil(left)) if position else 0)
+            position = cast("int", screen["seq"])
+
     async def _act(self, name: str, keys: Mapping[str, JsonValue] | None = None) -> None:
         given = {key: value for key, value in (keys or {}).items() if value is not None}
         await self._app.post(f"users/{self.id}/{name}", {"chat": self.chat_id, **given})
@@ -429,9 +493,10 @@ class App:
         seq = cast("JsonObject", await self.get(f"users/{user['id']}/chat"))["seq"]
         return Person(self, user, chat_id, cast("int", seq))
 
-    async def group(self, name: str, *members: Person) -> ChatId:
+    async def group(self, name: str, *members: Person, chat_id: int | None = None) -> ChatId:
         """Make a group; its members join one after the other."""
         given: JsonObject = {"name": name, "members": [member.id for member in members]}
+        given.update({} if chat_id is None else {"id": chat_id})
         return ChatId(cast("int", cast("JsonObject", await self.post("groups", given))["chat_id"]))
 
     async def passes(self, seconds: float) -> None:
@@ -498,7 +563,7 @@ class InsideControl:
             value = self._asked_of_one(path, asked) if path.startswith("users/") else whole[path](asked)
             return await value if inspect.isawaitable(value) else value
         except (ImpossibleActError, BadAskError, LocalProtocolError, PushQueueFullError) as error:
-            raise AppError(str(error)) from None
+            raise AppError(str(error), not_shown=isinstance(error, NotShownError)) from None
         except FileTooLargeError:
             raise AppError("the file is too large") from None
 
@@ -510,8 +575,8 @@ class InsideControl:
 def _read(answer: httpx.Response) -> JsonValue:
     value = cast("JsonValue", answer.json())
     if answer.status_code != 200:
-        words = value.get("error") if isinstance(value, dict) else value
-        raise AppError(f"{answer.status_code}: {words}")
+        told: JsonObject = value if isinstance(value, dict) else {"error": value}
+        raise AppError(f"{answer.status_code}: {told.get('error')}", not_shown="not_shown" in told)
     return value
 
 

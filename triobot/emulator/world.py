@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import string
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final, final
 
 import attrs
@@ -51,9 +51,13 @@ _LETTERS: Final = string.ascii_letters + string.digits
 LOG: Final = 20_000
 
 
-@final
 class ImpossibleActError(TriobotError):
     """A person tried what the app doesn't offer: no such button, not a member, already gone."""
+
+
+@final
+class NotShownError(ImpossibleActError):
+    """What is to be pressed, paid or filled in isn't on the screen, but may yet come."""
 
 
 @final
@@ -88,6 +92,7 @@ class People:
         name: str,
         chat_id: ChatId,
         *,
+        user_id: SenderId | None = None,
         username: str | None = None,
         phone: str | None = None,
         irr: int = 0,
@@ -96,12 +101,13 @@ class People:
         """Make a person; what isn't given is made up, the same way every time.
 
         Raises:
-            ImpossibleActError: the phone number or the name is taken, or an amount is negative.
+            ImpossibleActError: the id, the phone number or the name is taken, or an amount is negative.
         """
-        user_id = SenderId(_FIRST_USER + len(self._by_id))
+        if user_id is None:
+            user_id = SenderId(_free(_FIRST_USER + len(self._by_id), self._by_id))
         number = PhoneNumber(phone or f"+98910{user_id:07d}")
-        if any(other.phone == number or other.name == name for other in self):
-            raise ImpossibleActError("somebody has this name or this phone number already")
+        if user_id in self._by_id or any(other.phone == number or other.name == name for other in self):
+            raise ImpossibleActError("somebody has this name, this phone number or this id already")
         if min(irr, coin) < 0:
             raise ImpossibleActError("a wallet can't be negative")
         user = User(user_id, name, username or f"user{user_id}", number, chat_id, {"IRR": irr, "coin": coin})
@@ -215,29 +221,44 @@ class World:
         self,
         name: str,
         *,
+        user_id: SenderId | None = None,
+        chat_id: ChatId | None = None,
         username: str | None = None,
         phone: str | None = None,
         irr: int = 0,
         coin: int = 0,
     ) -> User:
-        """Make a person who hasn't joined yet."""
-        chat = PlatformChat(ChatId(_FIRST_CHAT + len(self._chats)), None)
-        user = self.people.add(name, chat.id, username=username, phone=phone, irr=irr, coin=coin)
+        """Make a person who hasn't joined yet.
+
+        Raises:
+            ImpossibleActError: an id, the phone number or the name is taken, or an amount is negative.
+        """
+        chat = self._new_chat(chat_id, _FIRST_CHAT + len(self._chats), None)
+        user = self.people.add(
+            name, chat.id, user_id=user_id, username=username, phone=phone, irr=irr, coin=coin
+        )
         self._chats[chat.id] = chat
         return user
 
-    def add_group(self, name: str) -> PlatformChat:
+    def add_group(self, name: str, chat_id: ChatId | None = None) -> PlatformChat:
         """Make a group without members; the bot is in it.
 
         Raises:
-            ImpossibleActError: the name is taken.
+            ImpossibleActError: the name or the id is taken.
         """
         key = GroupName("@" + name.strip("@"))
         if key in self._groups:
             raise ImpossibleActError("there is a group of this name already")
-        chat = PlatformChat(ChatId(_FIRST_GROUP + len(self._groups)), key)
+        chat = self._new_chat(chat_id, _FIRST_GROUP + len(self._groups), key)
         self._chats[chat.id] = self._groups[key] = chat
         return chat
+
+    def _new_chat(self, chat_id: ChatId | None, first: int, name: GroupName | None) -> PlatformChat:
+        if chat_id is None:
+            chat_id = ChatId(_free(first, self._chats))
+        if chat_id in self._chats:
+            raise ImpossibleActError("there is a chat of this id already")
+        return PlatformChat(chat_id, name)
 
     # --- what outlives a run
 
@@ -325,3 +346,10 @@ class Games:
                 return chat_id, desc
             case _:
                 return None
+
+
+def _free(number: int, taken: Container[int]) -> int:
+    """Return the first number from this one on that isn't taken."""
+    while number in taken:
+        number += 1
+    return number

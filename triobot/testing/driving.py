@@ -18,10 +18,11 @@ from ..conversations.inspection.rerun import Divergence
 from ..conversations.running.lines import authors_traceback
 from ..emulator.exchange import Exchange, ShiftedClock
 from ..emulator.faults import FaultPlan, Switches
-from ..emulator.person import App, InsideControl, Person
+from ..emulator.person import App, AppError, InsideControl, Person
 from ..emulator.pusher import PushSettings
 from ..emulator.server import make_app, make_exchange
 from ..emulator.views import view_user
+from ..emulator.world import ImpossibleActError
 from ..errors import NondeterminismError
 from ..resources import Provided
 from ..seams import Alarm, AlarmKind
@@ -29,7 +30,7 @@ from ..secrets import Secret
 from ..settings import Settings
 from ..store import MemoryRows
 from ..wire.encode import Body
-from ..wire.ids import ChatId
+from ..wire.ids import ChatId, SenderId
 from .process import DrivenProcess, InsideTransport
 from .virtual import VirtualWallClock, virtual_time
 
@@ -70,22 +71,46 @@ class DrivenWorld:
         coin: int = 0,
         username: str | None = None,
         phone: str | None = None,
+        id: int | None = None,
+        chat_id: int | None = None,
     ) -> Person:
         """Make a person who hasn't joined yet.
 
         Args:
             wallet: rials.
             coin: the platform's own coin.
+            id: the sender's id, such as the one that a filter `by` knows; None: made up.
+            chat_id: of the private chat; None: made up.
+
+        Raises:
+            AppError: the name or one of the ids is taken.
         """
-        world = self.exchange.world
-        user = world.add_user(name, irr=wallet, coin=coin, username=username, phone=phone)
+        try:
+            user = self.exchange.world.add_user(
+                name,
+                user_id=None if id is None else SenderId(id),
+                chat_id=None if chat_id is None else ChatId(chat_id),
+                irr=wallet,
+                coin=coin,
+                username=username,
+                phone=phone,
+            )
+        except ImpossibleActError as error:
+            raise AppError(str(error)) from None
         person = Person(self._app, view_user(user), user.chat_id, 0)
         self._people.append(person)
         return person
 
-    async def group(self, *members: Person, name: str = "group") -> ChatId:
-        """Make a group; its members join one after the other. ``ali.at(chat_id)`` is Ali in it."""
-        chat_id = await self._app.group(name, *members)
+    async def group(self, *members: Person, name: str = "group", id: int | None = None) -> ChatId:
+        """Make a group; its members join one after the other. ``ali.at(chat_id)`` is Ali in it.
+
+        Args:
+            id: of the chat; None: made up.
+
+        Raises:
+            AppError: the name or the id is taken.
+        """
+        chat_id = await self._app.group(name, *members, chat_id=id)
         self._people.extend(member.at(chat_id) for member in members[:1])
         return chat_id
 

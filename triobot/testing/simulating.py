@@ -356,7 +356,7 @@ def _answer(entry: ChatMessage, chance: random.Random) -> Impulse | None:
     buttons = list(entry.buttons())
     if entry.form is not None and (not buttons or chance.random() < 0.5):
         values = _filled(entry.form, chance)
-        return lambda person: person.submits(values)
+        return lambda person: person.submits(values, within=0)
     button = chance.choice(buttons) if buttons else None
     match button:
         case CallbackButton(text=text):
@@ -372,14 +372,14 @@ def _saying(content: Content) -> Impulse:
 
 
 def _pressing(label: str, times: int = 1) -> Impulse:
-    return lambda person: person.presses(label, times=times)
+    return lambda person: person.presses(label, times=times, within=0)
 
 
 def _paying(label: str | None, chance: random.Random) -> Impulse:
     code = chance.choice(_CODES)
     # After these codes nobody knows, not even the person, whether the money went.
     taken = code in (1001, 1004) and chance.random() < 0.3
-    return lambda person: person.pays(label, code=code, taken=taken, invoice=label is None)
+    return lambda person: person.pays(label, code=code, taken=taken, invoice=label is None, within=0)
 
 
 def _filled(form: Form, chance: random.Random) -> Mapping[str, str]:
