@@ -17,8 +17,8 @@ from .conversations.routes.filters import in_chat as in_chat
 from .conversations.routes.filters import join as join
 from .conversations.routes.filters import leave as leave
 from .conversations.routes.filters import message as message
-from .conversations.routes.filters import press as press
 from .conversations.routes.filters import pressed as pressed
 from .conversations.routes.filters import signal as signal
 from .conversations.routes.filters import text as text
 from .conversations.routes.filters import when as when
+from .conversations.routes.matching import matches as matches

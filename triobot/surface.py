@@ -22,6 +22,7 @@ from .conversations.questions.forms import Field as Field
 from .conversations.questions.live import Live as Live
 from .conversations.routes.filters import Command as Command
 from .conversations.routes.filters import fold as fold
+from .conversations.routes.matching import Match as Match
 from .conversations.routes.router import Router as Router
 from .conversations.running.waits import Otherwise as Otherwise
 from .conversations.texts import Texts as Texts

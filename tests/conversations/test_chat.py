@@ -12,7 +12,7 @@ from town import ALI, CHAT, SARA, TEXTS, open_town
 
 from triobot.conversations.chat import Chat
 from triobot.conversations.questions.buttons import NO_KEYBOARD, Buttons, Keyboard
-from triobot.conversations.routes.filters import command, message, press, text
+from triobot.conversations.routes.filters import command, message, pressed, text
 from triobot.conversations.routes.router import Router
 from triobot.conversations.running.waits import Otherwise
 from triobot.errors import BadRequestError, DeliveryUnknownError, LocalProtocolError
@@ -402,7 +402,7 @@ async def test_an_answer_after_a_second_is_too_late(autojump_clock: trio.testing
     bot = Router()
     answers: list[bool] = []
 
-    @bot.conversation(press())
+    @bot.conversation(pressed())
     async def take(chat: Chat) -> None:
         await trio.sleep(2)
         answers.append(await chat.answer("Good."))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 
 from triobot.conversations.charges.paid import paid
@@ -17,16 +18,21 @@ from triobot.conversations.routes.filters import (
     in_chat,
     join,
     message,
-    press,
     pressed,
     signal,
     starting,
     text,
     when,
 )
+from triobot.conversations.routes.matching import matches
 from triobot.conversations.routes.router import Router, table_of
 from triobot.errors import ConfigError
 from triobot.wire.content import File, Media
+
+
+@attrs.frozen
+class Nothing:
+    """A pattern's class without fields."""
 
 
 def route(name: str) -> Any:
@@ -74,7 +80,7 @@ SAME: list[Callable[[], Filter[Any]]] = [
     lambda: message(),
     lambda: join() | command("a"),
     lambda: by(1, 2) & in_chat(5) & ~text("x"),
-    lambda: press(),
+    lambda: pressed(),
     lambda: pressed(int),
     lambda: signal(int),
 ]
@@ -164,8 +170,11 @@ def test_filters_that_differ_are_no_mistake() -> None:
         ([message()], message(File)),
         ([message(Media)], message(File)),
         ([message(str)], text()),
+        ([text()], matches("a", Nothing)),
+        ([text()], text().where(bool)),
+        ([text().where(bool)], text("a").where(bool)),
         ([text()], message(str)),
-        ([press()], pressed(int)),
+        ([pressed()], pressed(int)),
         ([by(1, 2) & text()], text("a") & by(2)),
         ([in_chat(1, 2)], in_chat(2)),
         ([signal(object)], signal(int)),
@@ -197,7 +206,7 @@ def test_a_route_whose_events_are_all_taken_before_it(before: list[Filter[Any]],
         (command(), text()),
         (message(File), message(Media)),
         (message(File), message()),
-        (pressed(int), press()),
+        (pressed(int), pressed()),
         (pressed(int), pressed(str)),
         (text("a") & when(bool), text("a")),
         (text() & by(1), text()),
@@ -205,6 +214,9 @@ def test_a_route_whose_events_are_all_taken_before_it(before: list[Filter[Any]],
         (signal(int), signal(object)),
         (text(), join()),
         (text(), message()),
+        (text().where(bool), text()),
+        (matches("a", Nothing), text("a")),
+        (matches("a", Nothing), matches("b", Nothing)),
     ],
 )
 def test_a_route_that_may_take_something_is_not_refused(before: Filter[Any], behind: Filter[Any]) -> None:

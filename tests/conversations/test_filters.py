@@ -17,7 +17,7 @@ from triobot.conversations.routes.filters import (
     join,
     leave,
     message,
-    press,
+    pressed,
     starting,
     text,
     when,
@@ -151,7 +151,7 @@ def test_each_kind_of_event_has_its_filter() -> None:
     events = {
         join(): Join(5),
         leave(): Leave(5),
-        press(): Press(5, "x", 1, "c"),
+        pressed(): Press(5, "x", 1, "c"),
         message(): said("a"),
     }
     for taken, its in events.items():

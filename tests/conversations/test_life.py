@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from triobot.conversations.chat import Chat
 from triobot.conversations.life import ASIDES, MAILBOX
 from triobot.conversations.questions.buttons import Buttons
-from triobot.conversations.routes.filters import command, in_chat, join, leave, message, press, text, when
+from triobot.conversations.routes.filters import command, in_chat, join, leave, message, pressed, text, when
 from triobot.conversations.routes.router import Router
 from triobot.conversations.running.waits import Otherwise
 from triobot.wire.events import Message
@@ -548,7 +548,7 @@ async def test_lasting_buttons_start_routes_long_after() -> None:
     bot = Router()
     got: list[object] = []
 
-    @bot.aside(press())
+    @bot.aside(pressed())
     async def take(chat: Chat) -> None:
         got.append((chat.event.value, chat.event.on.id))
         await chat.answer("Taken.")
@@ -561,9 +561,9 @@ async def test_lasting_buttons_start_routes_long_after() -> None:
         await town.says("hi")
         assert town.left_over() == {}
         id = town.messages()[-1][0]
-        pressed = await town.presses("Take")
+        taken = await town.presses("Take")
         assert got == [("b.stake", id)]
-        assert town.outbox.presses == [("taken", pressed, ""), ("answered", pressed, "Taken.")]
+        assert town.outbox.presses == [("taken", taken, ""), ("answered", taken, "Taken.")]
 
 
 # --- the mailbox

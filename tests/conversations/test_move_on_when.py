@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from triobot.conversations.blocks import Scope
 from triobot.conversations.chat import Chat
 from triobot.conversations.life import MAILBOX
-from triobot.conversations.routes.filters import Command, Filter, command, message, press, text
+from triobot.conversations.routes.filters import Command, Filter, command, message, pressed, text
 from triobot.conversations.routes.router import Router
 from triobot.conversations.running.waits import Otherwise
 from triobot.errors import LocalProtocolError
@@ -253,9 +253,9 @@ async def test_a_press_ends_a_block_and_may_be_answered() -> None:
 
     @bot.conversation
     async def order(chat: Chat) -> None:
-        with chat.move_on_when(press()) as pressed:
+        with chat.move_on_when(pressed()) as moved:
             await chat.choose("One?", {1: "One"})
-        assert pressed.event is not None
+        assert moved.event is not None
         await chat.answer("Seen.")
 
     async with open_town(bot) as town:

@@ -17,7 +17,7 @@ from triobot.conversations.routes.filters import (
     command,
     in_chat,
     message,
-    press,
+    pressed,
     signal,
     starting,
     text,
@@ -234,7 +234,7 @@ def test_only_filters_that_name_a_signal_take_one() -> None:
     anything = when(lambda _: True)
     assert takes(signal(Moved)) == (True, False)
     assert takes(signal(Arrived)) == (False, False)
-    for people in (message(), press(), starting(), by(ALI.id), in_chat(CHAT), anything, ~text("no")):
+    for people in (message(), pressed(), starting(), by(ALI.id), in_chat(CHAT), anything, ~text("no")):
         assert takes(people)[0] is False
         assert takes(people | people)[0] is False
     assert takes(~signal(Arrived)) == (False, True)

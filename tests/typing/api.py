@@ -25,6 +25,7 @@ from triobot import (
     Key,
     Live,
     Location,
+    Match,
     Message,
     Paid,
     Press,
@@ -37,7 +38,7 @@ from triobot import (
     recorded,
 )
 from triobot.client import PlatformClient
-from triobot.filters import Command, by, command, join, message, press, pressed, signal, text
+from triobot.filters import Command, by, command, join, matches, message, pressed, signal, text
 from triobot.wire.operations import SendMessage, Upload, VerifyPayment
 from triobot.wire.results import PaymentState
 
@@ -178,9 +179,17 @@ async def media(chat: Chat[Message[File | Image]]) -> None:
     await chat.step(cook, Order(Size.SMALL))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-@bot.aside(press())
+@bot.aside(pressed())
 async def any_press(chat: Chat[Press[str]]) -> None:
     assert_type(chat.event.value, str)
+
+
+@bot.interrupt(matches(r"(?P<size>\w)", Order).where(lambda match: match.value.size is Size.SMALL))
+async def typed(chat: Chat[Match[Order]]) -> None:
+    assert_type(chat.event.value.size, Size)
+    assert_type(await chat.receive(pressed(Order).where(lambda press: bool(press.value))), Press[Order])
+    assert_type(await chat.receive(signal(Order).where(lambda order: bool(order.size))), Order)
+    text().where(lambda message: message.value)  # type: ignore[attr-defined]  # pyright: ignore
 
 
 @bot.aside(pressed(Order))

@@ -18,7 +18,7 @@ import attrs
 from triobot.conversations.charges.paid import Paid
 from triobot.conversations.chat import Chat
 from triobot.conversations.questions.buttons import Buttons
-from triobot.conversations.routes.filters import Command, Filter, command, join, message, press, text, when
+from triobot.conversations.routes.filters import Command, Filter, command, join, message, pressed, text, when
 from triobot.conversations.routes.router import Router
 from triobot.wire.content import Contact, Content, File, Image, Location
 from triobot.wire.events import Event, Join, Message, Press
@@ -53,7 +53,7 @@ assert_type(command("start"), Filter[Command])
 assert_type(message(), Filter[Message[Content]])
 assert_type(message(File), Filter[Message[File]])
 assert_type(text("back"), Filter[Message[str]])
-assert_type(press(), Filter[Press[str]])
+assert_type(pressed(), Filter[Press[str]])
 assert_type(command("start") | join(), Filter[Command | Join])
 assert_type(text() & when(lambda event: event.sender is None), Filter[Message[str]])
 assert_type(~text(), Filter[Event])

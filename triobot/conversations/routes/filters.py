@@ -120,6 +120,27 @@ class Filter(Generic[E_co]):
         """Return what this makes of an event, or None; only filters that name signals get to see one."""
         return None if not self.signals and is_signal(event) else self.see(event, setting)
 
+    def where(self, condition: Callable[[E_co], bool]) -> Filter[E_co]:
+        """Take what this takes and `condition` says yes to; it is given what this makes of the event.
+
+        The condition must be quick and must not wait. It runs once, live, and may look at mutable state.
+
+        Raises:
+            ConfigError: it is no function, or an async one.
+
+        Example:
+            >>> from triobot.filters import text
+            >>> long = text().where(lambda message: len(message.content) > 200)
+        """
+        _check_condition(condition, "where()")
+
+        def see(event: Event, setting: Setting) -> E_co | None:
+            taken = self.see(event, setting)
+            return taken if taken is not None and condition(taken) else None
+
+        same = pair("&", self.same, _same_condition("where", condition))
+        return Filter(see, f"{self.name}.where(...)", self.signals, same, self.words)
+
     def __or__(self, other: Filter[F]) -> Filter[E_co | F]:
         check_filter(other, "|")
         signals = self.signals or other.signals
@@ -184,11 +205,11 @@ def covers(first: Same | None, second: Same | None) -> bool:
 def _covers_alone(first: Same, second: Same) -> bool:
     every = not first.of
     match first.word, second.word:
-        case ("message", "text" | "command") | ("text", "command"):
+        case ("message", "text" | "command" | "matches") | ("text", "command" | "matches"):
             return every or first.of == _TEXT
         case "text", "message":
             return every and second.of == _TEXT
-        case ("press", "pressed") | ("message", "message"):
+        case ("pressed", "pressed") | ("message", "message"):
             return every or (all(_is_kind(narrow, first.of) for narrow in second.of) and bool(second.of))
         case ("text", "text") | ("command", "command"):
             return every or (bool(second.of) and second.of <= first.of)
@@ -411,27 +432,30 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
     Raises:
         ConfigError: it is no function, or an async one.
     """
-    if not callable(condition):
-        raise ConfigError("when() takes a function of an event that says yes or no")
-    if inspect.iscoroutinefunction(condition):
-        # What it returns without being awaited would be a yes to everything.
-        raise ConfigError(
-            "when() takes a plain function: a filter can't wait; ask in the conversation instead"
-        )
-    same = Same("when", frozenset({condition})) if isinstance(cast("object", condition), Hashable) else None
+    _check_condition(condition, "when()")
+    same = _same_condition("when", condition)
     return Filter(lambda event, _: event if condition(event) else None, "when(...)", same=same)
 
 
-def press() -> Filter[Press[str]]:
-    """Take any press of an inline button, with its data undecoded."""
-    return Filter(
-        lambda event, _: cast("Press[str]", event) if isinstance(event, Press) else None,
-        "press()",
-        same=Same("press"),
-    )
+def _check_condition(condition: object, who: str) -> None:
+    if not callable(condition):
+        raise ConfigError(f"{who} takes a function of what came that says yes or no")
+    if inspect.iscoroutinefunction(condition):
+        # What it returns without being awaited would be a yes to everything.
+        raise ConfigError(
+            f"{who} takes a plain function: a filter can't wait; ask in the conversation instead"
+        )
 
 
-def pressed(kind: type[V]) -> Filter[Press[V]]:
+def _same_condition(word: str, condition: Callable[..., bool]) -> Same | None:
+    return Same(word, frozenset({condition})) if isinstance(cast("object", condition), Hashable) else None
+
+
+@overload
+def pressed() -> Filter[Press[str]]: ...
+@overload
+def pressed(kind: type[V]) -> Filter[Press[V]]: ...
+def pressed(kind: type[V] | None = None) -> Filter[Press[V]] | Filter[Press[str]]:
     """Take presses of buttons whose key is of this class; `Press.value` is that key.
 
     For routes: buttons that `send` put there live as long as their message, also over restarts. The class's
@@ -439,7 +463,8 @@ def pressed(kind: type[V]) -> Filter[Press[V]]:
     buttons of a question are that question's, and not taken.
 
     Args:
-        kind: `str`, `int`, `bool`, an Enum, or a frozen attrs class.
+        kind: `str`, `int`, `bool`, an Enum, or a frozen attrs class. None: any press of an inline button,
+            with its data undecoded.
 
     Raises:
         ConfigError: it is another class.
@@ -452,14 +477,21 @@ def pressed(kind: type[V]) -> Filter[Press[V]]:
         ... async def take(chat: Chat[Press[Take]]) -> None:
         ...     await chat.answer(f"Order {chat.event.value.order} is yours.")
     """
+    if kind is None:
+        return Filter(
+            lambda event, _: cast("Press[str]", event) if isinstance(event, Press) else None,
+            "pressed()",
+            same=Same("pressed"),
+        )
     check_kind(kind)
     expect(kind)
+    wanted = kind
 
     def look(event: Event, setting: Setting) -> Press[V] | None:
         if not isinstance(event, Press) or not isinstance(event.value, str):
             return None
         front, dot, text = event.value.partition(".")
-        key = decode_key(kind, text) if front == LASTING and dot else None
+        key = decode_key(wanted, text) if front == LASTING and dot else None
         return None if key is None else attrs.evolve(event, value=key)
 
     return Filter(look, f"pressed({kind.__name__})", same=Same("pressed", frozenset({kind})))
@@ -504,7 +536,6 @@ __all__ = [
     "leave",
     "message",
     "nothing",
-    "press",
     "pressed",
     "signal",
     "starting",

@@ -1,0 +1,147 @@
+"""`matches`: texts that a pattern takes, with its groups as the fields of a class."""
+
+from __future__ import annotations
+
+import enum
+import re
+import types
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any, Generic, Literal, Union, cast, final, get_args, get_origin, get_type_hints
+
+import attrs
+from typing_extensions import TypeVar
+
+from ...errors import ConfigError
+from ...values import expect, register
+from ...wire.events import Event, Message, Sender
+from ...wire.ids import ChatId
+from .filters import Filter, Same, Setting
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@final
+@attrs.frozen
+class Match(Generic[T_co]):
+    """A text that a pattern took; see `triobot.filters.matches`.
+
+    Attributes:
+        content: the text as it came.
+        value: what the pattern's groups say.
+    """
+
+    chat_id: ChatId
+    content: str = attrs.field(repr=False)
+    value: T_co = attrs.field(repr=False)
+    sender: Sender | None = None
+
+
+register(Match, name="triobot.Match")
+
+
+def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
+    r"""Take texts that match the whole pattern, but for blanks around them, with the groups as a value.
+
+    Each named group is a field of the class, converted by the field's type: text, a whole number, a number
+    with a fraction, a `Decimal`, an Enum or a Literal by its value; and one of them or None for a group that
+    may be missing. A field with a default needs no group, and keeps its default where its group is missing.
+    ``\d`` and numbers take Persian digits. What a field's type or validator refuses isn't taken.
+
+    Args:
+        pattern: a regular expression with named groups.
+        cls: a frozen attrs class.
+
+    Raises:
+        ConfigError: the pattern can't be read, its groups aren't the fields, or a field is of another type.
+
+    Example:
+        >>> @attrs.frozen
+        ... class Track:
+        ...     order: int
+        >>> @bot.conversation(matches(r"track (?P<order>\d+)", Track))
+        ... async def track(chat: Chat[Match[Track]]) -> None:
+        ...     await chat.send(f"Order {chat.event.value.order} is on its way.")
+    """
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise ConfigError(f"matches() takes a regular expression: {error}") from None
+    reads = _readers(cls)
+    _check_groups(compiled, cls, reads)
+    expect(cls)
+    make = cast("Callable[..., T]", cls)
+
+    def see(event: Event, setting: Setting) -> Match[T] | None:
+        if not isinstance(event, Message) or not isinstance(event.content, str):
+            return None
+        if (found := compiled.fullmatch(event.content.strip())) is None:
+            return None
+        given = {name: text for name, text in found.groupdict().items() if text is not None}
+        try:
+            value = make(**{name: reads[name](text) for name, text in given.items()})
+        except (ValueError, TypeError):
+            return None
+        return Match(event.chat_id, event.content, value, event.sender)
+
+    name = f"matches({compiled.pattern!r}, {cls.__name__})"
+    return Filter(see, name, same=Same("matches", frozenset({(compiled, cls)})))
+
+
+def _readers(cls: type[object]) -> Mapping[str, Callable[[str], object]]:
+    """Return for each field of the class what reads its text."""
+    if not (isinstance(cast("object", cls), type) and attrs.has(cls)):
+        name = getattr(cls, "__name__", repr(cls))
+        raise ConfigError(f"matches() takes a frozen attrs class, and {name} is none")
+    hints = get_type_hints(cls)
+    return {
+        field.alias: _reader(f"{cls.__name__}.{field.name}", hints[field.name])
+        for field in attrs.fields(cls)
+        if field.init
+    }
+
+
+def _reader(where: str, kind: object) -> Callable[[str], object]:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType) and len(arguments) == 2 and type(None) in arguments:
+        return _reader(where, next(one for one in arguments if one is not type(None)))
+    if origin is Literal:
+        return partial(_option, {str(option): option for option in arguments})
+    if kind is str or kind is int or kind is float:
+        return kind
+    if kind is Decimal:
+        return _decimal
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return partial(_option, {str(cast("Any", option).value): option for option in kind})
+    raise ConfigError(
+        f"matches() can't read {where}: a group is a str, int, float, Decimal, Enum or Literal, or one of "
+        "them or None"
+    )
+
+
+def _option(options: Mapping[str, object], text: str) -> object:
+    if text not in options:
+        raise ValueError
+    return options[text]
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError from None
+
+
+def _check_groups(pattern: re.Pattern[str], cls: type[Any], reads: Mapping[str, object]) -> None:
+    groups = set(pattern.groupindex)
+    if unknown := sorted(groups - reads.keys()):
+        raise ConfigError(
+            f"matches(): a group is called {unknown[0]!r}, and {cls.__name__} has no such field"
+        )
+    for field in attrs.fields(cls):
+        if field.init and field.alias not in groups and field.default is attrs.NOTHING:
+            raise ConfigError(
+                f"matches(): {cls.__name__} has a field {field.alias!r}, and no group is called that"
+            )
