@@ -11,11 +11,12 @@ own code is refused at each call, except in a step.
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -81,6 +82,7 @@ _importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None
 # millisecond, and an echo costs a tenth less.
 _THRESHOLDS: Final = (10_000, 20, 20)
 
+BackgroundT = TypeVar("BackgroundT", bound=Callable[[], Awaitable[None]])
 M = TypeVar("M", bound=Media)
 T = TypeVar("T")
 
@@ -197,6 +199,7 @@ class Bot(Router):
         self._hook: OnAlarm | None = None
         self._on_error: OnError | None = None
         self._resources: list[Resource[object]] = []
+        self._background: list[Callable[[], Awaitable[None]]] = []
         self._work: Runtime | None = None
         self._around: Surroundings | None = None
         self._stop = trio.Event()
@@ -241,6 +244,32 @@ class Bot(Router):
             raise ConfigError("a bot has one @on_error, and this one has it already")
         self._on_error = hook
         return hook
+
+    def background(self, run: BackgroundT, /) -> BackgroundT:
+        """Declare a task beside the bot: an async function without arguments.
+
+        It begins in every process once resources are open and the bot's doors work: its first lines are what
+        is done at each start. It may end. If it raises, the bot stops with that error. At a stop it is
+        cancelled first, so that what a shielded ``finally`` says, within a few seconds, still leaves. It is
+        not durable: what must survive belongs into a conversation, which `chat` starts or tells something;
+        what must be there before the first event is a `resource`.
+
+        Raises:
+            ConfigError: it is no async function, or takes arguments.
+
+        Examples:
+            >>> @bot.background
+            ... async def follow() -> None:
+            ...     async for order in bot.use(kitchen).ready():
+            ...         await bot.chat(order.chat_id).signal(Ready(order.id), key=order.id)
+        """
+        if not callable(run):
+            raise ConfigError(f"@background decorates an async function, not {run!r}")
+        check_async(run, "@background decorates")
+        if inspect.signature(run).parameters:
+            raise ConfigError("@background decorates an async function without arguments")
+        self._background.append(run)
+        return run
 
     def resource(self, open: Callable[[], AbstractAsyncContextManager[T]], /) -> Resource[T]:
         """Declare what the bot needs while it runs: a decorator for an async context manager function.
@@ -425,7 +454,12 @@ class Bot(Router):
                 # Not before: what is started after this one may need what the resources opened.
                 tell_ready()
                 failures.begin()
-                yield
+                # Inside of all that they may use. They are cancelled first, while what they say still leaves.
+                async with trio.open_nursery() as nursery:
+                    for run in self._background:
+                        nursery.start_soon(run, name=getattr(run, "__qualname__", None))
+                    yield
+                    nursery.cancel_scope.cancel()
         finally:
             self._work = None
 
