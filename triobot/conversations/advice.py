@@ -79,6 +79,10 @@ class Advice(trio.abc.Instrument):
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
 
+    def reads(self, line: str, what: str, wrong: str) -> None:
+        """Warn of what was found in the source of a route."""
+        self._tell(what, line, f"{what} {wrong}")
+
     def sleeps(self, seconds: float) -> None:
         """Warn of a long sleep in a live conversation, whose chat is deaf meanwhile."""
         if seconds > LONG_SLEEP:

@@ -27,6 +27,7 @@ from .conversation import Conversation, Services
 from .data.keeping import Keeper, Keeping
 from .doors.calls import Halt, Order, as_event, asked_of
 from .doors.elsewhere import Elsewhere
+from .habits import habits
 from .inbox import catching_up
 from .inbox.catching_up import CatchingUp, unreadable
 from .inbox.claims import Claims
@@ -183,6 +184,9 @@ class Dispatcher:
         Cancellation: *atomic*: no event is lost; what had been handled is flushed, with a deadline.
         """
         watching = nullcontext() if (advice := self._services.advice) is None else advice.watching()
+        if advice is not None:
+            for line, what, wrong in habits((route.handler for route in self._table.routes), Chat):
+                advice.reads(line, what, wrong)
         with watching, self._services.clock.telling(self._jumped):
             try:
                 await self._run_watched(task_status)

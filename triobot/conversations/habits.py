@@ -1,0 +1,201 @@
+"""Lines of a route's source that can't work as they look, found by reading it: nothing is run.
+
+Read are the route's function and the functions of the author's that it hands its chat to. What a line means
+is told by what its names are bound to in the module, so that ``from time import time`` is no disguise.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import datetime as dt
+import inspect
+import random
+import textwrap
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+import trio
+
+from .running.lines import is_authors
+
+UNAWAITED: Final = "is not awaited, so it does nothing: write await in front of it"
+SWALLOWS: Final = (
+    "takes trio.Cancelled, too, which ends a block in time: write except Exception, or raise again"
+)
+FOREIGN_SCOPE: Final = "is unknown to a restart, and must not cut chat operations: use chat.{name}"
+BLOCKS: Final = "makes every chat wait: use chat.sleep()"
+UNREPEATED: Final = "gives something else when a restart runs this line again: use {instead}"
+
+_SCOPES: Final[Mapping[object, str]] = {
+    trio.move_on_after: "move_on_after",
+    trio.move_on_at: "move_on_at",
+    trio.fail_after: "fail_after",
+    trio.fail_at: "fail_at",
+    trio.CancelScope: "cancel_scope",
+}
+_INSTEAD: Final[Mapping[object, str]] = {
+    dt.datetime.now: "chat.now()",
+    dt.datetime.utcnow: "chat.now()",  # pyright: ignore[reportDeprecated]
+    dt.datetime.today: "chat.now()",
+    dt.date.today: "chat.now()",
+    time.time: "chat.now()",
+    time.time_ns: "chat.now()",
+    uuid.uuid1: "chat.uuid()",
+    uuid.uuid4: "chat.uuid()",
+}
+Found = tuple[str, str, str]
+"""A line, what stands there, and what is wrong with it."""
+
+
+def habits(handlers: Iterable[Callable[..., object]], chat: type) -> Iterator[Found]:
+    """Yield what can't work in these functions, and in those that get their chat, whose class is given."""
+    operations = {name for name in dir(chat) if inspect.iscoroutinefunction(getattr(chat, name))}
+    waiting, seen = list(handlers), set[object]()
+    while waiting:
+        function = inspect.unwrap(waiting.pop())
+        if function in seen or not inspect.iscoroutinefunction(function):
+            continue
+        seen.add(function)
+        if (reader := _SourceReader.of(function, operations)) is not None:
+            yield from reader.found
+            waiting += reader.helpers
+
+
+class _SourceReader(ast.NodeVisitor):
+    """Reads one function."""
+
+    def __init__(
+        self, file: str, chat: str, names: Mapping[str, object], operations: Collection[str]
+    ) -> None:
+        self._file = file
+        self._chat = chat
+        self._names = names
+        self._operations = operations
+        self.found: list[Found] = []
+        self.helpers: list[Callable[..., object]] = []
+
+    @classmethod
+    def of(cls, function: Callable[..., object], operations: Collection[str]) -> _SourceReader | None:
+        """Read a function; None if there is no source, or it isn't the author's."""
+        code = cast("Any", function).__code__
+        if not is_authors(code.co_filename):
+            return None
+        try:
+            lines, first = inspect.getsourcelines(function)
+            tree = ast.parse(textwrap.dedent("".join(lines)))
+            bound = inspect.getclosurevars(function)
+        except (OSError, TypeError, SyntaxError, ValueError):
+            return None
+        ast.increment_lineno(tree, first - 1)
+        node = tree.body[0]
+        if not isinstance(node, ast.AsyncFunctionDef) or not code.co_argcount:
+            return None
+        names = {**vars(builtins), **cast("Any", function).__globals__, **bound.nonlocals}
+        reader = cls(code.co_filename, code.co_varnames[0], names, operations)
+        for statement in node.body:
+            reader.visit(statement)
+        return reader
+
+    def _tell(self, node: ast.expr | ast.excepthandler, what: str, wrong: str) -> None:
+        self.found.append((f"{self._file}:{node.lineno}", what, wrong))
+
+    # A step may do all of this, and what is defined inside may be one.
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Leave out."""
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        """Leave out."""
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        """Leave out."""
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """Look for an operation whose coroutine is thrown away."""
+        call = node.value
+        if isinstance(call, ast.Call) and (name := self._operation(call)) is not None:
+            self._tell(call, f"{self._chat}.{name}()", UNAWAITED)
+        self.generic_visit(node)
+
+    def visit_Try(self, node: ast.Try) -> None:
+        """Look for a handler that a cancellation doesn't pass."""
+        if self._awaits(node.body):
+            first = next((handler for handler in node.handlers if self._takes_cancelled(handler)), None)
+            if first is not None and not any(isinstance(part, ast.Raise) for part in ast.walk(first)):
+                what = "except" if first.type is None else f"except {ast.unparse(first.type)}"
+                self._tell(first, what, SWALLOWS)
+        self.generic_visit(node)
+
+    def _takes_cancelled(self, handler: ast.ExceptHandler) -> bool:
+        if handler.type is None:
+            return True
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        values = map(self._value, kinds)
+        return any(value is BaseException or value is trio.Cancelled for value in values)
+
+    def visit_With(self, node: ast.With) -> None:
+        """Look for Trio's scopes around chat operations."""
+        for item in node.items:
+            call = item.context_expr
+            scope = _SCOPES.get(self._hashed(call.func)) if isinstance(call, ast.Call) else None
+            if scope is not None and self._operates(node.body):
+                what = f"{ast.unparse(cast('ast.Call', call).func)}()"
+                self._tell(call, what, FOREIGN_SCOPE.format(name=scope))
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Look for what blocks, for what differs from run to run, and for helpers that get the chat."""
+        called = self._hashed(node.func)
+        what = f"{ast.unparse(node.func)}()"
+        if called is time.sleep:
+            self._tell(node, what, BLOCKS)
+        elif (instead := _INSTEAD.get(called)) is not None:
+            self._tell(node, what, UNREPEATED.format(instead=instead))
+        elif getattr(called, "__self__", None) is _RANDOM:
+            self._tell(node, what, UNREPEATED.format(instead="chat.random()"))
+        elif inspect.isfunction(called) and node.args and self._is_chat(node.args[0]):
+            self.helpers.append(called)
+        self.generic_visit(node)
+
+    def _operation(self, call: ast.Call) -> str | None:
+        function = call.func
+        if isinstance(function, ast.Attribute) and self._is_chat(function.value):
+            return function.attr if function.attr in self._operations else None
+        return None
+
+    def _is_chat(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id == self._chat
+
+    def _awaits(self, body: Iterable[ast.stmt]) -> bool:
+        return any(isinstance(part, ast.Await) for statement in body for part in ast.walk(statement))
+
+    def _operates(self, body: Iterable[ast.stmt]) -> bool:
+        calls = (part for statement in body for part in ast.walk(statement) if isinstance(part, ast.Call))
+        return any(self._operation(call) is not None for call in calls)
+
+    def _hashed(self, node: ast.expr) -> object:
+        """Return what an expression names, if that can be looked up."""
+        value = self._value(node)
+        try:
+            hash(value)
+        except TypeError:
+            return None
+        return value
+
+    def _value(self, node: ast.expr) -> object:
+        """Return what a dotted name is bound to in the module; None if that isn't known."""
+        if isinstance(node, ast.Name):
+            return self._names.get(node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self._value(node.value)
+            # Of modules and classes only: another object's attribute may be code that does something.
+            if inspect.ismodule(owner) or inspect.isclass(owner):
+                return getattr(owner, node.attr, None)
+        return None
+
+
+_RANDOM: Final = cast("Any", random.random).__self__
+"""The generator behind the functions of `random`."""
