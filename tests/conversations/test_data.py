@@ -243,6 +243,8 @@ def test_a_key_that_cannot_be_stored_is_refused() -> None:
             Key(name, int)
     with pytest.raises(UnrecordableError):
         Key("x", int, default="no")  # type: ignore[type-var]
+    with pytest.raises(ConfigError, match="takes a value, such as"):
+        Key("x", list, default=list)  # type: ignore[arg-type]
     assert Key("x", float, default=1).load(None) == 1
 
 

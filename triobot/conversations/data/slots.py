@@ -178,6 +178,11 @@ class Key(Generic[T]):
         self._upgrade = upgrade
         self._fits = _check_of(type)
         expect(type)
+        if callable(default) and not self._fits(default):
+            raise ConfigError(
+                f"Key({name!r}, default=) takes a value, such as [] or 0, of which each reader gets a "
+                "copy; not what makes one"
+            )
         self._default = None if default is MISSING else self.dump(default)
         _declared.add(name)
         _keys[name] = self

@@ -7,8 +7,10 @@ only a text that the key itself would give is that key.
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import enum
 import re
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
 import attrs
@@ -23,9 +25,26 @@ V = TypeVar("V")
 LASTING: Final = "b"
 """In front of the keys of buttons that live as long as their message."""
 
+KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs value"
+"""What a button's key may be, for errors."""
+
 TOKEN_BYTES: Final = 5
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,300}", re.ASCII)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+_MOMENTS: Final[Mapping[type[dt.datetime | dt.date | dt.time], str]] = {
+    dt.datetime: "m",
+    dt.date: "d",
+    dt.time: "h",
+}
+_PLAIN: Final = frozenset({str, int, bool, dt.timedelta, *_MOMENTS})
+
+_converter: Final = cattrs.Converter()
+for _moment in _MOMENTS:
+    _converter.register_unstructure_hook(_moment, _moment.isoformat)
+    _converter.register_structure_hook(_moment, lambda text, kind: kind.fromisoformat(text))
+_converter.register_unstructure_hook(dt.timedelta, lambda span: span // _MICROSECOND)
+_converter.register_structure_hook(dt.timedelta, lambda number, _: int(number) * _MICROSECOND)
 
 
 def question_token(drawn: bytes) -> str:
@@ -34,7 +53,7 @@ def question_token(drawn: bytes) -> str:
 
 
 def encode_key(key: object) -> str:
-    """Encode a key as text: a str, int, bool, Enum or frozen attrs value.
+    """Encode a key as text: a str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs value.
 
     Raises:
         LocalProtocolError: it is something else, or can't be written down.
@@ -48,14 +67,22 @@ def encode_key(key: object) -> str:
             return f"t{int(key)}"
         case int():
             return f"i{key}"
+        case dt.datetime():  # which is a date, too
+            return f"m{key.isoformat()}"
+        case dt.date():
+            return f"d{key.isoformat()}"
+        case dt.time():
+            return f"h{key.isoformat()}"
+        case dt.timedelta():
+            return f"p{key // _MICROSECOND}"
         case _ if attrs.has(type(key)):
             try:
-                return f"v{type(key).__name__}{compact_json(cattrs.unstructure(key))}"
+                return f"v{type(key).__name__}{compact_json(_converter.unstructure(key))}"
             except (TypeError, ValueError):
                 pass
         case _:
             pass
-    raise LocalProtocolError("cb_data", "a button's key must be a str, int, bool, Enum or frozen attrs value")
+    raise LocalProtocolError("cb_data", f"a button's key must be a {KEYS}")
 
 
 def question_data(token: str, key: object) -> str:
@@ -70,10 +97,10 @@ def check_kind(kind: object) -> None:
         ConfigError: it is none of those that `encode_key` takes.
     """
     if isinstance(kind, type) and (
-        kind in (str, int, bool) or issubclass(kind, enum.Enum) or attrs.has(cast("type[Any]", kind))
+        kind in _PLAIN or issubclass(kind, enum.Enum) or attrs.has(cast("type[Any]", kind))
     ):
         return
-    raise ConfigError(f"a button's key is a str, int, bool, Enum or frozen attrs class, not {kind!r}")
+    raise ConfigError(f"a button's key is a {KEYS}, not {kind!r}")
 
 
 def decode_key(kind: type[V], text: str) -> V | None:
@@ -97,6 +124,10 @@ def _read(kind: type[Any], text: str) -> object | None:
         return rest == "1" if sort == "t" else None
     if kind is int:
         return int(rest) if sort == "i" and _INTEGER.fullmatch(rest) else None
+    if kind is dt.timedelta:
+        return int(rest) * _MICROSECOND if sort == "p" and _INTEGER.fullmatch(rest) else None
+    if kind in _MOMENTS:
+        return kind.fromisoformat(rest) if sort == _MOMENTS[kind] else None
     if sort != "v" or not rest.startswith(kind.__name__):
         return None
-    return cast("object", cattrs.structure(read_object(rest.removeprefix(kind.__name__)), kind))
+    return cast("object", _converter.structure(read_object(rest.removeprefix(kind.__name__)), kind))

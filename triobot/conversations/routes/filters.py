@@ -463,8 +463,8 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]] | Filter[Press[str]
     buttons of a question are that question's, and not taken.
 
     Args:
-        kind: `str`, `int`, `bool`, an Enum, or a frozen attrs class. None: any press of an inline button,
-            with its data undecoded.
+        kind: `str`, `int`, `bool`, `date`, `datetime`, `time`, `timedelta`, an Enum, or a frozen attrs class.
+            None: any press of an inline button, with its data undecoded.
 
     Raises:
         ConfigError: it is another class.
