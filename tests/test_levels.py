@@ -14,7 +14,11 @@ HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 WIRE = {"errors", "wire"}
-SEAMS = WIRE | {"alarm_kinds", "money", "values", "resources", "journals", "seams", "secrets"} | {"clock"}
+SEAMS = (
+    WIRE
+    | {"alarm_kinds", "fields", "money", "values", "resources", "journals", "seams", "secrets"}
+    | {"clock"}
+)
 HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
 BOT = HTTP | L3 | {"engine", "alarms", "settings", "runtime"}
@@ -25,7 +29,8 @@ ALLOWED: dict[str, set[str]] = {
     "secrets": set(),
     "clock": set(),
     "wire": {"errors"},
-    "values": {"errors"},
+    "fields": set(),
+    "values": {"errors", "fields"},
     "resources": {"errors"},
     "journals": WIRE,
     "alarm_kinds": set(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import itertools
 import json
@@ -11,6 +12,7 @@ import sys
 import uuid
 import zoneinfo
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, Flag, StrEnum, auto
 from pathlib import Path
@@ -75,6 +77,29 @@ class Box(Generic[T]):
     content: T
 
 
+@dataclass(frozen=True)
+class Visit:
+    """A dataclass is as good as an attrs class."""
+
+    day: dt.date
+    people: int = 1
+    notes: list[str] = field(default_factory=list)
+    weekday: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weekday", self.day.weekday())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slotted:
+    count: int
+
+
+@dataclass
+class Changeable:
+    count: int
+
+
 @attrs.define
 class Mutable:
     count: int
@@ -91,9 +116,10 @@ def types_of(value: object) -> object:
             return type(value), sorted(str(types_of(item)) for item in value)
         case Enum():
             return type(value)
+        case Visit() | Slotted():
+            return type(value), [types_of(getattr(value, one.name)) for one in dataclasses.fields(value)]
         case _ if attrs.has(type(value)):
-            fields = attrs.fields(type(value))
-            return type(value), [types_of(getattr(value, field.name)) for field in fields]
+            return type(value), [types_of(getattr(value, one.name)) for one in attrs.fields(type(value))]
         case _:
             return type(value)
 
@@ -118,6 +144,7 @@ keys = (
     | st.sampled_from([Size.SMALL, Size.LARGE, Colour.RED, Rights.READ | Rights.WRITE, Path("a/b")])
     | st.builds(Order, st.sampled_from(Size), st.integers(0, 9), st.text(max_size=3))
     | st.builds(Doubled, st.integers())
+    | st.builds(Slotted, count=st.integers())
 )
 values = st.recursive(
     keys | events(),
@@ -128,6 +155,7 @@ values = st.recursive(
         | st.sets(keys, max_size=3)
         | st.frozensets(keys, max_size=3)
         | st.builds(Box[object], inner)
+        | st.builds(Visit, st.dates(), st.integers(), st.lists(st.text(max_size=3), max_size=2))
     ),
     max_leaves=6,
 )
@@ -171,6 +199,7 @@ def test_each_reading_is_fresh() -> None:
     [
         (Box(({"a": object()},)), r"value\.content\[0\]\[0\] is a object"),
         (Mutable(1), "must be frozen"),
+        (Changeable(1), r"must be frozen: @attrs\.frozen or @dataclass\(frozen=True\)"),
         ([float("nan")], r"value\[0\] is a float.*finite"),
         (Decimal("NaN"), "finite"),
         (dt.datetime(2026, 1, 1), "aware"),  # noqa: DTZ001

@@ -31,9 +31,8 @@ from enum import Enum, Flag
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
-import attrs
-
 from .errors import ConfigError, UnreadableRecordError, UnrecordableError
+from .fields import fields_of, has_fields, is_frozen
 
 Node: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"
 C = TypeVar("C", bound=type)
@@ -64,7 +63,7 @@ def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ())
     """Give a class the name under which its values are stored; the class comes back, as from a decorator.
 
     Args:
-        cls: a frozen attrs class, or an Enum.
+        cls: a frozen attrs class or dataclass, or an Enum.
         name: stays the same when the class is moved or renamed; by default its module and name.
         aliases: names that older records use.
 
@@ -78,8 +77,8 @@ def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ())
         ... class Moved:
         ...     minutes: int
     """
-    if not (attrs.has(cls) or issubclass(cls, Enum)):
-        raise ConfigError(f"{cls.__name__} is neither an attrs class nor an Enum")
+    if not (has_fields(cls) or issubclass(cls, Enum)):
+        raise ConfigError(f"{cls.__name__} is neither an attrs class, nor a dataclass, nor an Enum")
     _met.discard(cls)
     known = _names.get(cls)
     if known is None or name is not None:
@@ -92,7 +91,7 @@ def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ())
 def recorded(
     *, name: str | None = None, formerly: Sequence[str] = (), gone: Sequence[str] = ()
 ) -> Callable[[C], C]:
-    """Say how a class is recorded: a decorator, above the one that makes it an attrs class.
+    """Say how a class is recorded: a decorator, above the one that makes it an attrs class or a dataclass.
 
     Args:
         name: under which its values are stored, wherever the class goes; by default its module and name.
@@ -100,8 +99,8 @@ def recorded(
         gone: fields that it had before: what is stored of them is left out.
 
     Raises:
-        ConfigError: the class is neither an attrs class nor an Enum, another class has one of the names, or a
-            field is there that is said to be gone.
+        ConfigError: the class is neither an attrs class, nor a dataclass, nor an Enum; another class has one
+            of the names; or a field is there that is said to be gone.
 
     Examples:
         >>> import attrs
@@ -115,7 +114,7 @@ def recorded(
     def decorate(cls: C) -> C:
         register(cls, name=name, aliases=names)
         if lost:
-            there = set(_names_of_fields(cls)) if attrs.has(cls) else lost
+            there = set(_names_of_fields(cls)) if has_fields(cls) else lost
             if still := sorted(lost & there):
                 raise ConfigError(f"{cls.__name__}.{still[0]} is said to be gone, and is there, or no field")
             _gone[cls] = lost
@@ -125,7 +124,7 @@ def recorded(
 
 
 def formerly(*names: str) -> Mapping[str, tuple[str, ...]]:
-    """Name a field's former names, as the metadata of a field of an attrs class.
+    """Name a field's former names, as the metadata of a field of an attrs class or a dataclass.
 
     Raises:
         ConfigError: one is no text, or there is none.
@@ -223,7 +222,7 @@ def _defined(name: str) -> type | None:
             found = getattr(found, "__dict__", {}).get(part)
         if (
             isinstance(found, type)
-            and (attrs.has(found) or issubclass(found, Enum))
+            and (has_fields(found) or issubclass(found, Enum))
             and _default_name(found) == name
         ):
             return found
@@ -240,7 +239,7 @@ def _explore() -> None:
         annotation = _expected.pop()
         cls = get_origin(annotation) or annotation
         _expected.extend(get_args(annotation))
-        if isinstance(cls, type) and cls not in _explored and (attrs.has(cls) or issubclass(cls, Enum)):
+        if isinstance(cls, type) and cls not in _explored and (has_fields(cls) or issubclass(cls, Enum)):
             _explored.add(cls)
             # A class that can't have its name isn't the one that a record means.
             with suppress(ConfigError):
@@ -252,7 +251,8 @@ def _field_types(cls: type) -> Iterable[object]:
     try:
         return list(get_type_hints(cls).values())
     except Exception:  # a name that exists for type checkers only
-        return [field.type for field in getattr(cls, "__attrs_attrs__", ())]
+        annotations: dict[str, object] = getattr(cls, "__annotations__", {})
+        return list(annotations.values())
 
 
 # --- values to text
@@ -262,7 +262,8 @@ def encode_value(value: object) -> str:
     """Write a value down.
 
     Takes None, bool, int, finite float, str, bytes, date, aware datetime, time, timedelta, finite Decimal,
-    UUID, Path, Enum members, and tuple, list, dict, set, frozenset and frozen attrs classes of these.
+    UUID, Path, Enum members, and tuple, list, dict, set, frozenset, frozen attrs classes and frozen
+    dataclasses of these.
 
     Raises:
         UnrecordableError: it holds something else; names the type and where it is.
@@ -359,12 +360,12 @@ def _text(value: object, depth: int) -> str:
         return _attrs_text(value, kind, depth)
     if isinstance(value, Enum):
         return _member_text(value)
-    if attrs.has(kind):
-        if kind.__setattr__.__name__ != "_frozen_setattrs" or isinstance(value, BaseException):
-            raise _UnfitValueError(value, "an attrs class must be frozen")
+    if has_fields(kind):
+        if not is_frozen(kind) or isinstance(value, BaseException):
+            raise _UnfitValueError(value, "it must be frozen: @attrs.frozen or @dataclass(frozen=True)")
         _fields[kind] = _names_of_fields(kind)
         return _attrs_text(value, kind, depth)
-    raise _UnfitValueError(value, "make it a frozen attrs class, or record what it is made of")
+    raise _UnfitValueError(value, "make it a frozen attrs class or dataclass, or record what it is made of")
 
 
 def _container_text(value: object, kind: type, depth: int) -> str:
@@ -404,8 +405,8 @@ def _attrs_text(value: object, kind: type, depth: int) -> str:
     return f'{{"class":[{_quoted(_name_of(kind))},{{{",".join(done)}}}]}}'
 
 
-def _names_of_fields(cls: type[attrs.AttrsInstance]) -> tuple[str, ...]:
-    return tuple(field.name for field in attrs.fields(cls))
+def _names_of_fields(cls: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields_of(cls))
 
 
 def _member_text(value: Enum) -> str:
@@ -585,7 +586,7 @@ def _load_flag(parts: Any) -> object:
 
 def _load_attrs(parts: Any) -> object:
     name, stored = parts
-    cls = cast("type[attrs.AttrsInstance]", _class_of(name))
+    cls = _class_of(name)
     names = _fields.get(cls) or _names_of_fields(cls)
     try:
         nodes = [stored[field] for field in names]
@@ -593,7 +594,7 @@ def _load_attrs(parts: Any) -> object:
         return _made_anew(cls, name, _renamed(cls, name, stored))
     if len(nodes) != len(stored):
         return _made_anew(cls, name, _renamed(cls, name, stored))
-    return _as_it_was(cls.__new__(cls), names, nodes)
+    return _as_it_was(object.__new__(cls), names, nodes)
 
 
 def _as_it_was(made: Any, names: Iterable[str], nodes: Iterable[Node]) -> object:
@@ -604,7 +605,7 @@ def _as_it_was(made: Any, names: Iterable[str], nodes: Iterable[Node]) -> object
     return made
 
 
-def _renamed(cls: type[attrs.AttrsInstance], name: str, stored: Mapping[str, Node]) -> Mapping[str, Node]:
+def _renamed(cls: type, name: str, stored: Mapping[str, Node]) -> Mapping[str, Node]:
     """Put what is stored under the names that the fields have now."""
     known = known_fields(cls)
     found: dict[str, Node] = {}
@@ -621,22 +622,22 @@ def _renamed(cls: type[attrs.AttrsInstance], name: str, stored: Mapping[str, Nod
     return found
 
 
-def known_fields(cls: type[attrs.AttrsInstance]) -> Mapping[str, str | None]:
+def known_fields(cls: type) -> Mapping[str, str | None]:
     """Map the names of a class's fields, former ones included, to the present ones; None for what is gone."""
-    fields = attrs.fields(cls)
+    fields = fields_of(cls)
     known: dict[str, str | None] = {name: None for base in cls.__mro__ for name in _gone.get(base, ())}
     known |= {old: field.name for field in fields for old in field.metadata.get(_FORMERLY, ())}
     return known | {field.name: field.name for field in fields}
 
 
-def _made_anew(cls: type[attrs.AttrsInstance], name: str, stored: Mapping[str, Node]) -> object:
+def _made_anew(cls: type, name: str, stored: Mapping[str, Node]) -> object:
     """Make a value whose class has changed: the fields that it has gained have their defaults."""
-    fields = attrs.fields(cls)
+    fields = fields_of(cls)
     if len(stored) == len(fields):
-        return _as_it_was(cls.__new__(cls), stored, stored.values())
+        return _as_it_was(object.__new__(cls), stored, stored.values())
     known = [field for field in fields if field.init and field.name in stored]
     try:
-        made = cast("type[Any]", cls)(**{field.alias: _load(stored[field.name]) for field in known})
+        made = cast("type[Any]", cls)(**{field.argument: _load(stored[field.name]) for field in known})
     except UnreadableRecordError:
         raise
     except Exception as error:

@@ -98,7 +98,7 @@ class Flagged:
     [
         (lambda: matches("(", Nothing), "takes a regular expression"),
         (lambda: matches(3, Nothing), "takes a regular expression"),  # type: ignore[arg-type]
-        (lambda: matches("a", int), "takes a frozen attrs class, and int is none"),
+        (lambda: matches("a", int), "takes a frozen attrs class or dataclass, and int"),
         (lambda: matches("(?P<on>a)", Nothing), "a group is called 'on', and Nothing has no such field"),
         (lambda: matches("a", Order), "Order has a field 'number', and no group is called that"),
         (lambda: matches("(?P<on>a)", Flagged), "can't read Flagged.on: a group is a str"),

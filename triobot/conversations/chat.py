@@ -386,13 +386,14 @@ class Chat(Generic[E_co]):
         prefill: T | None = None,
         otherwise: OtherwisePolicy | None = None,
     ) -> T:
-        """Ask with a native form made from an attrs class, and return a value of it.
+        """Ask with a native form made from an attrs class or a dataclass, and return a value of it.
 
         What the class's validators refuse is told to the user, and the form is sent again, with what was
         typed. An open form that is over is answered "expired".
 
         Args:
-            cls: a frozen attrs class of `str`, `int`, `bool`, `Literal` and Enum fields; `Field` says more.
+            cls: a frozen attrs class or dataclass, its fields `str`, `int`, `bool`, `Literal` or an Enum;
+                `Field` says more.
             question: above the form.
             labels: of the fields, by their names, where they differ from call to call, as languages do.
             prefill: what stands in its text fields at first; the platform can't preselect the others.

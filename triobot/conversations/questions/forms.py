@@ -18,7 +18,6 @@ from typing import (
     Literal,
     TypeAlias,
     TypeVar,
-    cast,
     final,
     get_args,
     get_origin,
@@ -28,6 +27,7 @@ from typing import (
 import attrs
 
 from ...errors import ConfigError, LocalProtocolError
+from ...fields import ValueField, fields_of, has_fields
 from ...values import known_fields
 from ...wire.forms import (
     Checkbox,
@@ -94,18 +94,19 @@ class _Slot:
 
 @final
 class FormOf(Generic[T]):
-    """The form of an attrs class."""
+    """The form of an attrs class or a dataclass."""
 
     def __init__(self, cls: type[T], texts: Texts, labels: Mapping[str, str] | None = None) -> None:
         self._build: Callable[..., T] = cls
-        if not (isinstance(cast("object", cls), type) and attrs.has(cls)):
+        if not has_fields(cls):
             name = getattr(cls, "__qualname__", type(cls).__qualname__)
             raise ConfigError(
-                f"fill() takes an attrs class, and {name} is none; decorate it with @attrs.frozen"
+                f"fill() takes an attrs class, and {name} is none; decorate it with @attrs.frozen, or "
+                "with @dataclass(frozen=True)"
             )
         self._texts = texts
         hints = get_type_hints(cls, include_extras=True)
-        fields = [attribute for attribute in attrs.fields(cls) if attribute.init]
+        fields = [attribute for attribute in fields_of(cls) if attribute.init]
         check_labels(labels, [attribute.name for attribute in fields], cls.__qualname__)
         self._slots = [
             _slot(cls, attribute, hints[attribute.name], (labels or {}).get(attribute.name))
@@ -176,7 +177,7 @@ class FormOf(Generic[T]):
         return slot.values[text]
 
 
-def _slot(cls: type, attribute: attrs.Attribute[Any], hint: Any, label: str | None) -> _Slot:
+def _slot(cls: type, attribute: ValueField, hint: Any, label: str | None) -> _Slot:
     extra = Field()
     if get_origin(hint) is Annotated:
         hint, *rest = get_args(hint)
@@ -202,13 +203,13 @@ def _slot(cls: type, attribute: attrs.Attribute[Any], hint: Any, label: str | No
     labels = extra.options or {}
     return _Slot(
         attribute.name,
-        attribute.alias or attribute.name,
+        attribute.argument,
         label or extra.label or attribute.name.replace("_", " ").strip().capitalize(),
         kind,
         base,
         tuple((value, labels.get(value, value)) for value in values),
         values,
-        attribute.default is not attrs.NOTHING,
+        not attribute.required,
     )
 
 

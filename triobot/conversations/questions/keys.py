@@ -13,10 +13,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
-import attrs
 import cattrs
 
 from ...errors import ConfigError, LocalProtocolError
+from ...fields import has_fields
 from ...wire.json_text import read_object
 from ...wire.rules import compact_json
 
@@ -25,7 +25,7 @@ V = TypeVar("V")
 LASTING: Final = "b"
 """In front of the keys of buttons that live as long as their message."""
 
-KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs value"
+KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs or dataclass value"
 """What a button's key may be, for errors."""
 
 TOKEN_BYTES: Final = 5
@@ -75,7 +75,7 @@ def encode_key(key: object) -> str:
             return f"h{key.isoformat()}"
         case dt.timedelta():
             return f"p{key // _MICROSECOND}"
-        case _ if attrs.has(type(key)):
+        case _ if has_fields(type(key)):
             try:
                 return f"v{type(key).__name__}{compact_json(_converter.unstructure(key))}"
             except (TypeError, ValueError):
@@ -97,7 +97,7 @@ def check_kind(kind: object) -> None:
         ConfigError: it is none of those that `encode_key` takes.
     """
     if isinstance(kind, type) and (
-        kind in _PLAIN or issubclass(kind, enum.Enum) or attrs.has(cast("type[Any]", kind))
+        kind in _PLAIN or issubclass(kind, enum.Enum) or has_fields(cast("object", kind))
     ):
         return
     raise ConfigError(f"a button's key is a {KEYS}, not {kind!r}")

@@ -132,7 +132,7 @@ class Filter(Generic[E_co]):
             >>> from triobot.filters import text
             >>> long = text().where(lambda message: len(message.content) > 200)
         """
-        _check_condition(condition, "where()")
+        _check_condition(condition, "where()", "what the filter gives")
 
         def see(event: Event, setting: Setting) -> E_co | None:
             taken = self.see(event, setting)
@@ -432,14 +432,14 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
     Raises:
         ConfigError: it is no function, or an async one.
     """
-    _check_condition(condition, "when()")
+    _check_condition(condition, "when()", "an event")
     same = _same_condition("when", condition)
     return Filter(lambda event, _: event if condition(event) else None, "when(...)", same=same)
 
 
-def _check_condition(condition: object, who: str) -> None:
+def _check_condition(condition: object, who: str, given: str) -> None:
     if not callable(condition):
-        raise ConfigError(f"{who} takes a function of what came that says yes or no")
+        raise ConfigError(f"{who} takes a function of {given} that says yes or no")
     if inspect.iscoroutinefunction(condition):
         # What it returns without being awaited would be a yes to everything.
         raise ConfigError(
@@ -463,8 +463,8 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]] | Filter[Press[str]
     buttons of a question are that question's, and not taken.
 
     Args:
-        kind: `str`, `int`, `bool`, `date`, `datetime`, `time`, `timedelta`, an Enum, or a frozen attrs class.
-            None: any press of an inline button, with its data undecoded.
+        kind: `str`, `int`, `bool`, `date`, `datetime`, `time`, `timedelta`, an Enum, or a frozen attrs class
+            or dataclass. None: any press of an inline button, with its data undecoded.
 
     Raises:
         ConfigError: it is another class.

@@ -14,6 +14,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ...errors import ConfigError
+from ...fields import fields_of, has_fields
 from ...values import expect, register
 from ...wire.events import Event, Message, Sender
 from ...wire.ids import ChatId
@@ -52,7 +53,7 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
 
     Args:
         pattern: a regular expression with named groups.
-        cls: a frozen attrs class.
+        cls: a frozen attrs class or dataclass.
 
     Raises:
         ConfigError: the pattern can't be read, its groups aren't the fields, or a field is of another type.
@@ -92,13 +93,13 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
 
 def _readers(cls: type[object]) -> Mapping[str, Callable[[str], object]]:
     """Return for each field of the class what reads its text."""
-    if not (isinstance(cast("object", cls), type) and attrs.has(cls)):
+    if not has_fields(cls):
         name = getattr(cls, "__name__", repr(cls))
-        raise ConfigError(f"matches() takes a frozen attrs class, and {name} is none")
+        raise ConfigError(f"matches() takes a frozen attrs class or dataclass, and {name} is none")
     hints = get_type_hints(cls)
     return {
-        field.alias: _reader(f"{cls.__name__}.{field.name}", hints[field.name])
-        for field in attrs.fields(cls)
+        field.argument: _reader(f"{cls.__name__}.{field.name}", hints[field.name])
+        for field in fields_of(cls)
         if field.init
     }
 
@@ -140,8 +141,8 @@ def _check_groups(pattern: re.Pattern[str], cls: type[Any], reads: Mapping[str, 
         raise ConfigError(
             f"matches(): a group is called {unknown[0]!r}, and {cls.__name__} has no such field"
         )
-    for field in attrs.fields(cls):
-        if field.init and field.alias not in groups and field.default is attrs.NOTHING:
+    for field in fields_of(cls):
+        if field.required and field.argument not in groups:
             raise ConfigError(
-                f"matches(): {cls.__name__} has a field {field.alias!r}, and no group is called that"
+                f"matches(): {cls.__name__} has a field {field.argument!r}, and no group is called that"
             )
