@@ -11,7 +11,7 @@ from typing import Final
 MOST: Final = {
     # Modules of the package, and their lines without docstrings, comments and what is blank.
     "modules": 238,
-    "code lines": 37_960,
+    "code lines": 38_120,
     # What the bot enters from the request to the settled write. See `ways`.
     "modules that an answer enters": 66,
     "classes that an answer enters": 65,
